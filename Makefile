@@ -1,0 +1,88 @@
+# Every command of the project. From nothing but python3, make and a package registry,
+# each target first builds .venv out of requirements/dev.lock; `make help` lists them.
+
+PYTHON ?= python3
+VENV ?= .venv
+UV ?= uv
+
+BIN := $(VENV)/bin
+SOURCES := $(wildcard src tests bench scripts)
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+say = printf '\033[36m•\033[0m %s\n'
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fmt mutants lock clean ready
+
+help: ## this table
+	@printf '\n\033[1mwindlass\033[0m\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[36mmake %-9s\033[0m %s\n", $$1, $$2 }' Makefile
+	@printf '\n  PYTHON=python3.12 picks the interpreter, VENV=dir the environment.\n\n'
+
+demo: ready ## watch a turn being killed and going on
+	@$(BIN)/python -m windlass.cli.demo
+
+test: ready ## the whole suite; every branch of the kernel has to be covered
+	@$(say) 'tests'
+	@$(BIN)/python -m coverage run -m pytest $(ARGS)
+	@$(say) 'kernel coverage'
+	@$(BIN)/python -m coverage report --include='*/windlass/kernel/*' --fail-under=100
+
+check: ready ## lint, format, types, import contracts, shape, generated docs
+	@$(say) 'ruff check'
+	@$(BIN)/ruff check --quiet $(SOURCES)
+	@$(say) 'ruff format'
+	@$(BIN)/ruff format --quiet --check $(SOURCES) || { $(say) 'make fmt puts it right'; exit 1; }
+	@$(say) 'mypy'
+	@$(BIN)/mypy --no-error-summary $(SOURCES)
+	@$(say) 'import contracts'
+	@log=$$($(BIN)/lint-imports 2>&1) || { printf '%s\n' "$$log"; exit 1; }
+	@$(say) 'shape'
+	@$(BIN)/python scripts/shape.py $(SOURCES)
+ifneq ($(wildcard scripts/diagrams.py),)
+	@$(say) 'generated docs'
+	@$(BIN)/python scripts/diagrams.py --check
+endif
+
+bench: ready ## ratios to a floor measured in the same run
+	@$(BIN)/python -m bench $(ARGS)
+
+fmt: ready ## format, and fix what can be fixed
+	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+mutants: ready ## change the kernel line by line; the tests must notice (slow)
+	@$(BIN)/mutmut run $(ARGS)
+	@$(BIN)/mutmut results
+
+lock: ## resolve requirements/dev.lock again (needs uv)
+	@$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --quiet \
+		--output-file requirements/dev.lock
+	@$(say) 'requirements/dev.lock'
+
+clean: ## remove everything that is made
+	@rm -rf $(VENV) build dist mutants .coverage .coverage.* \
+		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests scripts $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Two stamps: a new lock rebuilds the environment from zero, a new pyproject only reinstalls windlass.
+ready: $(VENV)/.windlass
+
+$(VENV)/.locked: requirements/dev.lock
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo '$(PYTHON) was not found; PYTHON=... names another interpreter.' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "windlass needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo '$(PYTHON) cannot make a virtual environment. On Debian and Ubuntu:' >&2; \
+		echo '    sudo apt-get install python3-venv' >&2; exit 1; }
+	@$(say) '$(VENV): tools from requirements/dev.lock (the first time takes a minute)'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.windlass: $(VENV)/.locked pyproject.toml
+	@$(say) '$(VENV): windlass'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,65 @@
+"""Every size and count limit on what comes from outside, in one table.
+
+A limit is where a value arises, never where it is stored: what was accepted and recorded is
+never refused again for its size.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.errors import LimitExceeded
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+
+
+class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table. Each field is settable; a value at the limit passes, one more does not."""
+
+    attachment_bytes: int = 64 * _MIB
+    attachments_per_turn: int = 32
+    # Three times what the busiest provider documents for parallel calls in one reply (128 tools).
+    calls_per_reply: int = 384
+    header_block_bytes: int = 16 * _KIB
+    history_page: int = 1_000
+    id_chars: int = 128
+    input_text_bytes: int = _MIB
+    # Python's own recursion limit is 1,000 frames; 64 levels leave room for whoever walks the value.
+    json_depth: int = 64
+    json_keys: int = 1_024
+    # CPython refuses to print or parse longer integers (sys.int_info.default_max_str_digits).
+    json_integer_digits: int = 4_300
+    metadata_bytes: int = 16 * _KIB
+    parts_per_message: int = 256
+    request_body_bytes: int = 4 * _MIB
+    schema_bytes: int = 64 * _KIB
+    server_event_bytes: int = _MIB
+    # The widest of the providers' own limits (Gemini 5, OpenAI 4, Anthropic leaves it open).
+    stop_sequences: int = 16
+    tool_args_bytes: int = 256 * _KIB
+    # Anthropic and OpenAI both end at 64 in their older models, 128 in the newer.
+    tool_name_chars: int = 64
+    tool_result_bytes: int = _MIB
+    tools: int = 512
+
+
+DEFAULT_LIMITS = InputLimits()
+
+
+def check_limit(
+    name: str, found: int, *, field: str, limits: InputLimits = DEFAULT_LIMITS
+) -> None:
+    """Refuse `found` if it is over the limit called `name`.
+
+    Raises:
+        LimitExceeded: naming the field, the size found and the limit.
+    """
+    wanted: int = getattr(limits, name)
+    if found > wanted:
+        raise LimitExceeded(
+            f"{field}: {name} is {found:,}, the limit is {wanted:,}",
+            field=field,
+            found=found,
+            wanted=wanted,
+        )

@@ -1,0 +1,88 @@
+"""Secrets: values that must not reach logs, journals, traces or errors.
+
+`Secret` does not show itself and no encoder of windlass accepts it. `Redactor` removes known
+secrets from text of foreign origin, such as an error body in which a provider echoes the key.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import urllib.parse
+from collections.abc import Iterable
+
+from windlass.errors import ConfigError
+
+# A shorter value would be found inside ordinary words, and redaction would eat the text.
+_MIN_CHARS = 6
+
+
+class Secret:
+    """A value that is only had by asking for it: `secret.reveal()`."""
+
+    __slots__ = ("_name", "_value")
+
+    def __init__(self, value: str, *, name: str = "secret") -> None:
+        if not isinstance(value, str) or len(value) < _MIN_CHARS:
+            raise ConfigError(
+                f"{name}: a secret is text of at least {_MIN_CHARS} characters",
+                field=name,
+                wanted=f"at least {_MIN_CHARS} characters",
+            )
+        self._value = value
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages, such as the environment variable it came from."""
+        return self._name
+
+    def reveal(self) -> str:
+        """Return the value itself, for the one call that needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({self._name})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"{self!r} cannot be copied into bytes")
+
+
+class Redactor:
+    """Replaces every known secret in a text, also where it is base64 or URL encoded."""
+
+    __slots__ = ("_forms",)
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        forms = {form: secret.name for secret in secrets for form in _forms(secret.reveal())}
+        # Longest first: one secret may be the beginning of another.
+        self._forms = sorted(forms.items(), key=lambda item: -len(item[0]))
+
+    def clean(self, text: str) -> str:
+        """Return `text` without any known secret."""
+        for form, name in self._forms:
+            if form in text:
+                text = text.replace(form, f"[{name}]")
+        return text
+
+
+def _forms(value: str) -> set[str]:
+    raw = value.encode()
+    forms = {value, urllib.parse.quote(value, safe=""), urllib.parse.quote_plus(value)}
+    # Inside a longer base64 text the value starts at any of three offsets; only the characters
+    # that depend on nothing but the value are looked for.
+    for offset in range(3):
+        coded = base64.b64encode(b"\x00" * offset + raw).decode()
+        start = (offset * 8 + 5) // 6
+        whole = (offset + len(raw)) * 8 // 6
+        for text in (coded, coded.replace("+", "-").replace("/", "_")):
+            forms.add(text[start:whole])
+    return forms

@@ -1,0 +1,64 @@
+"""Text that every store, wire and provider can carry: no lone surrogate, no NUL.
+
+A lone surrogate cannot be written as UTF-8. PostgreSQL refuses NUL where SQLite takes it; windlass
+refuses it on every store alike. What people and programs hand in is refused (`check_text`); what a
+model or a tool produced has been paid for and is repaired instead (`clean_text`).
+"""
+
+from __future__ import annotations
+
+from windlass.errors import InvalidInput
+
+_REPLACEMENT = "\ufffd"
+
+
+def is_clean(text: str) -> bool:
+    """Whether `text` can be stored and sent everywhere."""
+    if "\x00" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(text: object, *, field: str) -> str:
+    """Return `text` if it is clean.
+
+    Raises:
+        InvalidInput: naming the field and the place of the first bad character.
+    """
+    if not isinstance(text, str):
+        found = type(text).__name__
+        raise InvalidInput(
+            f"{field}: found {found}, wanted text", field=field, found=found, wanted="text"
+        )
+    if is_clean(text):
+        return text
+    place, found = _first_bad(text)
+    raise InvalidInput(
+        f"{field}: found {found} at character {place}, wanted text without it",
+        field=field,
+        found=found,
+        wanted="text without NUL and lone surrogates",
+    )
+
+
+def clean_text(text: str) -> str:
+    """Return `text` with each NUL and each lone surrogate replaced by U+FFFD."""
+    if is_clean(text):
+        return text
+    return "".join(_REPLACEMENT if _is_bad(char) else char for char in text)
+
+
+def _first_bad(text: str) -> tuple[int, str]:
+    place = next(at for at, char in enumerate(text) if _is_bad(char))
+    return place, "NUL" if text[place] == "\x00" else "a lone surrogate"
+
+
+def _is_bad(char: str) -> bool:
+    # A Python string holds a surrogate only when it is alone: a pair is one character.
+    return char == "\x00" or "\ud800" <= char <= "\udfff"

@@ -1,0 +1,216 @@
+"""The one encoder: value → bytes → digest.
+
+Law 1. Equal values give equal bytes, under every hash seed, Python release and machine. Keys are
+    sorted; a field that holds its default is left out, so a new optional field keeps old digests.
+Law 2. `decode` is the strict inverse: it takes the bytes `encode` gives and no others. So the digest
+    of a stored body is the digest of the value in it, and nothing can be hidden in a second
+    spelling: not a doubled key, not white space, not a default written out.
+Law 3. What has no faithful JSON is refused: NaN, infinities, lone surrogates, NUL, keys that are not
+    text. The underlying encoder would write NaN as null without a word.
+Law 4. A message sequence digests as a chain, cₙ = H(cₙ₋₁ ‖ digest(mₙ)), so the digest of the next
+    request costs what is new in it. Any object with `canonical_items` and `chain_digest` (see
+    chain.py) is such a sequence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from hashlib import sha256
+from typing import Any, TypeVar, get_origin
+
+import msgspec
+
+from windlass.errors import FormatUnsupported, InvalidInput, LimitExceeded, WindlassError
+from windlass.guards.text import is_clean
+from windlass.kernel.value import FrozenDict, FrozenList, freeze
+
+__all__ = ["decode", "digest", "encode", "link"]
+
+T = TypeVar("T")
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+# A chain inside a value is decoded on its own, so an error in it carries two paths, inner first.
+_PATH = re.compile(r" - at `(?:key in )?([^`]*)`")
+
+
+def encode(value: object) -> bytes:
+    """Return the canonical bytes of a value, UTF-8 JSON.
+
+    Raises:
+        InvalidInput: something in it has no faithful JSON.
+        LimitExceeded: plain JSON nested too deeply.
+    """
+    return _encode(value, _ENCODER)
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of the canonical bytes, in hex, with message sequences as chains."""
+    return sha256(_encode(value, _DIGEST_ENCODER)).hexdigest()
+
+
+def link(previous: str, item_digest: str) -> str:
+    """Return the next link of a digest chain: H(previous ‖ item)."""
+    return sha256((previous + item_digest).encode()).hexdigest()
+
+
+def decode(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
+    """Return the value of `type` whose canonical bytes are `data`.
+
+    A type with a `FORMAT` number is refused by format before anything else of it is looked at.
+
+    Raises:
+        InvalidInput: not the canonical bytes of such a value; `field` is the path, `$` the root.
+        FormatUnsupported: written by a release with another format.
+        LimitExceeded: nested too deeply.
+    """
+    if not isinstance(data, bytes):
+        raise InvalidInput(
+            f"$: found {data.__class__.__name__}, wanted bytes", field="$", wanted="bytes"
+        )
+    if hasattr(type, "FORMAT"):
+        _check_format(data, type)
+    value = _decode(data, type)
+    if encode(value) != data:
+        raise _not_canonical(data)
+    return value
+
+
+def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
+    _check_root(value)
+    try:
+        data = encoder.encode(value)
+    except RecursionError:
+        raise _too_deep() from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _refusal(error) from None
+    # The only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
+    # walk that tells a refused leaf from an innocent one is, too.
+    if b"null" in data or b"\\u0000" in data:
+        _check_leaves(msgspec.to_builtins(value, enc_hook=_items), "$")
+    return data
+
+
+def _check_root(value: object) -> None:
+    kind = value.__class__
+    if isinstance(value, msgspec.Struct) or kind is FrozenDict or kind is FrozenList:
+        return
+    if isinstance(value, (list, tuple)):
+        for at, item in enumerate(value):
+            if not isinstance(item, msgspec.Struct):
+                freeze(item, field=f"$[{at}]")
+    elif kind in _SCALARS or isinstance(value, dict):
+        freeze(value, field="$")
+    elif not hasattr(value, "canonical_items"):
+        raise InvalidInput(
+            f"$: found {kind.__name__}, wanted a windlass value or JSON",
+            field="$",
+            found=kind.__name__,
+            wanted="a windlass value or JSON",
+        )
+
+
+def _check_leaves(value: object, path: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_leaves(key, f"{path} (a key)")
+            _check_leaves(item, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for at, item in enumerate(value):
+            _check_leaves(item, f"{path}[{at}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(
+            f"{path}: found {value}, wanted a finite number", field=path, wanted="a finite number"
+        )
+    elif isinstance(value, str) and not is_clean(value):
+        raise InvalidInput(f"{path}: found NUL, wanted clean text", field=path, wanted="clean text")
+
+
+def _decode(data: bytes, type_: type[T]) -> T:
+    try:
+        return _decoder(type_).decode(data)
+    except RecursionError:
+        raise _too_deep() from None
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise _refusal(error) from None
+
+
+def _refusal(error: Exception) -> WindlassError:
+    """Turn what the decoder raised into a refusal that names the path."""
+    path = "$" + "".join(step.removeprefix("$") for step in reversed(_PATH.findall(str(error))))
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, WindlassError):
+        cause = cause.__cause__
+    if cause is not None:
+        return type(cause)(f"{path}: {cause}", field=path, found=cause.found, wanted=cause.wanted)
+    # msgspec names types, tags and fields it did not expect; only the first line, and not a novel.
+    reason = _PATH.sub("", str(error)).partition("\n")[0][:200]
+    return InvalidInput(f"{path}: {reason}", field=path, found=reason)
+
+
+class _FormatOnly(msgspec.Struct):
+    format: int | None = None
+
+
+def _check_format(data: bytes, type_: type[Any]) -> None:
+    found = _decode(data, _FormatOnly).format
+    if found is not None and found != type_.FORMAT:
+        raise FormatUnsupported(
+            f"{type_.__name__}: found format {found}, this release knows {type_.FORMAT}",
+            field="$.format",
+            found=found,
+            wanted=type_.FORMAT,
+        )
+
+
+def _not_canonical(data: bytes) -> InvalidInput:
+    """Say which rule the bytes break; they decode, but `encode` would not write them so."""
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen = dict(items)
+        if len(seen) < len(items):
+            names = [key for key, _ in items]
+            doubled.append(next(key for key in names if names.count(key) > 1))
+        return seen
+
+    doubled: list[str] = []
+    json.loads(data, object_pairs_hook=pairs)
+    found = f"the key {doubled[0][:40]!r} twice" if doubled else "another spelling of the same value"
+    return InvalidInput(
+        f"$: found {found}, wanted canonical bytes", field="$", found=found, wanted="canonical bytes"
+    )
+
+
+def _too_deep() -> LimitExceeded:
+    return LimitExceeded("$: nested too deeply to be read", field="$", wanted="shallower nesting")
+
+
+def _items(value: Any) -> Any:
+    try:
+        return value.canonical_items()
+    except AttributeError:
+        raise TypeError(f"found {value.__class__.__name__}, wanted a windlass value") from None
+
+
+def _chain(value: Any) -> str:
+    try:
+        return f"chain:{value.chain_digest()}"
+    except AttributeError:
+        raise TypeError(f"found {value.__class__.__name__}, wanted a windlass value") from None
+
+
+def _build(type_: Any, items: Any) -> Any:
+    return get_origin(type_).from_canonical(type_, items)
+
+
+_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_items)
+_DIGEST_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_chain)
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(type_: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _DECODERS.get(type_)
+    if decoder is None:
+        decoder = _DECODERS[type_] = msgspec.json.Decoder(type_, dec_hook=_build)
+    return decoder

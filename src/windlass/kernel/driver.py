@@ -1,0 +1,194 @@
+"""How a mode reads model replies: the Driver port, what a driver sees, and how a turn is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from windlass.errors import InvalidInput
+from windlass.guards.ids import check_id, is_id
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
+from windlass.kernel.actions import Action
+from windlass.kernel.chain import Chain
+from windlass.kernel.history import HistoryIndex
+from windlass.kernel.ids import TurnIds
+from windlass.kernel.limits import LimitState
+from windlass.kernel.messages import Message, Record, TurnCause
+from windlass.kernel.model_call import Generation, ModelReply, ModelRequest
+from windlass.kernel.projector import ChatProjector, Projector, ProjectorView
+from windlass.kernel.responses import CodeResult, Failure
+from windlass.kernel.states import WaitingModel
+from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolSpec
+from windlass.kernel.value import Json
+
+LIMIT_MESSAGE = (
+    "This turn has used its {max_iterations} iterations. Do not call tools any more: "
+    "answer now with what you have."
+)
+
+
+def _check_count(found: object, field: str) -> None:
+    if found is None or (type(found) is int and found >= 0):
+        return
+    shown = found if isinstance(found, int) else type(found).__name__
+    raise InvalidInput(
+        f"{field}: found {shown}, wanted a whole number of 0 or more",
+        field=field,
+        found=shown,
+        wanted="0 or more",
+    )
+
+
+class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn runs; it never changes while the turn does.
+
+    `autonomous` and `termination` are for the driver. `turn_limit_message` may name
+    `{max_iterations}`.
+    """
+
+    driver: Driver
+    projector: Projector = ChatProjector()
+    model: str
+    session_id: str
+    turn_id: str
+    system_prompt: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    max_iterations: int | None = None
+    max_context_tokens: int | None = None
+    model_variant: str | None = None
+    generation: Generation = Generation()
+    autonomous: bool = False
+    sync_environment: bool = False
+    emit_trace: bool = False
+    termination: Json = None
+    turn_limit_message: str = LIMIT_MESSAGE
+
+    def __post_init__(self) -> None:
+        """Refuse a turn that could not run."""
+        check_id(self.session_id, field="TurnConfig.session_id")
+        check_id(self.turn_id, field="TurnConfig.turn_id")
+        check_text(self.model, field="TurnConfig.model")
+        check_text(self.system_prompt, field="TurnConfig.system_prompt")
+        _check_count(self.max_iterations, "TurnConfig.max_iterations")
+        _check_count(self.max_context_tokens, "TurnConfig.max_context_tokens")
+        if type(self.tools) is not tuple:
+            msgspec.structs.force_setattr(self, "tools", tuple(self.tools))
+        check_limit("tools", len(self.tools), field="TurnConfig.tools")
+        names = [tool.name for tool in self.tools]
+        if len(set(names)) < len(names):
+            raise InvalidInput(
+                "TurnConfig.tools: found two tools of one name, wanted each name once",
+                field="TurnConfig.tools",
+                wanted="each name once",
+            )
+
+
+class DriverView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver sees of the turn: a value, so a driver can keep nothing and change nothing."""
+
+    config: TurnConfig
+    messages: Chain[Message]
+    records: Chain[Record]
+    causes: tuple[TurnCause, ...]
+    iteration: int
+    iteration_offset: int
+    limit: LimitState
+    ids: TurnIds
+
+    def request(self, use_tools: bool = True) -> ModelRequest:  # noqa: FBT001, FBT002 - public shape
+        """Return the next request, as the turn's projector makes it."""
+        return self.config.projector.project(
+            ProjectorView(
+                config=self.config,
+                messages=self.messages,
+                records=self.records,
+                causes=self.causes,
+                iteration=self.iteration,
+                use_tools=use_tools,
+            )
+        )
+
+    @property
+    def max_iterations(self) -> int | None:
+        """The limit, or None."""
+        return self.config.max_iterations
+
+    @property
+    def termination(self) -> Json:
+        """What the configuration hands through to the driver."""
+        return self.config.termination
+
+    @property
+    def autonomous(self) -> bool:
+        """What the configuration hands through to the driver."""
+        return self.config.autonomous
+
+    @property
+    def force_exit(self) -> bool:
+        """Whether the grace iteration is spent: the next overrun ends the turn."""
+        return self.limit.grace_given
+
+    @property
+    def limit_due(self) -> bool:
+        """Whether the model is to be told now that this is its last iteration."""
+        return self.limit.is_due(self.iteration, self.iteration_offset, self.max_iterations)
+
+    def message_id(self, purpose: str) -> str:
+        """Mint the id of this iteration's message for `purpose`."""
+        return self.ids.message(self.iteration, purpose)
+
+    def call_id(self, given: str, position: int, taken: Sequence[str]) -> str:
+        """Return the provider's call id, or mint one if it gave none or one that is in use."""
+        if is_id(given) and given not in taken and not self.has_call(given):
+            return given
+        return self.ids.call(self.iteration, position)
+
+    def has_call(self, call_id: str) -> bool:
+        """Whether a call of the history has this id."""
+        return HistoryIndex.of(self.messages).has_call(call_id, self.messages)
+
+
+class Driver(Protocol):
+    """How a mode reads replies: pure functions from what happened to what is to be done.
+
+    `handles` are the terminal reasons that the driver takes itself.
+    """
+
+    handles: frozenset[str]
+
+    def prepare(self, view: DriverView) -> Sequence[Action]:
+        """Begin an iteration: start something or finish."""
+        ...
+
+    def on_model(
+        self, view: DriverView, waiting: WaitingModel, reply: ModelReply, text_streamed: bool
+    ) -> Sequence[Action]:
+        """Read a reply."""
+        ...
+
+    def on_tools(
+        self, view: DriverView, completed: Sequence[CompletedToolCall]
+    ) -> Sequence[Action]:
+        """Read tool results, which stand in call order."""
+        ...
+
+    def on_code(
+        self, view: DriverView, driver_state: Any, result: CodeResult | Failure
+    ) -> Sequence[Action]:
+        """Read what a cell did."""
+        ...
+
+    def close(
+        self,
+        view: DriverView,
+        calls: Sequence[PendingToolCall],
+        completed: Sequence[CompletedToolCall],
+    ) -> Sequence[Action]:
+        """Give every call its one result, since the turn ends while tools are out.
+
+        Only what this appends and emits is applied.
+        """
+        ...

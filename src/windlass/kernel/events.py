@@ -1,0 +1,229 @@
+"""What observers see.
+
+A *fact* is durable before it is shown and is never taken back. A *preview* is live and may be
+retracted. Events with the same `correlation_id` belong to one model call or one tool call. The
+machine fills in `id` and `correlation_id`; both derive from the turn, so a replay gives the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+from windlass.kernel.messages import Message
+from windlass.kernel.model_call import Usage
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.tool_call import ToolOutcome
+from windlass.kernel.value import Json, JsonValue, Value
+
+
+class _Event(Value, kw_only=True):
+    preview: ClassVar[bool] = False
+
+    id: str = ""
+    correlation_id: str = ""
+
+
+class _JsonEvent(_Event, JsonValue, kw_only=True):
+    pass
+
+
+class ModelStarted(_Event, kw_only=True):
+    """A model call is about to go out."""
+
+    preview: ClassVar[bool] = True
+
+    iteration: int
+    message_count: int
+    tools: tuple[str, ...] = ()
+
+
+class ModelFinished(_Event, kw_only=True):
+    """A model call came back with this text."""
+
+    iteration: int
+    text: str
+
+
+class UsageReported(_Event, kw_only=True):
+    """What one call used, and the turn so far."""
+
+    iteration: int
+    usage: Usage
+    cumulative: Usage
+
+
+class TextDelta(_Event, kw_only=True):
+    """Some words of the reply."""
+
+    preview: ClassVar[bool] = True
+
+    text: str
+
+
+class ReasoningDelta(_Event, kw_only=True):
+    """Some of the model's thoughts."""
+
+    preview: ClassVar[bool] = True
+
+    text: str
+
+
+class ToolStarted(_JsonEvent, kw_only=True):
+    """A tool's body is about to run."""
+
+    preview: ClassVar[bool] = True
+    json_fields: ClassVar[tuple[str, ...]] = ("args",)
+
+    call_id: str
+    name: str
+    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+
+
+class ToolProgress(_JsonEvent, kw_only=True):
+    """A running tool reports something."""
+
+    preview: ClassVar[bool] = True
+    json_fields: ClassVar[tuple[str, ...]] = ("data",)
+
+    call_id: str
+    name: str
+    data: Json = None
+
+
+class ToolFinished(_JsonEvent, kw_only=True):
+    """A tool call ended; `args` is what really ran."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("args",)
+
+    call_id: str
+    name: str
+    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    outcome: ToolOutcome
+    duration_ms: int = 0
+
+
+class CodeStarted(_Event, kw_only=True):
+    """A cell is about to run."""
+
+    preview: ClassVar[bool] = True
+
+    language: str
+    code: str
+
+
+class CodeFinished(_Event, kw_only=True):
+    """A cell ended."""
+
+    language: str
+    output: str = ""
+    error: str | None = None
+    duration_ms: int = 0
+
+
+class Error(_Event, kw_only=True):
+    """Something failed; the outcome says whether the turn went on."""
+
+    message: str
+    code: str | None = None
+    terminal: str | None = None
+
+
+class TurnEnded(_Event, kw_only=True):
+    """The turn's one outcome."""
+
+    outcome: Outcome
+
+
+class Retrying(_Event, kw_only=True):
+    """A model call will be tried again."""
+
+    preview: ClassVar[bool] = True
+
+    attempt: int
+    reason: str
+    wait_ms: int = 0
+
+
+class Retracted(_Event, kw_only=True):
+    """Forget the previews with these correlation ids."""
+
+    preview: ClassVar[bool] = True
+
+    correlation_ids: tuple[str, ...]
+
+
+class WaitOpened(_Event, kw_only=True):
+    """The turn waits for an answer from outside."""
+
+    key: str
+    kind: str
+    title: str = ""
+    call_id: str | None = None
+    expires_ms: int | None = None
+
+
+class WaitResolved(_Event, kw_only=True):
+    """The answer came, or the wait expired."""
+
+    key: str
+    kind: str
+    status: str
+    by: str | None = None
+
+
+class InputAccepted(_Event, kw_only=True):
+    """Input from the inbox entered the turn."""
+
+    input_id: str
+    message_ids: tuple[str, ...] = ()
+
+
+class ChildUsage(_Event, kw_only=True):
+    """What a child session used."""
+
+    session_id: str
+    source: str
+    model: str
+    usage: Usage
+    cumulative: Usage
+
+
+class PluginEvent(_JsonEvent, kw_only=True):
+    """Something a plugin wants shown."""
+
+    preview: ClassVar[bool] = True
+    json_fields: ClassVar[tuple[str, ...]] = ("data",)
+
+    plugin: str
+    name: str
+    data: Json = None
+
+
+class Recovered(_Event, kw_only=True):
+    """The turn goes on after a crash: `view` replaces every preview of it."""
+
+    view: tuple[Message, ...] = ()
+
+
+Event: TypeAlias = (
+    ModelStarted
+    | ModelFinished
+    | UsageReported
+    | TextDelta
+    | ReasoningDelta
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | CodeStarted
+    | CodeFinished
+    | Error
+    | TurnEnded
+    | Retrying
+    | Retracted
+    | WaitOpened
+    | WaitResolved
+    | InputAccepted
+    | ChildUsage
+    | PluginEvent
+    | Recovered
+)

@@ -1,0 +1,159 @@
+"""What makes a list of messages a history: unique ids, and every call answered once, in order.
+
+Providers refuse a request whose calls and results do not pair, so a history that breaks the rule
+would wedge its session for good. It is refused at the door, by place, and never repaired silently.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, get_args
+
+from windlass.errors import InvalidInput
+from windlass.guards.ids import is_id
+from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.kernel.chain import Chain
+from windlass.kernel.messages import Message, Part, Role, ToolCall, ToolResult
+
+_ROLES = frozenset(get_args(Role))
+_PARTS = frozenset(get_args(Part))
+_MAX_PARTS = DEFAULT_LIMITS.parts_per_message
+
+
+class _Problem(NamedTuple):
+    at: int
+    where: str
+    found: str
+
+
+class HistoryIndex:
+    """Where the ids of a history stand.
+
+    It belongs to the storage of a chain (`Chain.memo`) and reads each message once. It keeps places, not
+    bare ids: a shorter chain over the same storage must not see what came later, or a replay would
+    differ from the first run.
+    """
+
+    __slots__ = ("_calls", "_messages", "_read")
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._messages: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, history: Chain[Message]) -> HistoryIndex:
+        """Return the index of a history, read up to its end."""
+        index = history.memo(cls, cls)
+        if index._read < len(history):
+            index._read_on(history)
+        return index
+
+    def has_message(self, message_id: str, history: Chain[Message]) -> bool:
+        """Whether a message of `history` has this id."""
+        return self._messages.get(message_id, len(history)) < len(history)
+
+    def has_call(self, call_id: str, history: Chain[Message]) -> bool:
+        """Whether a call in `history` has this id."""
+        return self._calls.get(call_id, len(history)) < len(history)
+
+    def _read_on(self, history: Chain[Message]) -> None:
+        for at, message in enumerate(history.since(self._read), start=self._read):
+            self._messages.setdefault(message.id, at)
+            if message.role == "assistant":
+                for call_id in _calls_of(message):
+                    self._calls.setdefault(call_id, at)
+        self._read = len(history)
+
+
+class _Checked:
+    """How far a history was checked, what that found, and which calls wait for their results."""
+
+    __slots__ = ("_calls", "_ids", "_open", "_problem", "_read")
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._ids: set[str] = set()
+        self._calls: set[str] = set()
+        self._open: tuple[str, ...] = ()
+        self._problem: _Problem | None = None
+
+    def problem_in(self, history: Chain[Message]) -> _Problem | None:
+        """Return the first thing wrong with `history`."""
+        while self._read < len(history) and self._problem is None:
+            self._read_message(self._read, history[self._read])
+        if self._problem is not None and self._problem.at < len(history):
+            return self._problem
+        last = len(history) - 1
+        unanswered = _calls_of(history[last]) if history else ()
+        if unanswered:
+            return _Problem(last, f"messages[{last}]", f"the call {unanswered[0]!r} without result")
+        return None
+
+    def _read_message(self, at: int, message: Message) -> None:
+        found = self._trouble(message)
+        if found is not None:
+            self._problem = _Problem(at, f"messages[{at}]{found[0]}", found[1])
+            return
+        self._read = at + 1
+        self._ids.add(message.id)
+        self._open = _calls_of(message)
+        self._calls.update(self._open)
+
+    def _trouble(self, message: Message) -> tuple[str, str] | None:
+        """Return the place in the message and what is wrong there."""
+        if type(message) is not Message:
+            return "", f"{type(message).__name__}, not a Message"
+        if not is_id(message.id):
+            return ".id", "text that is not an id"
+        if message.id in self._ids:
+            return ".id", f"the id {message.id!r} a second time"
+        if message.role not in _ROLES:
+            return ".role", f"the unknown role {str(message.role)[:20]!r}"
+        if not message.parts or len(message.parts) > _MAX_PARTS:
+            return ".parts", f"{len(message.parts)} parts, not 1 to {_MAX_PARTS}"
+        return _trouble_in_parts(message) or self._trouble_in_pairs(message)
+
+    def _trouble_in_pairs(self, message: Message) -> tuple[str, str] | None:
+        results = tuple([part.call_id for part in message.parts if type(part) is ToolResult])
+        if results != self._open:
+            if not self._open:
+                return ".parts[0]", f"a result for {results[0]!r} without its call"
+            return "", f"not the results of {', '.join(self._open)} that must stand here, in order"
+        calls = _calls_of(message)
+        doubled = [call for call in calls if call in self._calls or calls.count(call) > 1]
+        return (".parts", f"the call id {doubled[0]!r} a second time") if doubled else None
+
+
+def _trouble_in_parts(message: Message) -> tuple[str, str] | None:
+    n_results = 0
+    for at, part in enumerate(message.parts):
+        kind = type(part)
+        if kind not in _PARTS:
+            return f".parts[{at}]", f"{kind.__name__}, not a part"
+        if kind is ToolCall and message.role != "assistant":
+            return f".parts[{at}]", f"a call in a message of role {message.role}"
+        if kind is ToolResult:
+            if message.role != "user" or at != n_results:
+                return f".parts[{at}]", "a result that is not first in a user message"
+            n_results += 1
+    return None
+
+
+def check_history(history: Chain[Message]) -> None:
+    """Refuse messages that are not a history.
+
+    Raises:
+        InvalidInput: naming the place, such as `messages[3].parts[0]`.
+    """
+    problem = history.memo(_Checked, _Checked).problem_in(history)
+    if problem is not None:
+        raise InvalidInput(
+            f"{problem.where}: found {problem.found}",
+            field=problem.where,
+            found=problem.found,
+            wanted="a history in which every call has exactly one result, in order",
+        )
+
+
+def _calls_of(message: Message) -> tuple[str, ...]:
+    return tuple([part.call_id for part in message.parts if type(part) is ToolCall])

@@ -1,0 +1,227 @@
+"""What a history is made of: messages, their parts, where they came from, and records."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from windlass.errors import InvalidInput
+from windlass.guards.ids import check_id
+from windlass.guards.text import check_text
+from windlass.kernel.value import Json, JsonValue, Value, set_field
+
+Role: TypeAlias = Literal["system", "user", "assistant", "event"]
+Prune: TypeAlias = Literal["intact", "cleared", "summarized"]
+ToolStatus: TypeAlias = Literal["ok", "error", "denied", "timeout", "cancelled", "unknown"]
+
+
+class Text(Value, kw_only=True):
+    """Words."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        text = self.text
+        # By far the most text is plain; it is told here, without a call.
+        if type(text) is not str or not text.isascii() or "\x00" in text:
+            check_text(text, field="Text.text")
+
+
+class Reasoning(JsonValue, kw_only=True):
+    """What the model thought. `replay` is the provider's own blob, opaque to windlass.
+
+    It is shown to a model again only with its blob: a provider refuses thoughts it did not sign.
+    """
+
+    json_fields: ClassVar[tuple[str, ...]] = ("replay",)
+
+    text: str = ""
+    replay: Json = None
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere; freeze the blob."""
+        check_text(self.text, field="Reasoning.text")
+        super().__post_init__()
+
+
+class ToolCall(JsonValue, kw_only=True):
+    """The model asks for a tool. `raw` is the provider's text, kept also when it does not parse."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("args", "replay")
+
+    call_id: str
+    name: str
+    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    raw: str = ""
+    replay: Json = None
+
+    def __post_init__(self) -> None:
+        """Freeze the arguments; refuse any that are not an object, and unclean text."""
+        super().__post_init__()
+        check_object(self.args, field="ToolCall.args")
+        check_text(self.name, field="ToolCall.name")
+        check_text(self.raw, field="ToolCall.raw")
+
+
+class Attachment(Value, kw_only=True):
+    """A file or an image by its reference; the bytes are in the blob store."""
+
+    ref: str
+    media_type: str = "application/octet-stream"
+    name: str | None = None
+    n_bytes: int | None = None
+
+
+ResultPart: TypeAlias = Text | Attachment
+
+
+class ToolResult(Value, kw_only=True):
+    """What a tool answered, as the model sees it. Plain text may be given for `content`."""
+
+    call_id: str
+    name: str
+    content: tuple[ResultPart, ...] = ()
+    status: ToolStatus = "ok"
+
+    def __post_init__(self) -> None:
+        """Take plain text for content."""
+        content: object = self.content
+        if type(content) is not tuple:
+            set_field(self, "content", as_parts(content))
+
+
+class Code(Value, kw_only=True):
+    """A cell the model wrote."""
+
+    language: str
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        check_text(self.source, field="Code.source")
+
+
+class CodeOutput(Value, kw_only=True):
+    """What a cell printed, and the error it ended with."""
+
+    text: str = ""
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        check_text(self.text, field="CodeOutput.text")
+        check_text(self.error or "", field="CodeOutput.error")
+
+
+class ErrorText(Value, kw_only=True):
+    """An error that is part of the conversation."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        check_text(self.text, field="ErrorText.text")
+
+
+Part: TypeAlias = (
+    Text | Reasoning | ToolCall | ToolResult | Attachment | Code | CodeOutput | ErrorText
+)
+
+
+class PluginOrigin(Value, kw_only=True):
+    """A plugin put it there. Transient messages are seen by the model and never stored."""
+
+    plugin: str
+    transient: bool = False
+
+
+class ProcessOrigin(Value, kw_only=True):
+    """An event of a background process put it there."""
+
+    process_id: str
+    event_type: str
+    sequence: int
+    wake_id: str | None = None
+
+
+class InputOrigin(Value, kw_only=True):
+    """A caller's input put it there."""
+
+    turn_id: str
+    input_id: str | None = None
+
+
+Origin: TypeAlias = PluginOrigin | ProcessOrigin | InputOrigin
+
+
+class Message(Value, kw_only=True):
+    """One entry of a history. Its id is unique in the session."""
+
+    id: str
+    role: Role
+    parts: tuple[Part, ...]
+    origin: Origin | None = None
+    incomplete: bool = False
+    prune: Prune = "intact"
+
+    def __post_init__(self) -> None:
+        """Take any iterable of parts."""
+        if type(self.parts) is not tuple:
+            set_field(self, "parts", tuple(self.parts))
+
+
+class ConversationRecord(Value, kw_only=True):
+    """A message, as a record of the turn."""
+
+    message: Message
+
+
+class DriverRecord(JsonValue, kw_only=True):
+    """Something a driver wants to remember at this position of the history."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("data",)
+
+    data: Json = None
+
+
+Record: TypeAlias = ConversationRecord | DriverRecord
+
+
+class TurnCause(Value, kw_only=True):
+    """Why a turn runs, or goes on, when no person asked: a wake, a trigger, a process event."""
+
+    id: str
+    event_type: str
+    origin: Origin
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse what could not become a message."""
+        check_id(self.id, field="TurnCause.id")
+        check_text(self.text, field="TurnCause.text")
+
+
+def as_parts(content: object) -> tuple[ResultPart, ...]:
+    """Return result content as parts; plain text becomes one text part."""
+    if isinstance(content, str):
+        return (Text(text=content),)
+    if isinstance(content, (list, tuple)):
+        return tuple(content)
+    found = type(content).__name__
+    raise InvalidInput(
+        f"content: found {found}, wanted text or parts", field="content", found=found
+    )
+
+
+def is_blank(part: object) -> bool:
+    """Whether a part says nothing: no provider takes empty text."""
+    return type(part) is Text and (not part.text or part.text.isspace())
+
+
+def check_object(value: object, *, field: str) -> None:
+    """Refuse JSON that is not an object."""
+    if not isinstance(value, dict):
+        found = type(value).__name__
+        raise InvalidInput(
+            f"{field}: found {found}, wanted an object", field=field, found=found, wanted="object"
+        )

@@ -1,0 +1,185 @@
+"""A request to a model, its reply or failure, and what it used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+from windlass.errors import InvalidInput
+from windlass.guards.limits import check_limit
+from windlass.guards.text import clean_text
+from windlass.kernel.chain import Chain
+from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel.value import Json, JsonValue, Value, set_field
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+TerminalReason: TypeAlias = str
+"""`stop`, `tool_use`, `output_limit`, `context_overflow`, `content_filter`, `provider_error`,
+`cancelled`; anything else, such as `unknown`, is left to the driver."""
+
+ReplyPart: TypeAlias = Text | Reasoning | ToolCall
+RequestPart: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Attachment
+
+# Counters are stored as 64-bit integers by every store.
+_MAX_COUNT = 2**63 - 1
+
+
+def _check_range(found: float | None, field: str, low: float, high: float) -> None:
+    if found is None:
+        return
+    if type(found) not in (int, float) or math.isnan(found) or not low <= found <= high:
+        shown = found if isinstance(found, (int, float)) else type(found).__name__
+        raise InvalidInput(
+            f"{field}: found {shown}, wanted {low} to {high}",
+            field=field,
+            found=shown,
+            wanted=f"{low} to {high}",
+        )
+
+
+class Usage(Value, kw_only=True):
+    """Tokens of one call or many. Buckets are disjoint, except that reasoning is within output."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse counts that no provider can mean."""
+        if (
+            self.input_tokens < 0
+            or self.output_tokens < 0
+            or self.cached_input_tokens < 0
+            or self.cache_write_tokens < 0
+            or self.reasoning_tokens < 0
+        ):
+            raise InvalidInput(
+                "Usage: found a count below 0, wanted token counts", field="Usage", wanted="0 or more"
+            )
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All that was sent: fresh, read from a cache, written to one."""
+        return self.input_tokens + self.cached_input_tokens + self.cache_write_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class Generation(Value, kw_only=True):
+    """How the model should generate; None leaves it to the provider."""
+
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what every provider would refuse, before any network."""
+        if type(self.stop) is not tuple:
+            set_field(self, "stop", tuple(self.stop))
+        check_limit("stop_sequences", len(self.stop), field="Generation.stop")
+        _check_range(self.max_output_tokens, "Generation.max_output_tokens", 1, _MAX_COUNT)
+        _check_range(self.temperature, "Generation.temperature", 0, 2)
+        _check_range(self.top_p, "Generation.top_p", 0, 1)
+
+
+class ModelMessage(Value, kw_only=True):
+    """A message as it is sent."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[RequestPart, ...]
+
+    def __post_init__(self) -> None:
+        """Take any iterable of parts."""
+        if type(self.parts) is not tuple:
+            set_field(self, "parts", tuple(self.parts))
+
+
+class ModelRequest(JsonValue, kw_only=True):
+    """One call to a model. `messages` is kept as a chain, so the next request costs what is new."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("output",)
+
+    model: str
+    if TYPE_CHECKING:
+        # Any sequence may be given and a sequence may be relied on; kept as a Chain.
+        messages: Sequence[ModelMessage]
+    else:
+        messages: Chain[ModelMessage]
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    variant: str | None = None
+    generation: Generation = Generation()
+    session_id: str | None = None
+    output: Json = None
+
+    def __post_init__(self) -> None:
+        """Keep the messages as a chain; freeze the output schema."""
+        if type(self.messages) is not Chain:
+            set_field(self, "messages", Chain(self.messages))
+        if self.output is not None:
+            super().__post_init__()
+
+
+class ModelReply(JsonValue, kw_only=True):
+    """What a model answered, in the order it was said.
+
+    `text` is the Text parts joined. Either may be left out when it is built and follows from the
+    other: text alone is one text part, said before any calls.
+    """
+
+    json_fields: ClassVar[tuple[str, ...]] = ("provider_usage",)
+
+    text: str = ""
+    parts: tuple[ReplyPart, ...] = ()
+    usage: Usage = Usage()
+    terminal: TerminalReason = "stop"
+    diagnostic: str | None = None
+    provider_usage: Json = None
+    request_body: str | None = None
+
+    def __post_init__(self) -> None:
+        """Bring text and parts into agreement."""
+        super().__post_init__()
+        if type(self.parts) is not tuple:
+            set_field(self, "parts", tuple(self.parts))
+        said = "".join([part.text for part in self.parts if type(part) is Text])
+        if said == self.text:
+            return
+        if not self.text:
+            set_field(self, "text", said)
+        elif not said:
+            set_field(self, "parts", (Text(text=self.text), *self.parts))
+        else:
+            raise InvalidInput(
+                "ModelReply.text: found other text than in the parts, wanted the parts' text joined",
+                field="ModelReply.text",
+                wanted="the parts' text joined",
+            )
+
+
+class ModelFailure(Value, kw_only=True):
+    """A call that gave no reply."""
+
+    message: str
+    retryable: bool = False
+    code: str | None = None
+    terminal: TerminalReason = "provider_error"
+    raw: str | None = None
+    request_body: str | None = None
+
+    def __post_init__(self) -> None:
+        """Repair foreign text: a failure must always be tellable."""
+        set_field(self, "message", clean_text(self.message))

@@ -1,0 +1,203 @@
+"""From a history to the next request.
+
+Law 1. A projection is a pure function of its view. What is cached is cached with the history itself.
+Law 2. Each message is rendered on its own, once: the cost of a request is what is new since the last.
+Law 3. The request is valid for every provider: the system prompt first and nowhere else, a user
+    message next and last, nothing empty. (Calls and results pair already: see history.py.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from windlass.kernel.chain import Chain
+from windlass.kernel.messages import (
+    Attachment,
+    Code,
+    CodeOutput,
+    ErrorText,
+    Message,
+    Origin,
+    Part,
+    PluginOrigin,
+    ProcessOrigin,
+    Reasoning,
+    Record,
+    Text,
+    ToolCall,
+    ToolResult,
+    TurnCause,
+    is_blank,
+)
+from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
+from windlass.kernel.tool_call import ToolSpec
+
+# Said in the user's place where a provider demands a user message and the history has none.
+OPENING = "(the conversation goes on from here)"
+CONTINUE = "(continue)"
+CLEARED = "(cleared to save space)"
+
+_NOTHING: frozenset[str] = frozenset()
+_SENT_AS_IS = frozenset({Text, ToolCall})
+_NOTES = {"system": "[note from the system]\n", "event": "[event]\n"}
+
+
+class RequestSettings(Protocol):
+    """What of a turn's configuration goes into a request (`TurnConfig` has it)."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def model_variant(self) -> str | None: ...
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def system_prompt(self) -> str: ...
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]: ...
+    @property
+    def generation(self) -> Generation: ...
+
+
+class ProjectorView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a projector sees. `config` holds the prompt and tools that are in force now."""
+
+    config: RequestSettings
+    messages: Chain[Message]
+    records: Sequence[Record] = ()
+    causes: tuple[TurnCause, ...] = ()
+    iteration: int = 0
+    use_tools: bool = True
+
+
+class Projector(Protocol):
+    """Makes a request out of a history."""
+
+    def project(self, view: ProjectorView) -> ModelRequest: ...
+
+
+class ChatProjector:
+    """System prompt, then the history, then what woke the turn."""
+
+    def project(self, view: ProjectorView) -> ModelRequest:
+        """Return the next request."""
+        config = view.config
+        hidden = frozenset([cause.id for cause in view.causes]) if view.causes else _NOTHING
+        key = (ChatProjector, config.system_prompt, hidden)
+        rendering = view.messages.memo(key, lambda: _Rendering(config.system_prompt, hidden))
+        messages = rendering.of(view.messages)
+        if view.causes:
+            messages = messages.with_tail(_user(render_causes(view.causes)))
+        elif not messages or messages[-1].role != "user":
+            messages = messages.with_tail(_user(CONTINUE))
+        return ModelRequest(
+            model=config.model,
+            messages=messages,
+            tools=config.tools if view.use_tools else (),
+            tool_choice="auto" if view.use_tools else "none",
+            variant=config.model_variant,
+            generation=config.generation,
+            session_id=config.session_id,
+        )
+
+
+class _Rendering:
+    """A history as it is sent, rendered as far as anybody asked."""
+
+    __slots__ = ("_hidden", "_lengths", "_sent")
+
+    def __init__(self, system_prompt: str, hidden: frozenset[str]) -> None:
+        prompt = ModelMessage(role="system", parts=(Text(text=system_prompt),))
+        self._hidden = hidden
+        self._sent: Chain[ModelMessage] = Chain([prompt] if system_prompt.strip() else [])
+        # How much of `_sent` a history of each length has.
+        self._lengths = [len(self._sent)]
+
+    def of(self, history: Chain[Message]) -> Chain[ModelMessage]:
+        lengths = self._lengths
+        if len(lengths) <= len(history):
+            for message in history.since(len(lengths) - 1):
+                lengths.append(lengths[-1] + self._add(message))
+        return self._sent.prefix(lengths[len(history)])
+
+    def _add(self, message: Message) -> int:
+        """Render one more message; return how many that makes to send."""
+        if message.role == "event" and message.id in self._hidden:
+            return 0
+        sent = render_message(message)
+        if sent is None:
+            return 0
+        added = 1
+        if sent.role == "assistant" and self._lengths[-1] == self._lengths[0]:
+            self._sent.grow(_user(OPENING))
+            added = 2
+        self._sent.grow(sent)
+        return added
+
+
+def render_message(message: Message) -> ModelMessage | None:
+    """Return a message as it is sent, or None if nothing of it is."""
+    parts: list[RequestPart] = []
+    for part in message.parts:
+        sent = part if type(part) in _SENT_AS_IS else _render_part(part, message)
+        if sent is not None and not is_blank(sent):
+            parts.append(sent)  # type: ignore[arg-type]
+    if not parts:
+        return None
+    note = _NOTES.get(message.role)
+    if note is not None:
+        first = parts[0]
+        said = first.text if type(first) is Text else ""
+        parts[: 1 if said else 0] = [Text(text=note + said)]
+    role = "assistant" if message.role == "assistant" else "user"
+    return ModelMessage(role=role, parts=tuple(parts))
+
+
+def _render_part(part: Part, message: Message) -> RequestPart | None:
+    if isinstance(part, ToolResult):
+        if message.prune != "cleared":
+            return part
+        return msgspec.structs.replace(part, content=(Text(text=CLEARED),))
+    if isinstance(part, Reasoning):
+        # A provider takes back only thoughts that it signed.
+        return part if part.replay is not None else None
+    if isinstance(part, Attachment):
+        if message.role == "assistant" or message.prune == "cleared":
+            return Text(text=f"[attachment {part.name or part.ref}]")
+        return part
+    return Text(text=_as_words(part))  # type: ignore[arg-type] # the other kinds are sent as is
+
+
+def _as_words(part: Code | CodeOutput | ErrorText) -> str:
+    if isinstance(part, Code):
+        return f"```{part.language}\n{part.source}\n```"
+    if isinstance(part, CodeOutput):
+        error = f"\n[error] {part.error}" if part.error else ""
+        return f"[output]\n{part.text}{error}"
+    return f"[error] {part.text}"
+
+
+def render_causes(causes: Sequence[TurnCause]) -> str:
+    """Return one text that names each cause's type, id, origin and words."""
+    blocks = [
+        f"{at}. {cause.event_type} ({cause.id}), from {_render_origin(cause.origin)}:\n"
+        f"{cause.text.strip()}"
+        for at, cause in enumerate(causes, start=1)
+    ]
+    return "\n\n".join(["[what woke this turn]", *blocks])
+
+
+def _render_origin(origin: Origin) -> str:
+    if isinstance(origin, PluginOrigin):
+        return f"plugin {origin.plugin}"
+    if isinstance(origin, ProcessOrigin):
+        wake = f" (wake {origin.wake_id})" if origin.wake_id else ""
+        return f"process {origin.process_id}, {origin.event_type} number {origin.sequence}{wake}"
+    return f"input of turn {origin.turn_id}"
+
+
+def _user(text: str) -> ModelMessage:
+    return ModelMessage(role="user", parts=(Text(text=text),))

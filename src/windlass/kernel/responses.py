@@ -1,0 +1,99 @@
+"""What the machine is told: a closed union. Each answers the effect with its id."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeAlias
+
+from windlass.guards.text import clean_text
+from windlass.kernel.messages import Origin, Part, TurnCause
+from windlass.kernel.model_call import ModelFailure, ModelReply
+from windlass.kernel.tool_call import CompletedToolCall, ToolSpec
+from windlass.kernel.value import Json, JsonValue, Value, set_field
+
+
+class Failure(Value, kw_only=True):
+    """The world could not do it."""
+
+    message: str
+    code: str | None = None
+
+    def __post_init__(self) -> None:
+        """Repair foreign text: a failure must always be tellable."""
+        set_field(self, "message", clean_text(self.message))
+
+
+class Environment(Value, kw_only=True):
+    """The prompt and tools that hold from now on."""
+
+    system_prompt: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+
+
+class InjectedMessage(Value, kw_only=True):
+    """A message that enters at a checkpoint; the machine gives it an id."""
+
+    role: str
+    parts: tuple[Part, ...]
+    origin: Origin | None = None
+
+
+class CheckpointDelivery(Value, kw_only=True):
+    """What came in: messages to keep, messages for this turn's model only, causes."""
+
+    messages: tuple[InjectedMessage, ...] = ()
+    transient_messages: tuple[InjectedMessage, ...] = ()
+    causes: tuple[TurnCause, ...] = ()
+
+
+class CodeResult(JsonValue, kw_only=True):
+    """What a cell did. `finished` means that it ended the turn with `value`."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("value",)
+
+    output: str = ""
+    value: Json = None
+    error: str | None = None
+    tool_calls: tuple[CompletedToolCall, ...] = ()
+    finished: bool = False
+    duration_ms: int = 0
+
+
+class EnvironmentSynced(Value, kw_only=True):
+    """Answers `SyncEnvironment`; None keeps prompt and tools as they are."""
+
+    id: int
+    result: Environment | Failure | None = None
+
+
+class ModelReplied(Value, kw_only=True):
+    """Answers `CallModel`. `text_streamed` says that observers have seen the text already."""
+
+    id: int
+    result: ModelReply | ModelFailure
+    text_streamed: bool = False
+
+
+class ToolsReturned(Value, kw_only=True):
+    """Answers `CallTools`: one result for every call."""
+
+    id: int
+    results: tuple[CompletedToolCall, ...]
+
+
+class CodeReturned(Value, kw_only=True):
+    """Answers `RunCode`."""
+
+    id: int
+    result: CodeResult | Failure
+
+
+class CheckpointPassed(Value, kw_only=True):
+    """Answers `RunCheckpoint`."""
+
+    id: int
+    delivery: CheckpointDelivery | Failure = CheckpointDelivery()
+
+
+Response: TypeAlias = (
+    EnvironmentSynced | ModelReplied | ToolsReturned | CodeReturned | CheckpointPassed
+)

@@ -1,0 +1,68 @@
+"""A machine as a plain value: everything that decides what it does next, besides its config."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from windlass.errors import InvalidInput
+from windlass.kernel.chain import Chain
+from windlass.kernel.effects import Told
+from windlass.kernel.limits import LimitState
+from windlass.kernel.messages import Message, Record, TurnCause
+from windlass.kernel.model_call import Usage
+from windlass.kernel.responses import Environment
+from windlass.kernel.states import State
+from windlass.kernel.value import Value
+
+
+class TurnSnapshot(Value, kw_only=True):
+    """Made by `TurnMachine.snapshot()`, in constant time: histories are shared, not copied.
+
+    The effect that waits for an answer is not in the queue; it follows from the state.
+    """
+
+    FORMAT: ClassVar[int] = 1
+
+    # No default: a stored payload always names its format.
+    format: int
+    session_id: str
+    turn_id: str
+    state: State
+    messages: Chain[Message]
+    records: Chain[Record]
+    queue: tuple[Told, ...] = ()
+    causes: tuple[TurnCause, ...] = ()
+    iteration: int = 0
+    iteration_offset: int = 0
+    synced_iteration: int | None = None
+    next_effect: int = 1
+    next_message: int = 0
+    next_event: int = 0
+    told_records: int = 0
+    usage: Usage = Usage()
+    limit: LimitState = LimitState()
+    environment: Environment | None = None
+
+    def check(self, session_id: str, turn_id: str) -> None:
+        """Refuse a snapshot of another turn, or one whose numbers cannot be.
+
+        Raises:
+            InvalidInput: naming the field.
+        """
+        rules = {
+            "session_id": self.session_id == session_id,
+            "turn_id": self.turn_id == turn_id,
+            "format": self.format == self.FORMAT,
+            "iteration": self.iteration >= self.iteration_offset >= 0,
+            "next_effect": self.next_effect > getattr(self.state, "effect_id", 0) >= 0,
+            "next_message": self.next_message >= 0,
+            "next_event": self.next_event >= 0,
+            "told_records": 0 <= self.told_records <= len(self.records),
+        }
+        for field, holds in rules.items():
+            if not holds:
+                raise InvalidInput(
+                    f"snapshot.{field}: found a value that does not fit this turn",
+                    field=f"snapshot.{field}",
+                    wanted="a snapshot of this turn, as it was taken",
+                )

@@ -1,0 +1,196 @@
+"""What every value of windlass is made of: frozen structs, and JSON that cannot change.
+
+Law 1. A value is immutable all the way down. Plain JSON inside a value (tool arguments, results,
+    driver records) is a frozen copy: whoever handed it in may go on changing the original.
+Law 2. Only JSON goes in: no NaN, no infinity, no key that is not text, no object that merely has
+    a `str()`. What cannot be stored is refused where it is built, with the path to it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, ClassVar, NoReturn, TypeAlias, dataclass_transform
+
+import msgspec
+
+from windlass.errors import CallerError, InvalidInput, LimitExceeded
+from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.text import is_clean
+
+Json: TypeAlias = Any
+"""None, bool, int, float, str, or lists and text-keyed dicts of these."""
+
+_MAX_DEPTH = DEFAULT_LIMITS.json_depth
+_MAX_KEYS = DEFAULT_LIMITS.json_keys
+# 4,300 digits are a little over 14,284 bits; below that CPython prints any integer.
+_MAX_INTEGER_BITS = 14_000
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def snake_case(class_name: str) -> str:
+    """`ToolCall` → `tool_call`: the stored tag of a class."""
+    return _CAPITAL.sub("_", class_name).lower()
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,)
+)
+class Value(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag=snake_case,
+    # Values are acyclic by construction, so the collector need not walk them.
+    gc=False,
+):
+    """Base of all values: immutable, keyword-only, tagged, strict when decoded."""
+
+
+class JsonValue(Value, kw_only=True):
+    """A value some of whose fields hold plain JSON, frozen when it is built."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Replace each JSON field by its frozen copy."""
+        for name in self.json_fields:
+            given = getattr(self, name)
+            if type(given) not in _FROZEN:
+                set_field(self, name, freeze(given, field=f"{type(self).__name__}.{name}"))
+
+
+set_field = msgspec.structs.force_setattr
+
+
+def _refuse_change(self: object, *_args: object, **_kwargs: object) -> NoReturn:
+    raise TypeError(f"{type(self).__name__} is part of a frozen value; copy it to change it")
+
+
+class FrozenDict(dict[str, Json]):
+    """A dict that is equal to, and encodes as, the one it was copied from, but never changes."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse_change  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse_change  # type: ignore[assignment]
+
+
+class FrozenList(list[Json]):
+    """A list that is equal to, and encodes as, the one it was copied from, but never changes."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse_change  # type: ignore[assignment]
+    append = clear = extend = insert = pop = remove = _refuse_change  # type: ignore[assignment]
+    reverse = sort = _refuse_change  # type: ignore[assignment]
+
+
+_EMPTY_DICT = FrozenDict()
+_FROZEN = frozenset({FrozenDict, FrozenList, type(None), bool})
+
+
+def freeze(value: object, *, field: str = "value") -> Json:
+    """Return a deep frozen copy of plain JSON.
+
+    Raises:
+        InvalidInput: something in it is not JSON; `field` is the path to it.
+        LimitExceeded: it is nested too deeply (which also ends a value that contains itself) or
+            an object has too many keys.
+    """
+    try:
+        return _freeze(value, _MAX_DEPTH)
+    except _Refused as refused:
+        raise refused.error(field) from None
+
+
+def thaw(value: Json) -> Json:
+    """Return a plain, changeable deep copy of frozen JSON."""
+    if isinstance(value, dict):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thaw(item) for item in value]
+    return value
+
+
+class _Refused(Exception):
+    """Carries a refusal outwards; each container it passes adds its step to the path.
+
+    Paths are built only for what is refused: building one per leaf would cost more than the copy.
+    """
+
+    def __init__(self, found: str, wanted: str, *, limit: bool = False) -> None:
+        self.found = found
+        self.wanted = wanted
+        self.limit = limit
+        self.steps: list[str] = []
+
+    def error(self, field: str) -> CallerError:
+        path = field + "".join(reversed(self.steps))
+        kind = LimitExceeded if self.limit else InvalidInput
+        return kind(
+            f"{path}: found {self.found}, wanted {self.wanted}",
+            field=path,
+            found=self.found,
+            wanted=self.wanted,
+        )
+
+
+def _freeze(value: object, room: int) -> Json:
+    kind = type(value)
+    if kind is str:
+        if not is_clean(value):  # type: ignore[arg-type]
+            raise _Refused("NUL or a lone surrogate", "clean text")
+        return value
+    if kind is int:
+        if value.bit_length() > _MAX_INTEGER_BITS:  # type: ignore[attr-defined]
+            raise _Refused("a huge integer", f"at most {_MAX_INTEGER_BITS:,} bits")
+        return value
+    if value is None or kind is bool or kind is FrozenDict or kind is FrozenList:
+        return value
+    if kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise _Refused(str(value), "a finite number")
+        return value
+    if isinstance(value, dict):
+        return _freeze_dict(value, room - 1)
+    if isinstance(value, (list, tuple)):
+        return _freeze_list(value, room - 1)
+    raise _Refused(kind.__name__, "JSON (null, bool, number, text, list or dict)")
+
+
+def _freeze_dict(value: dict[Any, object], room: int) -> FrozenDict:
+    _check_room(room)
+    if not value:
+        return _EMPTY_DICT
+    if len(value) > _MAX_KEYS:
+        raise _Refused(f"{len(value):,} keys", f"at most {_MAX_KEYS:,}", limit=True)
+    items = {}
+    for key, item in value.items():
+        if type(key) is not str:
+            raise _Refused(f"a key of type {type(key).__name__}", "text keys")
+        if not is_clean(key):
+            raise _Refused("a key with NUL or a lone surrogate", "clean text")
+        try:
+            items[key] = _freeze(item, room)
+        except _Refused as refused:
+            refused.steps.append(f".{key[:40]}")
+            raise
+    return FrozenDict(items)
+
+
+def _freeze_list(value: list[object] | tuple[object, ...], room: int) -> FrozenList:
+    _check_room(room)
+    items = []
+    for item in value:
+        try:
+            items.append(_freeze(item, room))
+        except _Refused as refused:
+            refused.steps.append(f"[{len(items)}]")
+            raise
+    return FrozenList(items)
+
+
+def _check_room(room: int) -> None:
+    if room < 0:
+        raise _Refused(f"more than {_MAX_DEPTH} levels", f"at most {_MAX_DEPTH} levels", limit=True)

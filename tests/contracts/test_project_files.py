@@ -1,0 +1,209 @@
+"""The files around the code: what the README shows runs, what a command needs is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+
+EXPECTED = (
+    ".ci/run",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "GLOSSARY.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "changes/README.md",
+    "docs/README.md",
+    "docs/adr/README.md",
+    "docs/adr/template.md",
+    "pyproject.toml",
+    "requirements/dev.lock",
+    "src/windlass/py.typed",
+)
+TARGETS = ("bench", "check", "clean", "demo", "fmt", "help", "mutants", "test")
+FRAGMENT = re.compile(
+    r"(\d+|\+[a-z0-9-]+)\.(breaking|docs|feature|fix|format|internal|security)(\.\d+)?\.md"
+)
+
+# Put together here, so that this file does not contain them.
+FOREIGN = (
+    "/" + "work/",
+    "/" + "root/",
+    "/" + "home/",
+    "py" + "pi.org",
+    "python" + "hosted.org",
+    "--" + "index-url",
+    "--" + "extra-index-url",
+)
+
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+
+
+def project_files() -> list[Path]:
+    """What is in the repository or about to be; outside of one, whatever is not made by a tool."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        paths = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(
+                part.startswith(".") or part == "__pycache__"
+                for part in path.relative_to(ROOT).parts
+            )
+        ]
+    return sorted(path for path in paths if path.is_file())
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def foreign_words(text: str) -> list[str]:
+    return [word for word in FOREIGN if word in text]
+
+
+def examples() -> list[object]:
+    """Every fenced Python block of the pages a user reads first."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [
+        pytest.param(block, id=f"{page.relative_to(ROOT)}-{n}")
+        for page in pages
+        for n, block in enumerate(FENCE.findall(text_of(page)), start=1)
+    ]
+
+
+def configuration() -> dict[str, dict[str, object]]:
+    return tomllib.loads(text_of(ROOT / "pyproject.toml"))
+
+
+def locked_versions() -> dict[str, str]:
+    pins = re.finditer(
+        r"^(?P<name>[a-z0-9-]+)==(?P<version>\S+)",
+        text_of(ROOT / "requirements/dev.lock"),
+        re.MULTILINE,
+    )
+    return {pin["name"]: pin["version"] for pin in pins}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_file_is_there(name: str) -> None:
+    assert (ROOT / name).is_file()
+
+
+def test_ci_can_be_executed() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_command_exists_and_explains_itself(target: str) -> None:
+    assert re.search(rf"^{target}:.*## \S", text_of(ROOT / "Makefile"), re.MULTILINE)
+
+
+def test_the_readme_has_an_example() -> None:
+    assert FENCE.search(text_of(ROOT / "README.md"))
+
+
+@pytest.mark.parametrize("block", examples())
+def test_an_example_runs_as_it_is_printed(block: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_file_names_a_machine_path_or_a_package_host() -> None:
+    found = {
+        str(path.relative_to(ROOT)): words
+        for path in project_files()
+        if (words := foreign_words(text_of(path)))
+    }
+
+    assert found == {}
+
+
+@pytest.mark.parametrize("word", FOREIGN)
+def test_a_foreign_word_is_seen_wherever_it_stands(word: str) -> None:
+    assert foreign_words(f"see (https://{word}x) there") == [word]
+
+
+def test_a_link_between_pages_leads_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {match['target']}"
+        for page in project_files()
+        if page.suffix == ".md"
+        for match in LINK.finditer(text_of(page))
+        if "://" not in match["target"] and not (page.parent / match["target"]).exists()
+    ]
+
+    assert broken == []
+
+
+def test_a_changelog_fragment_has_a_known_type_and_says_something() -> None:
+    fragments = [path for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
+
+    assert [path.name for path in fragments if not FRAGMENT.fullmatch(path.name)] == []
+    assert [path.name for path in fragments if not text_of(path).strip()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        ("12.fix.md", True),
+        ("+kernel.feature.md", True),
+        ("12.fix.2.md", True),
+        ("12.bugfix.md", False),
+        ("kernel.feature.md", False),
+        ("12.fix", False),
+        ("12.fix.rst", False),
+    ],
+)
+def test_a_fragment_is_named_for_an_issue_or_with_a_plus(name: str, accepted: bool) -> None:
+    assert bool(FRAGMENT.fullmatch(name)) is accepted
+
+
+def test_the_lock_pins_by_hash_and_names_no_place() -> None:
+    lock = text_of(ROOT / "requirements/dev.lock")
+    entries = re.split(r"^(?=[a-z0-9-]+==)", lock, flags=re.MULTILINE)[1:]
+
+    assert entries
+    assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+    assert "://" not in lock
+
+
+def test_the_lock_satisfies_what_the_project_asks_for() -> None:
+    config = configuration()
+    wanted = [*config["project"]["dependencies"], *config["dependency-groups"]["dev"]]  # type: ignore[misc]
+    locked = locked_versions()
+
+    unmet = [
+        text
+        for text in wanted
+        if not Requirement(text).specifier.contains(locked.get(Requirement(text).name, "0.dev0"))
+    ]
+
+    assert unmet == []

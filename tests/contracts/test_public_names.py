@@ -1,0 +1,66 @@
+"""Public is what `__all__` lists: sorted, without repeats, and really there."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import pytest
+
+PUBLIC = ("windlass", "windlass.journal", "windlass.kernel", "windlass.ports", "windlass.testing")
+# The rest of the list lands with its packages.
+ALWAYS = ("windlass", "windlass.kernel")
+
+
+def is_there(module: str) -> bool:
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None
+
+
+def names_in(module: str) -> list[str]:
+    return list(importlib.import_module(module).__all__)
+
+
+def reading_order(name: str) -> tuple[int, str]:
+    """Constants, then types, then the rest: the order ruff's RUF022 writes."""
+    if name.isupper() and len(name) > 1:
+        return (0, name)
+    return (1, name) if name[0].isupper() else (2, name)
+
+
+EXISTING = [module for module in PUBLIC if is_there(module)]
+
+
+@pytest.mark.parametrize("module", ALWAYS)
+def test_the_public_modules_are_there(module: str) -> None:
+    assert is_there(module)
+
+
+@pytest.mark.parametrize("module", EXISTING)
+def test_a_public_module_lists_its_names_in_reading_order(module: str) -> None:
+    names = names_in(module)
+
+    assert names == sorted(names, key=reading_order)
+
+
+@pytest.mark.parametrize("module", EXISTING)
+def test_a_public_name_is_listed_once(module: str) -> None:
+    names = names_in(module)
+
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("module", EXISTING)
+def test_every_listed_name_resolves(module: str) -> None:
+    found = importlib.import_module(module)
+
+    assert [name for name in found.__all__ if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("module", EXISTING)
+def test_no_listed_name_is_private(module: str) -> None:
+    private = [
+        name for name in names_in(module) if name.startswith("_") and not name.endswith("__")
+    ]
+
+    assert private == []
