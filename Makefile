@@ -44,7 +44,7 @@ ifneq ($(wildcard scripts/diagrams.py),)
 	@$(BIN)/python scripts/diagrams.py --check
 endif
 
-bench: ready ## ratios to a floor measured in the same run
+bench: ready ## what it costs, in figures and ratios, with the bar beside each
 	@$(BIN)/python -m bench $(ARGS)
 
 fmt: ready ## format, and fix what can be fixed

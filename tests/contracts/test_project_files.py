@@ -82,14 +82,36 @@ def foreign_words(text: str) -> list[str]:
     return [word for word in FOREIGN if word in text]
 
 
+def program(page: str) -> str:
+    """A page's Python blocks as one program: in order, in one namespace, on the lines of the page."""
+    lines: list[str] = []
+    for block in FENCE.finditer(page):
+        first = page.count("\n", 0, block.start(1))
+        lines += [""] * (first - len(lines))
+        lines += block[1].splitlines()
+    return "\n".join(lines)
+
+
 def examples() -> list[object]:
-    """Every fenced Python block of the pages a user reads first."""
+    """Every page a user reads that has Python blocks, as the program they make together."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [
-        pytest.param(block, id=f"{page.relative_to(ROOT)}-{n}")
+        pytest.param(page, id=str(page.relative_to(ROOT)))
         for page in pages
-        for n, block in enumerate(FENCE.findall(text_of(page)), start=1)
+        if FENCE.search(text_of(page))
     ]
+
+
+def run_example(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    script = folder / page.with_suffix(".py").name
+    script.write_text(program(text_of(page)), encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def configuration() -> dict[str, dict[str, object]]:
@@ -123,17 +145,26 @@ def test_the_readme_has_an_example() -> None:
     assert FENCE.search(text_of(ROOT / "README.md"))
 
 
-@pytest.mark.parametrize("block", examples())
-def test_an_example_runs_as_it_is_printed(block: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize("page", examples())
+def test_the_examples_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Path) -> None:
+    done = run_example(page, tmp_path)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_blocks_share_a_namespace_and_a_failure_names_its_line(tmp_path: Path) -> None:
+    """The red proof: the second block knows the first one's name, and fails on the page's line."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Page\n\n```python\nx = 2\n```\n\nWords.\n\n```\nnot Python\n```\n\n```python\nassert x == 3\n```\n",
+        encoding="utf-8",
+    )
+
+    done = run_example(page, tmp_path)
+
+    assert done.returncode == 1
+    assert 'page.py", line 14, in <module>' in done.stderr
+    assert done.stderr.endswith("AssertionError\n")
 
 
 def test_no_file_names_a_machine_path_or_a_package_host() -> None:

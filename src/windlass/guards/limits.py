@@ -19,8 +19,8 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     attachment_bytes: int = 64 * _MIB
     attachments_per_turn: int = 32
-    # Three times what the busiest provider documents for parallel calls in one reply (128 tools).
-    calls_per_reply: int = 384
+    # OpenAI's Chat Completions takes back no more calls than that in one message.
+    calls_per_reply: int = 128
     header_block_bytes: int = 16 * _KIB
     history_page: int = 1_000
     id_chars: int = 128
@@ -47,9 +47,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 DEFAULT_LIMITS = InputLimits()
 
 
-def check_limit(
-    name: str, found: int, *, field: str, limits: InputLimits = DEFAULT_LIMITS
-) -> None:
+def check_limit(name: str, found: int, *, field: str, limits: InputLimits = DEFAULT_LIMITS) -> None:
     """Refuse `found` if it is over the limit called `name`.
 
     Raises:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
 import urllib.parse
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ from windlass.errors import ConfigError
 
 # A shorter value would be found inside ordinary words, and redaction would eat the text.
 _MIN_CHARS = 6
+_HEX = re.compile(r"%[0-9A-F]{2}")
 
 
 class Secret:
@@ -76,7 +78,10 @@ class Redactor:
 
 def _forms(value: str) -> set[str]:
     raw = value.encode()
-    forms = {value, urllib.parse.quote(value, safe=""), urllib.parse.quote_plus(value)}
+    forms = {value, urllib.parse.quote_plus(value)}
+    for safe in ("", "/"):
+        quoted = urllib.parse.quote(value, safe=safe)
+        forms |= {quoted, _HEX.sub(lambda code: code[0].lower(), quoted)}
     # Inside a longer base64 text the value starts at any of three offsets; only the characters
     # that depend on nothing but the value are looked for.
     for offset in range(3):

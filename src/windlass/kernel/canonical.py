@@ -6,7 +6,8 @@ Law 2. `decode` is the strict inverse: it takes the bytes `encode` gives and no 
     of a stored body is the digest of the value in it, and nothing can be hidden in a second
     spelling: not a doubled key, not white space, not a default written out.
 Law 3. What has no faithful JSON is refused: NaN, infinities, lone surrogates, NUL, keys that are not
-    text. The underlying encoder would write NaN as null without a word.
+    text. The underlying encoder would write NaN as null without a word. (A field of a value is trusted
+    to hold its declared type; `decode` and the type checker see to that.)
 Law 4. A message sequence digests as a chain, cₙ = H(cₙ₋₁ ‖ digest(mₙ)), so the digest of the next
     request costs what is new in it. Any object with `canonical_items` and `chain_digest` (see
     chain.py) is such a sequence.
@@ -83,6 +84,9 @@ def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
         data = encoder.encode(value)
     except RecursionError:
         raise _too_deep() from None
+    except UnicodeEncodeError:
+        _check_leaves(msgspec.to_builtins(value, enc_hook=_items), "$")
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise _refusal(error) from None
     # The only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
@@ -124,7 +128,11 @@ def _check_leaves(value: object, path: str) -> None:
             f"{path}: found {value}, wanted a finite number", field=path, wanted="a finite number"
         )
     elif isinstance(value, str) and not is_clean(value):
-        raise InvalidInput(f"{path}: found NUL, wanted clean text", field=path, wanted="clean text")
+        raise InvalidInput(
+            f"{path}: found NUL or a lone surrogate, wanted clean text",
+            field=path,
+            wanted="clean text",
+        )
 
 
 def _decode(data: bytes, type_: type[T]) -> T:
@@ -176,9 +184,14 @@ def _not_canonical(data: bytes) -> InvalidInput:
 
     doubled: list[str] = []
     json.loads(data, object_pairs_hook=pairs)
-    found = f"the key {doubled[0][:40]!r} twice" if doubled else "another spelling of the same value"
+    found = (
+        f"the key {doubled[0][:40]!r} twice" if doubled else "another spelling of the same value"
+    )
     return InvalidInput(
-        f"$: found {found}, wanted canonical bytes", field="$", found=found, wanted="canonical bytes"
+        f"$: found {found}, wanted canonical bytes",
+        field="$",
+        found=found,
+        wanted="canonical bytes",
     )
 
 
@@ -201,7 +214,10 @@ def _chain(value: Any) -> str:
 
 
 def _build(type_: Any, items: Any) -> Any:
-    return get_origin(type_).from_canonical(type_, items)
+    build = getattr(get_origin(type_), "from_canonical", None)
+    if build is None:
+        raise TypeError(f"cannot decode into {type_}")
+    return build(type_, items)
 
 
 _ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_items)

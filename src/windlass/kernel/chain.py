@@ -6,12 +6,13 @@ that it shares with every chain it grew from, so appending, keeping a version an
 the next version all cost what is new, whatever the length.
 
 Law 1. A chain never changes. Appending returns a longer one; the shorter one stays as it was.
-Law 2. Only the longest chain over a storage may grow in place. Any other copies its part first.
+Law 2. Only the longest chain over a storage may grow in place, and none if somebody owns the storage.
+    Any other copies its part first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Generic, TypeVar, get_args, overload
@@ -23,6 +24,7 @@ from windlass.kernel import canonical
 T = TypeVar("T")
 M = TypeVar("M")
 
+_new = object.__new__
 _EMPTY = sha256(b"").hexdigest()
 # A memo belongs to one reader of the history (a projector with its prompt, the history check).
 # A prompt that changes leaves a stale one behind; the oldest goes first.
@@ -32,10 +34,11 @@ _MAX_MEMOS = 4
 class _Storage(Generic[T]):
     """What chains share: items, their digests and links as far as asked for, readers' memos."""
 
-    __slots__ = ("digests", "items", "links", "memos")
+    __slots__ = ("digests", "is_owned", "items", "links", "memos")
 
     def __init__(self, items: list[T]) -> None:
         self.items = items
+        self.is_owned = False
         self.digests: list[str] = []
         self.links: list[str] = []
         self.memos: dict[Any, Any] = {}
@@ -44,11 +47,11 @@ class _Storage(Generic[T]):
 class Chain(Sequence[T]):
     """An immutable sequence with cheap `append` and a cached chain digest."""
 
-    __slots__ = ("_length", "_storage")
+    __slots__ = ("_storage", "length")
 
     def __init__(self, items: Iterable[T] = ()) -> None:
         self._storage = _Storage(list(items))
-        self._length = len(self._storage.items)
+        self.length = len(self._storage.items)
 
     @classmethod
     def of(cls, items: Iterable[T]) -> Chain[T]:
@@ -57,21 +60,21 @@ class Chain(Sequence[T]):
 
     @classmethod
     def _view(cls, storage: _Storage[T], length: int) -> Chain[T]:
-        chain: Chain[T] = object.__new__(cls)
+        chain: Chain[T] = _new(cls)
         chain._storage = storage
-        chain._length = length
+        chain.length = length
         return chain
 
     def append(self, item: T) -> Chain[T]:
         """Return this chain with `item` at its end."""
         storage = self._storage
-        length = self._length
-        if len(storage.items) != length:
+        length = self.length
+        if len(storage.items) != length or storage.is_owned:
             storage = self._copied()
         storage.items.append(item)
-        longer: Chain[T] = object.__new__(Chain)
+        longer: Chain[T] = _new(Chain)
         longer._storage = storage
-        longer._length = length + 1
+        longer.length = length + 1
         return longer
 
     def with_tail(self, item: T) -> Chain[T]:
@@ -81,20 +84,22 @@ class Chain(Sequence[T]):
         """
         storage = self._copied()
         storage.items.append(item)
-        return self._view(storage, self._length + 1)
+        return self._view(storage, self.length + 1)
 
-    def grow(self, item: T) -> None:
-        """Put an item behind the end of this chain, for whoever owns the storage alone.
+    def grower(self) -> Callable[[T], None]:
+        """Return a function that puts an item behind the end of this chain's storage.
 
-        The chain itself stays as it is; `prefix` with a greater length shows what was added.
+        From then on the caller owns the storage: no chain over it grows in place any more. The chain
+        itself stays as it is; `prefix` with a greater length shows what was added.
         """
-        self._storage.items.append(item)
+        self._storage.is_owned = True
+        return self._storage.items.append
 
     def prefix(self, length: int) -> Chain[T]:
         """Return the first `length` items of the storage, sharing it."""
         return self._view(self._storage, length)
 
-    def memo(self, key: Any, make: Callable[[], M]) -> M:
+    def memo(self, key: Hashable, make: Callable[[], M]) -> M:
         """Return the object that a reader keeps with the shared storage, made on first use.
 
         It may hold what was derived from items already there, since those never change. It sees
@@ -110,24 +115,24 @@ class Chain(Sequence[T]):
 
     def item_digest(self, index: int) -> str:
         """Return the digest of one item, computed once for all chains that share it."""
-        if not 0 <= index < self._length:
+        if not 0 <= index < self.length:
             raise IndexError(index)
         self._extend_links()
         return self._storage.digests[index]
 
     def chain_digest(self) -> str:
         """Return the digest of the whole sequence (`canonical`, Law 4)."""
-        if not self._length:
+        if not self.length:
             return _EMPTY
         self._extend_links()
-        return self._storage.links[self._length - 1]
+        return self._storage.links[self.length - 1]
 
     def canonical_items(self) -> tuple[T, ...]:
         """Return the items as `canonical.encode` writes them."""
         return tuple(self)
 
     @classmethod
-    def from_canonical(cls, type_: Any, items: object) -> Chain[T]:
+    def from_canonical(cls, type_: object, items: object) -> Chain[T]:
         """Build the chain that `canonical.decode` read; `type_` is `Chain[Item]`."""
         (item,) = get_args(type_)
         try:
@@ -140,24 +145,24 @@ class Chain(Sequence[T]):
         storage = self._storage
         links = storage.links
         previous = links[-1] if links else _EMPTY
-        for item in islice(storage.items, len(links), self._length):
+        for item in self.since(len(links)):
             item_digest = canonical.digest(item)
             previous = canonical.link(previous, item_digest)
             storage.digests.append(item_digest)
             links.append(previous)
 
     def _copied(self) -> _Storage[T]:
-        length, old = self._length, self._storage
+        length, old = self.length, self._storage
         storage = _Storage(old.items[:length])
         storage.digests = old.digests[:length]
         storage.links = old.links[:length]
         return storage
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def __iter__(self) -> Iterator[T]:
-        return islice(self._storage.items, self._length)
+        return islice(self._storage.items, self.length)
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -165,23 +170,27 @@ class Chain(Sequence[T]):
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
-            return tuple(self._storage.items[: self._length][index])
-        at = index + self._length if index < 0 else index
-        if not 0 <= at < self._length:
+            return tuple(self._storage.items[: self.length][index])
+        at = index + self.length if index < 0 else index
+        if not 0 <= at < self.length:
             raise IndexError(index)
         return self._storage.items[at]
 
+    def last(self) -> T:
+        """Return the last item."""
+        return self._storage.items[self.length - 1]
+
     def since(self, start: int) -> list[T]:
         """Return the items from `start` on; costs what it returns, as a slice does not."""
-        return self._storage.items[start : self._length]
+        return self._storage.items[start : self.length]
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Chain):
             if other._storage is self._storage:
-                return other._length == self._length
-            return self._length == other._length and all(map(_equal, self, other))
+                return other.length == self.length
+            return self.length == other.length and all(map(_equal, self, other))
         if isinstance(other, (tuple, list)):
-            return self._length == len(other) and all(map(_equal, self, other))
+            return self.length == len(other) and all(map(_equal, self, other))
         return NotImplemented
 
     # Equal to a list or tuple with the same items, and lists have no hash.
@@ -189,7 +198,7 @@ class Chain(Sequence[T]):
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[-3:]))
-        return f"Chain({'… ' if self._length > 3 else ''}{shown}; {self._length} items)"
+        return f"Chain({'… ' if self.length > 3 else ''}{shown}; {self.length} items)"
 
 
 def _equal(left: object, right: object) -> bool:

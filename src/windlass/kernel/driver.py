@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from windlass.errors import InvalidInput
-from windlass.guards.ids import check_id, is_id
-from windlass.guards.limits import check_limit
+from windlass.guards.ids import check_id
 from windlass.guards.text import check_text
 from windlass.kernel.actions import Action
 from windlass.kernel.chain import Chain
-from windlass.kernel.history import HistoryIndex
+from windlass.kernel.history import has_call
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.limits import LimitState
 from windlass.kernel.messages import Message, Record, TurnCause
-from windlass.kernel.model_call import Generation, ModelReply, ModelRequest
+from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, ModelReply, ModelRequest
 from windlass.kernel.projector import ChatProjector, Projector, ProjectorView
 from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
-from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolSpec
+from windlass.kernel.tool_call import (
+    CompletedToolCall,
+    PendingToolCall,
+    ToolSpec,
+    checked_tools,
+)
 from windlass.kernel.value import Json
+
+# The narrowest of the providers' rules: a call's id stands in every later request, to any of them.
+_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
 
 LIMIT_MESSAGE = (
     "This turn has used its {max_iterations} iterations. Do not call tools any more: "
@@ -59,7 +67,7 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_iterations: int | None = None
     max_context_tokens: int | None = None
     model_variant: str | None = None
-    generation: Generation = Generation()
+    generation: Generation = PROVIDER_CHOICE
     autonomous: bool = False
     sync_environment: bool = False
     emit_trace: bool = False
@@ -74,19 +82,18 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
         check_text(self.system_prompt, field="TurnConfig.system_prompt")
         _check_count(self.max_iterations, "TurnConfig.max_iterations")
         _check_count(self.max_context_tokens, "TurnConfig.max_context_tokens")
-        if type(self.tools) is not tuple:
-            msgspec.structs.force_setattr(self, "tools", tuple(self.tools))
-        check_limit("tools", len(self.tools), field="TurnConfig.tools")
-        names = [tool.name for tool in self.tools]
-        if len(set(names)) < len(names):
-            raise InvalidInput(
-                "TurnConfig.tools: found two tools of one name, wanted each name once",
-                field="TurnConfig.tools",
-                wanted="each name once",
-            )
+        check_text(self.turn_limit_message, field="TurnConfig.turn_limit_message")
+        msgspec.structs.force_setattr(
+            self, "tools", checked_tools(self.tools, field="TurnConfig.tools")
+        )
+
+    @property
+    def limit_text(self) -> str:
+        """What the model is told when its limit is reached."""
+        return self.turn_limit_message.replace("{max_iterations}", str(self.max_iterations))
 
 
-class DriverView(msgspec.Struct, frozen=True, kw_only=True):
+class DriverView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a driver sees of the turn: a value, so a driver can keep nothing and change nothing."""
 
     config: TurnConfig
@@ -138,17 +145,15 @@ class DriverView(msgspec.Struct, frozen=True, kw_only=True):
 
     def message_id(self, purpose: str) -> str:
         """Mint the id of this iteration's message for `purpose`."""
-        return self.ids.message(self.iteration, purpose)
+        return f"m_{self.ids.prefix}.{self.iteration}.{purpose}"
 
-    def call_id(self, given: str, position: int, taken: Sequence[str]) -> str:
-        """Return the provider's call id, or mint one if it gave none or one that is in use."""
-        if is_id(given) and given not in taken and not self.has_call(given):
-            return given
-        return self.ids.call(self.iteration, position)
-
-    def has_call(self, call_id: str) -> bool:
-        """Whether a call of the history has this id."""
-        return HistoryIndex.of(self.messages).has_call(call_id, self.messages)
+    def call_id(self, given: str, taken: Sequence[str]) -> str:
+        """Return the provider's call id, or mint one if not every provider takes it or it is in use."""
+        position = len(taken)
+        while not _CALL_ID.match(given) or given in taken or has_call(given, self.messages):
+            given = self.ids.call(self.iteration, position)
+            position += 1
+        return given
 
 
 class Driver(Protocol):
@@ -164,7 +169,11 @@ class Driver(Protocol):
         ...
 
     def on_model(
-        self, view: DriverView, waiting: WaitingModel, reply: ModelReply, text_streamed: bool
+        self,
+        view: DriverView,
+        waiting: WaitingModel,
+        reply: ModelReply,
+        text_streamed: bool,  # noqa: FBT001 - public shape
     ) -> Sequence[Action]:
         """Read a reply."""
         ...
@@ -176,7 +185,7 @@ class Driver(Protocol):
         ...
 
     def on_code(
-        self, view: DriverView, driver_state: Any, result: CodeResult | Failure
+        self, view: DriverView, driver_state: Json, result: CodeResult | Failure
     ) -> Sequence[Action]:
         """Read what a cell did."""
         ...

@@ -15,7 +15,7 @@ from windlass.kernel.messages import Message, Record
 from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import PendingToolCall
-from windlass.kernel.value import Value
+from windlass.kernel.value import Value, set_field
 
 CheckpointKind: TypeAlias = Literal["after_work", "before_completion"]
 
@@ -98,24 +98,28 @@ class Log(Value, kw_only=True):
     entry: LogEntry
 
 
-class Progress(Value, kw_only=True):
-    """The turn so far; `new_records` are those that no progress has carried yet."""
-
+class _WithHistory(Value, kw_only=True):
     if TYPE_CHECKING:
         messages: Sequence[Message]
     else:
         messages: Chain[Message]
+
+    def __post_init__(self) -> None:
+        """Keep the messages as a chain."""
+        if type(self.messages) is not Chain:
+            set_field(self, "messages", Chain(self.messages))
+
+
+class Progress(_WithHistory, kw_only=True):
+    """The turn so far; `new_records` are those that no progress has carried yet."""
+
     new_records: tuple[Record, ...] = ()
     iteration: int = 0
 
 
-class Done(Value, kw_only=True):
+class Done(_WithHistory, kw_only=True):
     """The turn is over; `new_records` are those that no progress has carried."""
 
-    if TYPE_CHECKING:
-        messages: Sequence[Message]
-    else:
-        messages: Chain[Message]
     new_records: tuple[Record, ...] = ()
     iteration: int = 0
     outcome: Outcome | None = None

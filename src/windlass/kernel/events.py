@@ -13,7 +13,7 @@ from windlass.kernel.messages import Message
 from windlass.kernel.model_call import Usage
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import ToolOutcome
-from windlass.kernel.value import Json, JsonValue, Value
+from windlass.kernel.value import EMPTY_DICT, FrozenDict, Json, JsonValue, Value
 
 
 class _Event(Value, kw_only=True):
@@ -76,7 +76,7 @@ class ToolStarted(_JsonEvent, kw_only=True):
 
     call_id: str
     name: str
-    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    args: dict[str, Any] = EMPTY_DICT
 
 
 class ToolProgress(_JsonEvent, kw_only=True):
@@ -97,9 +97,14 @@ class ToolFinished(_JsonEvent, kw_only=True):
 
     call_id: str
     name: str
-    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    args: dict[str, Any] = EMPTY_DICT
     outcome: ToolOutcome
     duration_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Freeze the arguments, unless they come from a value and are frozen already."""
+        if type(self.args) is not FrozenDict:
+            super().__post_init__()
 
 
 class CodeStarted(_Event, kw_only=True):

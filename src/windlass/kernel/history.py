@@ -10,13 +10,11 @@ from typing import NamedTuple, get_args
 
 from windlass.errors import InvalidInput
 from windlass.guards.ids import is_id
-from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import Message, Part, Role, ToolCall, ToolResult
 
 _ROLES = frozenset(get_args(Role))
 _PARTS = frozenset(get_args(Part))
-_MAX_PARTS = DEFAULT_LIMITS.parts_per_message
 
 
 class _Problem(NamedTuple):
@@ -25,44 +23,38 @@ class _Problem(NamedTuple):
     found: str
 
 
-class HistoryIndex:
-    """Where the ids of a history stand.
+class _CallIndex:
+    """Where the calls of a history stand, by id, as far as it was read.
 
     It belongs to the storage of a chain (`Chain.memo`) and reads each message once. It keeps places, not
     bare ids: a shorter chain over the same storage must not see what came later, or a replay would
     differ from the first run.
     """
 
-    __slots__ = ("_calls", "_messages", "_read")
+    __slots__ = ("places", "read")
 
     def __init__(self) -> None:
-        self._read = 0
-        self._messages: dict[str, int] = {}
-        self._calls: dict[str, int] = {}
+        self.read = 0
+        self.places: dict[str, int] = {}
 
-    @classmethod
-    def of(cls, history: Chain[Message]) -> HistoryIndex:
-        """Return the index of a history, read up to its end."""
-        index = history.memo(cls, cls)
-        if index._read < len(history):
-            index._read_on(history)
-        return index
-
-    def has_message(self, message_id: str, history: Chain[Message]) -> bool:
-        """Whether a message of `history` has this id."""
-        return self._messages.get(message_id, len(history)) < len(history)
-
-    def has_call(self, call_id: str, history: Chain[Message]) -> bool:
-        """Whether a call in `history` has this id."""
-        return self._calls.get(call_id, len(history)) < len(history)
-
-    def _read_on(self, history: Chain[Message]) -> None:
-        for at, message in enumerate(history.since(self._read), start=self._read):
-            self._messages.setdefault(message.id, at)
+    def read_on(self, history: Chain[Message]) -> None:
+        at = self.read
+        for message in history.since(at):
             if message.role == "assistant":
-                for call_id in _calls_of(message):
-                    self._calls.setdefault(call_id, at)
-        self._read = len(history)
+                for part in message.parts:
+                    if type(part) is ToolCall:
+                        self.places.setdefault(part.call_id, at)
+            at += 1
+        self.read = at
+
+
+def has_call(call_id: str, history: Chain[Message]) -> bool:
+    """Whether a call in `history` has this id."""
+    index = history.memo(_CallIndex, _CallIndex)
+    length = history.length
+    if index.read < length:
+        index.read_on(history)
+    return index.places.get(call_id, length) < length
 
 
 class _Checked:
@@ -109,8 +101,8 @@ class _Checked:
             return ".id", f"the id {message.id!r} a second time"
         if message.role not in _ROLES:
             return ".role", f"the unknown role {str(message.role)[:20]!r}"
-        if not message.parts or len(message.parts) > _MAX_PARTS:
-            return ".parts", f"{len(message.parts)} parts, not 1 to {_MAX_PARTS}"
+        if not message.parts:
+            return ".parts", "no parts"
         return _trouble_in_parts(message) or self._trouble_in_pairs(message)
 
     def _trouble_in_pairs(self, message: Message) -> tuple[str, str] | None:

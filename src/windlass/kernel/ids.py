@@ -18,20 +18,18 @@ class TurnIds:
         # Neither id can hold a "/", so the two cannot run into each other.
         self.prefix = sha256(f"{session_id}/{turn_id}".encode()).hexdigest()[:16]
 
-    def message(self, position: int, purpose: str) -> str:
+    def message(self, position: int | str, purpose: str) -> str:
         """A message's id; `purpose` keeps apart what is minted at one position."""
         return f"m_{self.prefix}.{position}.{purpose}"
 
-    def event(self, position: int) -> str:
+    def event(self, position: int | str) -> str:
         """An event's id."""
         return f"e_{self.prefix}.{position}"
 
-    def correlation(self, effect_id: int, call: int | None = None) -> str:
-        """What the events of one effect, or of one call in it, have in common."""
-        if call is None:
-            return f"c_{self.prefix}.{effect_id}"
-        return f"c_{self.prefix}.{effect_id}.{call}"
+    def correlation(self, about: int | str) -> str:
+        """What the events about one effect have in common, or about one call in it: `3`, `3.1`."""
+        return f"c_{self.prefix}.{about}"
 
     def call(self, iteration: int, call: int) -> str:
-        """The id of a call whose provider gave none. Letters and digits: every provider takes it."""
+        """The id of a call whose provider gave none that every provider takes."""
         return f"call_{self.prefix}_{iteration}_{call}"

@@ -22,6 +22,9 @@ class LimitState(Value, kw_only=True):
         return not self.grace_given and is_reached(iteration, offset, max_iterations)
 
 
+NO_GRACE = LimitState()
+
+
 def is_reached(iteration: int, offset: int, max_iterations: int | None) -> bool:
     """Whether the limit is reached; without a maximum, never."""
     return max_iterations is not None and iteration >= offset + max_iterations

@@ -34,13 +34,19 @@ from windlass.kernel.transcript import Transcript
 # Terminal reasons that end a turn unless its driver takes them, and how. The rest go to the driver.
 _TERMINAL: dict[str, tuple[StopReason, str]] = {
     "output_limit": ("incomplete", "The reply was cut off at its output limit."),
-    "context_overflow": ("provider_error", "The request no longer fits the model's context window."),
+    "context_overflow": (
+        "provider_error",
+        "The request no longer fits the model's context window.",
+    ),
     "content_filter": ("provider_error", "The provider's content filter stopped the reply."),
     "provider_error": ("provider_error", "The provider ended the reply with an error."),
     "cancelled": ("cancelled", "The model call was cancelled."),
 }
 
 _PREPARE_ITERATION = states.PrepareIteration()
+_STEPS = states.STEPS
+_ANSWERS = states.ANSWERS
+_NOTHING_OUT = (None, "")
 
 
 class TurnMachine:
@@ -91,9 +97,12 @@ class TurnMachine:
         self._config = config
         self._ids = ids
         self._state: states.State = snapshot.state
-        self._due = snapshot.state.is_waiting
+        self._due = type(snapshot.state) in _ANSWERS
         self._input = "poll"
+        # Whether the batch being applied did something that a Progress has to carry.
+        self._has_news = False
         self._outbox = Outbox(ids, snapshot.queue, snapshot.next_event)
+        self._queue = self._outbox.queue
         self._transcript = Transcript(ids, snapshot.messages, snapshot.records, snapshot.causes)
         self._transcript.told = snapshot.told_records
         self._transcript.next_message = snapshot.next_message
@@ -115,7 +124,7 @@ class TurnMachine:
             state=self._state,
             messages=transcript.messages,
             records=transcript.records,
-            queue=tuple(self._outbox.queue),
+            queue=tuple(self._queue),
             causes=transcript.causes,
             iteration=self._iteration,
             iteration_offset=self._offset,
@@ -168,20 +177,16 @@ class TurnMachine:
 
     def poll(self) -> effects.Effect | None:
         """Return the next effect. None: answer the outstanding one, or the turn is over."""
-        while True:
-            queue = self._outbox.queue
-            if queue:
-                return queue.popleft()
-            state = self._state
-            if self._due:
-                self._due = False
-                return state.effect()  # type: ignore[union-attr] # due only while waiting
-            if type(state) is states.PrepareIteration:
-                self._prepare_iteration()
-            elif type(state) is states.Preparing:
-                self._prepare_turn()
-            else:
-                return None
+        if self._queue:
+            return self._queue.popleft()
+        if self._due:
+            self._due = False
+            return self._state.effect()  # type: ignore[union-attr] # due only while waiting
+        state = type(self._state)
+        if state is states.PrepareIteration or state is states.Preparing:
+            self._prepare()
+            return self.poll()
+        return None
 
     def respond(self, response: responses.Response) -> None:
         """Take the answer to the outstanding effect; any other answer changes nothing.
@@ -190,15 +195,14 @@ class TurnMachine:
             InvalidInput: tool results that are not one for each call. Nothing changed.
         """
         state: Any = self._state
-        wanted, answered, handle = _ANSWERS.get(type(state), _NO_ANSWER)
+        wanted, answered = _ANSWERS.get(type(state), _NOTHING_OUT)
         if type(response) is not wanted or response.id != state.effect_id:
             return
         if wanted is responses.ToolsReturned:
             response = state.in_call_order(response)
-        self._due = False
         self._input = answered
         self._outbox.effect_id = response.id
-        handle(self, state, response)
+        _HANDLERS[answered](self, state, response)
 
     def finish(self, outcome: Outcome, completed: Sequence[CompletedToolCall] = ()) -> None:
         """End the turn from outside. `completed` are results recorded so far: none is lost."""
@@ -210,10 +214,9 @@ class TurnMachine:
             self._outbox.push(effects.CancelModel(id=state.effect_id))
         elif isinstance(state, states.WaitingTools):
             self._outbox.effect_id = state.effect_id
-            by_id = {call.call_id: call for call in completed}
-            kept = [by_id[call.call_id] for call in state.calls if call.call_id in by_id]
-            self._tell_tools(state, kept)
-            self._close_tools(state, kept)
+            kept = state.places_of(completed)
+            self._tell_tools(kept.items())
+            self._close_tools(tuple(kept.values()))
         self._end(outcome)
 
     def fail(self, error_event: events.Error, completed: Sequence[CompletedToolCall] = ()) -> None:
@@ -225,9 +228,12 @@ class TurnMachine:
 
     # --- preparing -------------------------------------------------------------------------------
 
-    def _prepare_turn(self) -> None:
+    def _prepare(self) -> None:
         self._input = "poll"
-        if self._config.max_iterations == 0:
+        self._outbox.effect_id = 0
+        if type(self._state) is states.PrepareIteration:
+            self._prepare_iteration()
+        elif self._config.max_iterations == 0:
             self._end(Stopped(reason="max_iterations", detail="The turn may take no iteration."))
         elif self._config.sync_environment:
             self._sync_environment(update_config=False)
@@ -235,8 +241,6 @@ class TurnMachine:
             self._enter(_PREPARE_ITERATION)
 
     def _prepare_iteration(self) -> None:
-        self._input = "poll"
-        self._outbox.effect_id = 0
         if self._config.sync_environment and self._synced != self._iteration:
             self._sync_environment(update_config=True)
         else:
@@ -249,12 +253,12 @@ class TurnMachine:
 
     def _use_environment(self, environment: responses.Environment | None) -> None:
         """Put prompt and tools in force. The config itself stays what it was."""
-        self._environment = environment
         self._settings = self._config
         if environment is not None:
             self._settings = msgspec.structs.replace(
                 self._config, system_prompt=environment.system_prompt, tools=environment.tools
             )
+        self._environment = environment
         self._tool_names = tuple([tool.name for tool in self._settings.tools])
 
     # --- answers -----------------------------------------------------------------------------------
@@ -282,42 +286,48 @@ class TurnMachine:
                 terminal="context_overflow",
                 diagnostic="The prompt filled the context window; no token was left for a reply.",
             )
-        self._count_usage(reply)
         driver = self._config.driver
         if reply.terminal in _TERMINAL and reply.terminal not in driver.handles:
+            self._count_usage(reply)
             self._end_in_terminal(reply, text_streamed=response.text_streamed)
-        else:
-            self._follow(driver.on_model(self._view(), state, reply, response.text_streamed))
+            return
+        # Asked before anything changes: a driver that raises leaves the machine as it was.
+        wanted = driver.on_model(self._view(), state, reply, response.text_streamed)
+        self._count_usage(reply)
+        self._follow(wanted)
 
     def _count_usage(self, reply: ModelReply) -> None:
         self._usage = self._usage + reply.usage
         self._outbox.emit(
-            events.UsageReported,
-            iteration=self._iteration,
-            usage=reply.usage,
-            cumulative=self._usage,
+            events.UsageReported(
+                iteration=self._iteration,
+                usage=reply.usage,
+                cumulative=self._usage,
+            )
         )
         if self._config.emit_trace:
             self._log(effects.ReplyLogged(iteration=self._iteration, reply=reply))
 
-    def _on_tools(self, state: states.WaitingTools, response: responses.ToolsReturned) -> None:
-        self._tell_tools(state, response.results)
+    def _on_tools(self, _state: states.WaitingTools, response: responses.ToolsReturned) -> None:
         wanted = self._config.driver.on_tools(self._view(), response.results)
+        self._tell_tools(enumerate(response.results))
         self._follow(wanted, response.results)
 
     def _on_code(self, state: states.WaitingCode, response: responses.CodeReturned) -> None:
         result = response.result
+        wanted = self._config.driver.on_code(self._view(), state.driver_state, result)
         if isinstance(result, responses.Failure):
-            self._outbox.emit(events.CodeFinished, language=state.language, error=result.message)
+            self._outbox.emit(events.CodeFinished(language=state.language, error=result.message))
         else:
             self._outbox.emit(
-                events.CodeFinished,
-                language=state.language,
-                output=result.output,
-                error=result.error,
-                duration_ms=result.duration_ms,
+                events.CodeFinished(
+                    language=state.language,
+                    output=result.output,
+                    error=result.error,
+                    duration_ms=result.duration_ms,
+                )
             )
-        self._follow(self._config.driver.on_code(self._view(), state.driver_state, result))
+        self._follow(wanted)
 
     def _on_checkpoint(
         self, state: states.WaitingCheckpoint, response: responses.CheckpointPassed
@@ -341,16 +351,11 @@ class TurnMachine:
                 self._end(Stopped(reason="max_iterations", detail=detail))
                 return
             if self._view().limit_due:
-                self._give_grace(self._limit_message())
+                parts = (Text(text=self._config.limit_text),)
+                message_id = self._transcript.new_message_id("limit")
+                self._give_grace(Message(id=message_id, role="system", parts=parts))
         self._tell_progress()
         self._enter(_PREPARE_ITERATION)
-
-    def _limit_message(self) -> Message:
-        text = self._config.turn_limit_message.replace(
-            "{max_iterations}", str(self._config.max_iterations)
-        )
-        message_id = self._transcript.new_message_id("limit")
-        return Message(id=message_id, role="system", parts=(Text(text=text),))
 
     def _give_grace(self, message: Message) -> None:
         self._limit = LimitState(grace_given=True)
@@ -375,42 +380,36 @@ class TurnMachine:
         self, wanted: Sequence[actions.Action], completed: Sequence[CompletedToolCall] = ()
     ) -> None:
         """Do what the driver wants; a driver that leads nowhere ends the turn, not the session."""
-        state = self._state
+        before = self._state
         try:
-            actions.check_batch(wanted)
-            self._apply(wanted)
-            if self._state is state:
+            if type(wanted) is not list and type(wanted) is not tuple:
+                _refuse(self, wanted)
+            for action in wanted:
+                kind = type(action)
+                _APPLY.get(kind, _refuse)(self, action)
+                if kind is actions.Finish:
+                    return
+            if self._state is before:
                 self._enter(_PREPARE_ITERATION)
         except actions.DriverFault as fault:
-            self._outbox.emit(events.Error, message=str(fault), code="driver_fault")
-            if isinstance(state, states.WaitingTools):
-                self._close_tools(state, completed)
-            self._end(Stopped(reason="runtime_error", detail=str(fault)))
-
-    def _apply(self, wanted: Sequence[actions.Action]) -> None:
-        news = False
-        for action in wanted:
-            if type(action) is actions.Finish:
-                if news:
-                    self._tell_progress()
-                self._end(action.outcome)
-                return
-            news = _APPLY[type(action)](self, action) or news
-        if news:
+            self._end_in_driver_fault(str(fault), completed)
+        if self._has_news:
             self._tell_progress()
 
-    # Each returns whether it is news that a Progress has to carry.
+    def _apply_finish(self, action: actions.Finish) -> None:
+        if self._has_news:
+            self._tell_progress()
+        self._end(action.outcome)
 
-    def _apply_emit(self, action: actions.EmitEvent) -> bool:
+    def _apply_emit(self, action: actions.EmitEvent) -> None:
         self._outbox.forward(action.event)
-        return False
 
-    def _apply_append(self, action: actions.Append) -> bool:
+    def _apply_append(self, action: actions.Append) -> None:
         for record in action.records:
             self._transcript.append(record)
-        return bool(action.records)
+            self._has_news = True
 
-    def _apply_model(self, action: actions.StartModel) -> bool:
+    def _apply_model(self, action: actions.StartModel) -> None:
         effect_id = self._new_effect()
         request = action.request
         self._enter(
@@ -423,20 +422,22 @@ class TurnMachine:
             names = tuple([tool.name for tool in request.tools])
         self._outbox.effect_id = effect_id
         self._outbox.emit(
-            events.ModelStarted,
-            iteration=self._iteration,
-            message_count=len(self._transcript.messages),
-            tools=names,
+            events.ModelStarted(
+                iteration=self._iteration,
+                message_count=self._transcript.messages.length,
+                tools=names,
+            )
         )
         if self._config.emit_trace:
             self._log(effects.RequestLogged(iteration=self._iteration, request=request))
-        return False
 
-    def _apply_tools(self, action: actions.StartTools) -> bool:
-        self._enter(states.WaitingTools(effect_id=self._new_effect(), calls=tuple(action.calls)))
-        return False
+    def _apply_tools(self, action: actions.StartTools) -> None:
+        calls = tuple(action.calls)
+        if len(calls) != 1 and len({call.call_id for call in calls}) < max(len(calls), 1):
+            raise actions.DriverFault("The driver started no calls, or two calls of one id.")
+        self._enter(states.WaitingTools(effect_id=self._new_effect(), calls=calls))
 
-    def _apply_code(self, action: actions.StartCode) -> bool:
+    def _apply_code(self, action: actions.StartCode) -> None:
         self._enter(
             states.WaitingCode(
                 effect_id=self._new_effect(),
@@ -445,25 +446,22 @@ class TurnMachine:
                 driver_state=action.driver_state,
             )
         )
-        return False
 
-    def _apply_checkpoint(self, action: actions.StartCheckpoint) -> bool:
+    def _apply_checkpoint(self, action: actions.StartCheckpoint) -> None:
         self._enter(
             states.WaitingCheckpoint(
                 effect_id=self._new_effect(), kind=action.kind, then=action.then
             )
         )
-        return False
 
-    def _apply_next(self, _action: actions.NextIteration) -> bool:
+    def _apply_next(self, _action: actions.NextIteration) -> None:
         self._iteration += 1
-        return True
+        self._has_news = True
 
-    def _apply_final(self, action: actions.ScheduleFinal) -> bool:
-        if not self._view().limit_due:
-            return False
-        self._give_grace(action.message)
-        return True
+    def _apply_final(self, action: actions.ScheduleFinal) -> None:
+        if self._view().limit_due:
+            self._give_grace(action.message)
+            self._has_news = True
 
     # --- ending ------------------------------------------------------------------------------------
 
@@ -471,7 +469,7 @@ class TurnMachine:
         if self._config.emit_trace:
             self._log(effects.FailureLogged(iteration=self._iteration, failure=failure))
         self._outbox.emit(
-            events.Error, message=failure.message, code=failure.code, terminal=failure.terminal
+            events.Error(message=failure.message, code=failure.code, terminal=failure.terminal)
         )
         self._end(Stopped(reason="provider_error", detail=failure.message))
 
@@ -479,10 +477,10 @@ class TurnMachine:
         reason, detail = _TERMINAL[reply.terminal]
         detail = reply.diagnostic or detail
         if reply.text and not text_streamed:
-            self._outbox.emit(events.TextDelta, text=reply.text)
-        self._outbox.emit(events.ModelFinished, iteration=self._iteration, text=reply.text)
+            self._outbox.emit(events.TextDelta(text=reply.text))
+        self._outbox.emit(events.ModelFinished(iteration=self._iteration, text=reply.text))
         self._outbox.emit(
-            events.Error, message=detail, code=reply.terminal, terminal=reply.terminal
+            events.Error(message=detail, code=reply.terminal, terminal=reply.terminal)
         )
         said = tuple([part for part in reply.parts if type(part) is Text and not is_blank(part)])
         if said:
@@ -494,20 +492,33 @@ class TurnMachine:
         self._end(Stopped(reason=reason, detail=detail))
 
     def _end_in_failure(self, failure: responses.Failure, code: str) -> None:
-        self._outbox.emit(events.Error, message=failure.message, code=failure.code or code)
+        self._outbox.emit(events.Error(message=failure.message, code=failure.code or code))
         self._end(Stopped(reason="runtime_error", detail=failure.message))
 
-    def _close_tools(
-        self, state: states.WaitingTools, completed: Sequence[CompletedToolCall]
-    ) -> None:
+    def _end_in_driver_fault(self, detail: str, completed: Sequence[CompletedToolCall]) -> None:
+        self._outbox.emit(events.Error(message=detail, code="driver_fault"))
+        self._input = "stop"
+        if self._transcript.has_open_calls():
+            self._close_tools(completed)
+        self._end(Stopped(reason="runtime_error", detail=detail))
+
+    def _close_tools(self, completed: Sequence[CompletedToolCall]) -> None:
         """Let the driver give every call its one result; nothing may be started any more."""
-        wanted = self._config.driver.close(self._view(), state.calls, completed)
-        self._apply([each for each in wanted if type(each) in (actions.Append, actions.EmitEvent)])
+        state = self._state
+        calls = state.calls if isinstance(state, states.WaitingTools) else ()
+        for action in self._config.driver.close(self._view(), calls, completed):
+            if isinstance(action, actions.Append):
+                self._apply_append(action)
+            elif isinstance(action, actions.EmitEvent):
+                self._apply_emit(action)
+        if self._has_news:
+            self._tell_progress()
 
     def _end(self, outcome: Outcome) -> None:
         self._enter(states.Ended(outcome=outcome))
+        self._has_news = False
         self._outbox.effect_id = 0
-        self._outbox.emit(events.TurnEnded, outcome=outcome)
+        self._outbox.emit(events.TurnEnded(outcome=outcome))
         self._outbox.push(
             effects.Done(
                 messages=self._transcript.messages,
@@ -520,36 +531,36 @@ class TurnMachine:
     # --- small steps -------------------------------------------------------------------------------
 
     def _enter(self, state: states.State) -> None:
-        if state.name not in states.TRANSITIONS[self._state.name].get(self._input, ()):
+        if (type(self._state), self._input, type(state)) not in _STEPS:
             raise actions.DriverFault(
                 f"The driver led from {self._state.name} to {state.name} on {self._input}."
             )
+        # An input leads to one state; a second step has to come from another.
+        self._input = "the same input"
         self._state = state
-        self._due = state.is_waiting
+        self._due = type(state) in _ANSWERS
 
     def _tell_progress(self) -> None:
-        self._outbox.push(
+        self._has_news = False
+        transcript = self._transcript
+        self._queue.append(
             effects.Progress(
-                messages=self._transcript.messages,
-                new_records=self._transcript.untold(),
+                messages=transcript.messages,
+                new_records=transcript.untold(),
                 iteration=self._iteration,
             )
         )
 
-    def _tell_tools(
-        self, state: states.WaitingTools, results: Sequence[CompletedToolCall]
-    ) -> None:
-        places = {call.call_id: at for at, call in enumerate(state.calls)}
-        for result in results:
-            self._outbox.emit(
-                events.ToolFinished,
-                call=places[result.call_id],
+    def _tell_tools(self, results: Iterable[tuple[int, CompletedToolCall]]) -> None:
+        for place, result in results:
+            finished = events.ToolFinished(
                 call_id=result.call_id,
                 name=result.name,
                 args=result.args,
                 outcome=result.outcome,
                 duration_ms=result.duration_ms,
             )
+            self._outbox.emit(finished, f".{place}")
 
     def _log(self, entry: effects.LogEntry) -> None:
         self._outbox.push(effects.Log(entry=entry))
@@ -560,21 +571,16 @@ class TurnMachine:
         return effect_id
 
 
-_NO_ANSWER: tuple[None, str, Any] = (None, "", None)
-_ANSWERS: dict[type, tuple[type | None, str, Any]] = {
-    states.WaitingEnvironment: (
-        responses.EnvironmentSynced,
-        "environment_synced",
-        TurnMachine._on_environment,
-    ),
-    states.WaitingModel: (responses.ModelReplied, "model_replied", TurnMachine._on_model),
-    states.WaitingTools: (responses.ToolsReturned, "tools_returned", TurnMachine._on_tools),
-    states.WaitingCode: (responses.CodeReturned, "code_returned", TurnMachine._on_code),
-    states.WaitingCheckpoint: (
-        responses.CheckpointPassed,
-        "checkpoint_passed",
-        TurnMachine._on_checkpoint,
-    ),
+def _refuse(_machine: TurnMachine, action: object) -> None:
+    raise actions.DriverFault(f"The driver returned {type(action).__name__}, which is no action.")
+
+
+_HANDLERS: dict[str, Any] = {
+    "environment_synced": TurnMachine._on_environment,
+    "model_replied": TurnMachine._on_model,
+    "tools_returned": TurnMachine._on_tools,
+    "code_returned": TurnMachine._on_code,
+    "checkpoint_passed": TurnMachine._on_checkpoint,
 }
 _APPLY: dict[type, Any] = {
     actions.EmitEvent: TurnMachine._apply_emit,
@@ -585,4 +591,5 @@ _APPLY: dict[type, Any] = {
     actions.StartCheckpoint: TurnMachine._apply_checkpoint,
     actions.NextIteration: TurnMachine._apply_next,
     actions.ScheduleFinal: TurnMachine._apply_final,
+    actions.Finish: TurnMachine._apply_finish,
 }

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from windlass.errors import InvalidInput
 from windlass.guards.ids import check_id
 from windlass.guards.text import check_text
-from windlass.kernel.value import Json, JsonValue, Value, set_field
+from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, set_field, use_default
 
+P = TypeVar("P")
 Role: TypeAlias = Literal["system", "user", "assistant", "event"]
 Prune: TypeAlias = Literal["intact", "cleared", "summarized"]
 ToolStatus: TypeAlias = Literal["ok", "error", "denied", "timeout", "cancelled", "unknown"]
+
+
+BYTES = "application/octet-stream"
+OK: ToolStatus = "ok"
+INTACT: Prune = "intact"
 
 
 class Text(Value, kw_only=True):
@@ -51,7 +58,7 @@ class ToolCall(JsonValue, kw_only=True):
 
     call_id: str
     name: str
-    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    args: dict[str, Any] = EMPTY_DICT
     raw: str = ""
     replay: Json = None
 
@@ -67,9 +74,13 @@ class Attachment(Value, kw_only=True):
     """A file or an image by its reference; the bytes are in the blob store."""
 
     ref: str
-    media_type: str = "application/octet-stream"
+    media_type: str = BYTES
     name: str | None = None
     n_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Take the default for what it is."""
+        use_default(self, "media_type", BYTES)
 
 
 ResultPart: TypeAlias = Text | Attachment
@@ -81,13 +92,15 @@ class ToolResult(Value, kw_only=True):
     call_id: str
     name: str
     content: tuple[ResultPart, ...] = ()
-    status: ToolStatus = "ok"
+    status: ToolStatus = OK
 
     def __post_init__(self) -> None:
         """Take plain text for content."""
         content: object = self.content
         if type(content) is not tuple:
             set_field(self, "content", as_parts(content))
+        if self.status is not OK:
+            use_default(self, "status", OK)
 
 
 class Code(Value, kw_only=True):
@@ -162,12 +175,14 @@ class Message(Value, kw_only=True):
     parts: tuple[Part, ...]
     origin: Origin | None = None
     incomplete: bool = False
-    prune: Prune = "intact"
+    prune: Prune = INTACT
 
     def __post_init__(self) -> None:
         """Take any iterable of parts."""
         if type(self.parts) is not tuple:
             set_field(self, "parts", tuple(self.parts))
+        if self.prune is not INTACT:
+            use_default(self, "prune", INTACT)
 
 
 class ConversationRecord(Value, kw_only=True):
@@ -216,6 +231,18 @@ def as_parts(content: object) -> tuple[ResultPart, ...]:
 def is_blank(part: object) -> bool:
     """Whether a part says nothing: no provider takes empty text."""
     return type(part) is Text and (not part.text or part.text.isspace())
+
+
+def words_before_calls(parts: Sequence[P]) -> list[P]:
+    """Return what an assistant said with all its words before its first call.
+
+    A provider wants a call to be followed by its result, so no words may stand between.
+    """
+    first = next((at for at, part in enumerate(parts) if type(part) is ToolCall), len(parts))
+    late = [part for part in parts[first:] if type(part) is Text]
+    if not late:
+        return list(parts)
+    return [*parts[:first], *late, *(part for part in parts[first:] if type(part) is not Text)]
 
 
 def check_object(value: object, *, field: str) -> None:

@@ -12,7 +12,7 @@ from windlass.guards.text import clean_text
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json, JsonValue, Value, set_field
+from windlass.kernel.value import Json, JsonValue, Value, set_field, use_default
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
 TerminalReason: TypeAlias = str
@@ -50,15 +50,18 @@ class Usage(Value, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse counts that no provider can mean."""
+        # The sign bit of the union: below zero if any of them is.
         if (
-            self.input_tokens < 0
-            or self.output_tokens < 0
-            or self.cached_input_tokens < 0
-            or self.cache_write_tokens < 0
-            or self.reasoning_tokens < 0
-        ):
+            self.input_tokens
+            | self.output_tokens
+            | self.cached_input_tokens
+            | self.cache_write_tokens
+            | self.reasoning_tokens
+        ) < 0:
             raise InvalidInput(
-                "Usage: found a count below 0, wanted token counts", field="Usage", wanted="0 or more"
+                "Usage: found a count below 0, wanted token counts",
+                field="Usage",
+                wanted="0 or more",
             )
 
     @property
@@ -95,16 +98,18 @@ class Generation(Value, kw_only=True):
         _check_range(self.top_p, "Generation.top_p", 0, 1)
 
 
+NO_USAGE = Usage()
+PROVIDER_CHOICE = Generation()
+AUTO: ToolChoice = "auto"
+STOP: TerminalReason = "stop"
+PROVIDER_ERROR: TerminalReason = "provider_error"
+
+
 class ModelMessage(Value, kw_only=True):
     """A message as it is sent."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[RequestPart, ...]
-
-    def __post_init__(self) -> None:
-        """Take any iterable of parts."""
-        if type(self.parts) is not tuple:
-            set_field(self, "parts", tuple(self.parts))
 
 
 class ModelRequest(JsonValue, kw_only=True):
@@ -119,9 +124,9 @@ class ModelRequest(JsonValue, kw_only=True):
     else:
         messages: Chain[ModelMessage]
     tools: tuple[ToolSpec, ...] = ()
-    tool_choice: ToolChoice = "auto"
+    tool_choice: ToolChoice = AUTO
     variant: str | None = None
-    generation: Generation = Generation()
+    generation: Generation = PROVIDER_CHOICE
     session_id: str | None = None
     output: Json = None
 
@@ -131,6 +136,9 @@ class ModelRequest(JsonValue, kw_only=True):
             set_field(self, "messages", Chain(self.messages))
         if self.output is not None:
             super().__post_init__()
+        if self.tool_choice is not AUTO or self.generation is not PROVIDER_CHOICE:
+            use_default(self, "tool_choice", AUTO)
+            use_default(self, "generation", PROVIDER_CHOICE)
 
 
 class ModelReply(JsonValue, kw_only=True):
@@ -144,8 +152,8 @@ class ModelReply(JsonValue, kw_only=True):
 
     text: str = ""
     parts: tuple[ReplyPart, ...] = ()
-    usage: Usage = Usage()
-    terminal: TerminalReason = "stop"
+    usage: Usage = NO_USAGE
+    terminal: TerminalReason = STOP
     diagnostic: str | None = None
     provider_usage: Json = None
     request_body: str | None = None
@@ -153,6 +161,8 @@ class ModelReply(JsonValue, kw_only=True):
     def __post_init__(self) -> None:
         """Bring text and parts into agreement."""
         super().__post_init__()
+        use_default(self, "usage", NO_USAGE)
+        use_default(self, "terminal", STOP)
         if type(self.parts) is not tuple:
             set_field(self, "parts", tuple(self.parts))
         said = "".join([part.text for part in self.parts if type(part) is Text])
@@ -176,10 +186,11 @@ class ModelFailure(Value, kw_only=True):
     message: str
     retryable: bool = False
     code: str | None = None
-    terminal: TerminalReason = "provider_error"
+    terminal: TerminalReason = PROVIDER_ERROR
     raw: str | None = None
     request_body: str | None = None
 
     def __post_init__(self) -> None:
         """Repair foreign text: a failure must always be tellable."""
         set_field(self, "message", clean_text(self.message))
+        use_default(self, "terminal", PROVIDER_ERROR)

@@ -9,7 +9,7 @@ Law 3. The request is valid for every provider: the system prompt first and nowh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -31,6 +31,7 @@ from windlass.kernel.messages import (
     ToolResult,
     TurnCause,
     is_blank,
+    words_before_calls,
 )
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.tool_call import ToolSpec
@@ -41,6 +42,7 @@ CONTINUE = "(continue)"
 CLEARED = "(cleared to save space)"
 
 _NOTHING: frozenset[str] = frozenset()
+_NEVER_BLANK = frozenset({ToolCall, ToolResult})
 _SENT_AS_IS = frozenset({Text, ToolCall})
 _NOTES = {"system": "[note from the system]\n", "event": "[event]\n"}
 
@@ -62,7 +64,7 @@ class RequestSettings(Protocol):
     def generation(self) -> Generation: ...
 
 
-class ProjectorView(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectorView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a projector sees. `config` holds the prompt and tools that are in force now."""
 
     config: RequestSettings
@@ -91,7 +93,7 @@ class ChatProjector:
         messages = rendering.of(view.messages)
         if view.causes:
             messages = messages.with_tail(_user(render_causes(view.causes)))
-        elif not messages or messages[-1].role != "user":
+        elif not messages.length or messages.last().role != "user":
             messages = messages.with_tail(_user(CONTINUE))
         return ModelRequest(
             model=config.model,
@@ -107,44 +109,45 @@ class ChatProjector:
 class _Rendering:
     """A history as it is sent, rendered as far as anybody asked."""
 
-    __slots__ = ("_hidden", "_lengths", "_sent")
+    __slots__ = ("_hidden", "_lengths", "_send", "_sent")
 
     def __init__(self, system_prompt: str, hidden: frozenset[str]) -> None:
         prompt = ModelMessage(role="system", parts=(Text(text=system_prompt),))
         self._hidden = hidden
         self._sent: Chain[ModelMessage] = Chain([prompt] if system_prompt.strip() else [])
+        self._send = self._sent.grower()
         # How much of `_sent` a history of each length has.
         self._lengths = [len(self._sent)]
 
     def of(self, history: Chain[Message]) -> Chain[ModelMessage]:
         lengths = self._lengths
-        if len(lengths) <= len(history):
+        if len(lengths) <= history.length:
             for message in history.since(len(lengths) - 1):
-                lengths.append(lengths[-1] + self._add(message))
-        return self._sent.prefix(lengths[len(history)])
-
-    def _add(self, message: Message) -> int:
-        """Render one more message; return how many that makes to send."""
-        if message.role == "event" and message.id in self._hidden:
-            return 0
-        sent = render_message(message)
-        if sent is None:
-            return 0
-        added = 1
-        if sent.role == "assistant" and self._lengths[-1] == self._lengths[0]:
-            self._sent.grow(_user(OPENING))
-            added = 2
-        self._sent.grow(sent)
-        return added
+                length = lengths[-1]
+                if message.role != "event" or message.id not in self._hidden:
+                    sent = render_message(message)
+                    if sent is not None:
+                        if length == lengths[0] and sent.role == "assistant":
+                            self._send(_user(OPENING))
+                            length += 1
+                        self._send(sent)
+                        length += 1
+                lengths.append(length)
+        return self._sent.prefix(lengths[history.length])
 
 
 def render_message(message: Message) -> ModelMessage | None:
     """Return a message as it is sent, or None if nothing of it is."""
+    role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
+    if message.prune == "intact" and _NEVER_BLANK.issuperset(map(type, message.parts)):
+        return ModelMessage(role=role, parts=message.parts)  # type: ignore[arg-type]
     parts: list[RequestPart] = []
     for part in message.parts:
         sent = part if type(part) in _SENT_AS_IS else _render_part(part, message)
         if sent is not None and not is_blank(sent):
             parts.append(sent)  # type: ignore[arg-type]
+    if role == "assistant":
+        parts = _as_taken_back(parts)
     if not parts:
         return None
     note = _NOTES.get(message.role)
@@ -152,8 +155,15 @@ def render_message(message: Message) -> ModelMessage | None:
         first = parts[0]
         said = first.text if type(first) is Text else ""
         parts[: 1 if said else 0] = [Text(text=note + said)]
-    role = "assistant" if message.role == "assistant" else "user"
     return ModelMessage(role=role, parts=tuple(parts))
+
+
+def _as_taken_back(parts: list[RequestPart]) -> list[RequestPart]:
+    """Return an assistant's parts as providers take them back: no words behind a call, no thought last."""
+    parts = words_before_calls(parts)
+    while parts and type(parts[-1]) is Reasoning:
+        parts.pop()
+    return parts
 
 
 def _render_part(part: Part, message: Message) -> RequestPart | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-from windlass.guards.text import clean_text
+from windlass.guards.text import check_text, clean_text
 from windlass.kernel.messages import Origin, Part, TurnCause
 from windlass.kernel.model_call import ModelFailure, ModelReply
-from windlass.kernel.tool_call import CompletedToolCall, ToolSpec
-from windlass.kernel.value import Json, JsonValue, Value, set_field
+from windlass.kernel.tool_call import CompletedToolCall, ToolSpec, checked_tools
+from windlass.kernel.value import Json, JsonValue, Value, set_field, use_default
 
 
 class Failure(Value, kw_only=True):
@@ -28,6 +28,11 @@ class Environment(Value, kw_only=True):
     system_prompt: str = ""
     tools: tuple[ToolSpec, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse what could not be in force."""
+        check_text(self.system_prompt, field="Environment.system_prompt")
+        set_field(self, "tools", checked_tools(self.tools, field="Environment.tools"))
+
 
 class InjectedMessage(Value, kw_only=True):
     """A message that enters at a checkpoint; the machine gives it an id."""
@@ -43,6 +48,9 @@ class CheckpointDelivery(Value, kw_only=True):
     messages: tuple[InjectedMessage, ...] = ()
     transient_messages: tuple[InjectedMessage, ...] = ()
     causes: tuple[TurnCause, ...] = ()
+
+
+NOTHING_CAME = CheckpointDelivery()
 
 
 class CodeResult(JsonValue, kw_only=True):
@@ -91,7 +99,12 @@ class CheckpointPassed(Value, kw_only=True):
     """Answers `RunCheckpoint`."""
 
     id: int
-    delivery: CheckpointDelivery | Failure = CheckpointDelivery()
+    delivery: CheckpointDelivery | Failure = NOTHING_CAME
+
+    def __post_init__(self) -> None:
+        """Take the default for what it is."""
+        if self.delivery is not NOTHING_CAME:
+            use_default(self, "delivery", NOTHING_CAME)
 
 
 Response: TypeAlias = (

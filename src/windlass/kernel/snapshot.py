@@ -7,12 +7,12 @@ from typing import ClassVar
 from windlass.errors import InvalidInput
 from windlass.kernel.chain import Chain
 from windlass.kernel.effects import Told
-from windlass.kernel.limits import LimitState
+from windlass.kernel.limits import NO_GRACE, LimitState
 from windlass.kernel.messages import Message, Record, TurnCause
-from windlass.kernel.model_call import Usage
+from windlass.kernel.model_call import NO_USAGE, Usage
 from windlass.kernel.responses import Environment
 from windlass.kernel.states import State
-from windlass.kernel.value import Value
+from windlass.kernel.value import Value, use_default
 
 
 class TurnSnapshot(Value, kw_only=True):
@@ -39,9 +39,14 @@ class TurnSnapshot(Value, kw_only=True):
     next_message: int = 0
     next_event: int = 0
     told_records: int = 0
-    usage: Usage = Usage()
-    limit: LimitState = LimitState()
+    usage: Usage = NO_USAGE
+    limit: LimitState = NO_GRACE
     environment: Environment | None = None
+
+    def __post_init__(self) -> None:
+        """Take the defaults for what they are."""
+        use_default(self, "usage", NO_USAGE)
+        use_default(self, "limit", NO_GRACE)
 
     def check(self, session_id: str, turn_id: str) -> None:
         """Refuse a snapshot of another turn, or one whose numbers cannot be.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,27 +38,30 @@ from windlass.kernel.messages import (
     ToolCall,
     ToolResult,
     is_blank,
+    words_before_calls,
 )
 from windlass.kernel.model_call import ModelReply
-from windlass.kernel.outcomes import FinishedByTool, Finished, HandedOff, Outcome, Stopped
+from windlass.kernel.outcomes import Finished, FinishedByTool, HandedOff, Outcome, Stopped
 from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
 from windlass.kernel.tool_call import (
     CompletedToolCall,
     EndTurn,
-    FailTurn,
+    HandOff,
     PendingToolCall,
     ToolOutcome,
+    as_text,
+    is_tool_name,
 )
-from windlass.kernel.value import freeze
+from windlass.kernel.value import Json, freeze
 
 # After this many replies in a row without one well-formed call, asking again is not going to help.
 MAX_INVALID_REPLIES = 3
 
 _INVALID_REPLIES = "invalid_replies"
+_DROPPED_CALLS = "dropped_calls"
+_TURN = "turn"
 _MAX_CALLS = DEFAULT_LIMITS.calls_per_reply
-# The narrowest of the providers' rules for tool names, which stand in every later request.
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _NOT_IN_TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _JSON = msgspec.json.Decoder()
 
@@ -66,7 +69,11 @@ _MALFORMED = (
     "Not run: the call was cut off or is not well formed. "
     "Issue it again with a tool's name and a complete JSON object as arguments."
 )
-_TOO_MANY = f"Not run: more than {_MAX_CALLS} calls in one reply. Issue it again in a later reply."
+_TOO_MANY = (
+    f"[note from the system]\nOf that reply only {_MAX_CALLS} calls were taken; "
+    "{n_dropped} more were dropped and not run. Issue them again in a later reply."
+)
+_REFUSED = ToolOutcome(status="error", value=_MALFORMED)
 _OVERTAKEN = "Not run to its end: the turn ended first."
 _TRUNCATED = "The reply was cut off at its output limit."
 _EMPTY = "The model returned an empty reply."
@@ -86,7 +93,11 @@ class StandardDriver:
         return [StartModel(request=view.request())]
 
     def on_model(
-        self, view: DriverView, waiting: WaitingModel, reply: ModelReply, text_streamed: bool
+        self,
+        view: DriverView,
+        waiting: WaitingModel,  # noqa: ARG002 - the port's shape
+        reply: ModelReply,
+        text_streamed: bool,  # noqa: FBT001 - the port's shape
     ) -> list[Action]:
         """Run the calls of a reply, or end with its words."""
         done: list[Action] = []
@@ -95,25 +106,31 @@ class StandardDriver:
         done.append(
             EmitEvent(event=events.ModelFinished(iteration=view.iteration, text=reply.text))
         )
-        parts, n_calls, runnable = _read_parts(view, reply)
-        if not n_calls:
-            return done + _answer(view, reply, parts)
-        said = Message(id=view.message_id("reply"), role="assistant", parts=parts)
+        reading = _read(view, reply)
+        if not reading.n_calls:
+            return done + _answer(view, reply, reading.parts)
+        said = Message(id=view.message_id("reply"), role="assistant", parts=reading.parts)
         done.append(Append(records=(ConversationRecord(message=said),)))
-        if runnable:
-            return [*done, StartTools(calls=tuple(runnable))]
-        return done + _refuse_all(view, parts)
+        if reading.n_dropped:
+            note = DriverRecord(data={_DROPPED_CALLS: reading.n_dropped})
+            done.append(Append(records=(note,)))
+        if reading.runnable:
+            return [*done, StartTools(calls=reading.runnable)]
+        return done + _refuse_all(view, reading)
 
     def on_tools(self, view: DriverView, completed: Sequence[CompletedToolCall]) -> list[Action]:
         """Give the results to the model, or end the turn if one of them says so."""
-        done = _record_results(view, completed, missing={})
+        done = _answer_last_reply(view, completed, missing={})
         for call in completed:
             if call.outcome.status == "ok" and call.outcome.control is not None:
                 return [*done, Finish(outcome=_controlled(call))]
         return done + _go_on(view)
 
     def on_code(
-        self, view: DriverView, driver_state: Any, result: CodeResult | Failure
+        self,
+        view: DriverView,  # noqa: ARG002 - the port's shape
+        driver_state: Json,  # noqa: ARG002 - the port's shape
+        result: CodeResult | Failure,  # noqa: ARG002 - the port's shape
     ) -> list[Action]:
         """This mode runs no code."""
         outcome = Stopped(reason="runtime_error", detail="The standard driver started no code.")
@@ -128,46 +145,59 @@ class StandardDriver:
         """Give each call that did not come back a result that says so."""
         overtaken = ToolOutcome(status="cancelled", value=_OVERTAKEN)
         missing = {call.call_id: overtaken for call in calls}
-        return _record_results(view, completed, missing=missing)
+        return _answer_last_reply(view, completed, missing=missing)
 
 
 # --- reading a reply ---------------------------------------------------------------------------
 
 
-def _read_parts(
-    view: DriverView, reply: ModelReply
-) -> tuple[tuple[Part, ...], int, list[PendingToolCall]]:
-    """Return the parts to keep, in the order said, how many are calls, and the calls that may run."""
+class _Reading(NamedTuple):
+    """A reply as the driver keeps it: what was said, and which of its calls may run."""
+
+    parts: tuple[Part, ...]
+    runnable: tuple[PendingToolCall, ...]
+    n_calls: int
+    n_dropped: int
+
+
+def _read(view: DriverView, reply: ModelReply) -> _Reading:
     parts: list[Part] = []
     runnable: list[PendingToolCall] = []
     taken: list[str] = []
+    n_dropped = 0
     for part in reply.parts:
         if type(part) is not ToolCall:
             if not is_blank(part):
                 parts.append(part)
-            continue
-        is_cut = reply.terminal == "output_limit" and part is reply.parts[-1]
-        args = _arguments(part, may_be_cut=is_cut)
-        is_named = _TOOL_NAME.match(part.name) is not None
-        call_id = view.call_id(part.call_id, len(taken), taken)
-        call = part
-        if call_id != part.call_id or args is not part.args or not is_named:
-            call = ToolCall(
-                call_id=call_id,
-                name=part.name if is_named else _legal_name(part.name),
-                args=args or {},
-                raw=part.raw,
-                replay=part.replay,
-            )
-        parts.append(call)
-        if args is not None and is_named and len(taken) < _MAX_CALLS:
-            runnable.append(
-                PendingToolCall(
-                    call_id=call.call_id, name=call.name, args=call.args, replay=call.replay
+        elif len(taken) == _MAX_CALLS:
+            n_dropped += 1
+        else:
+            is_cut = reply.terminal == "output_limit" and part is reply.parts[-1]
+            args = part.args if part.args and not is_cut else _arguments(part, may_be_cut=is_cut)
+            call = _legal_call(part, view.call_id(part.call_id, taken), args)
+            parts.append(call)
+            taken.append(call.call_id)
+            if args is not None and call.name == part.name:
+                runnable.append(
+                    PendingToolCall(
+                        call_id=call.call_id, name=call.name, args=call.args, replay=call.replay
+                    )
                 )
-            )
-        taken.append(call_id)
-    return tuple(parts), len(taken), runnable
+    if taken:
+        parts = words_before_calls(parts)
+    return _Reading(tuple(parts), tuple(runnable), len(taken), n_dropped)
+
+
+def _legal_call(said: ToolCall, call_id: str, args: Mapping[str, Any] | None) -> ToolCall:
+    """Return the call as every provider takes it back; the same one if it is so already."""
+    if call_id == said.call_id and args is said.args and is_tool_name(said.name):
+        return said
+    name = said.name
+    if not is_tool_name(name):
+        name = f"_{_NOT_IN_TOOL_NAME.sub('_', name)}"[:64]
+    return ToolCall(
+        call_id=call_id, name=name, args=dict(args or {}), raw=said.raw, replay=said.replay
+    )
 
 
 def _arguments(call: ToolCall, *, may_be_cut: bool) -> Mapping[str, Any] | None:
@@ -176,8 +206,6 @@ def _arguments(call: ToolCall, *, may_be_cut: bool) -> Mapping[str, Any] | None:
     Arguments that were given as a value count as whole, unless the reply was cut right there and the
     provider's text does not show otherwise.
     """
-    if call.args and not may_be_cut:
-        return call.args
     if not call.raw.strip():
         return None if may_be_cut else call.args
     try:
@@ -187,10 +215,6 @@ def _arguments(call: ToolCall, *, may_be_cut: bool) -> Mapping[str, Any] | None:
     if not isinstance(parsed, dict):
         return None
     return call.args or parsed
-
-
-def _legal_name(name: str) -> str:
-    return _NOT_IN_TOOL_NAME.sub("_", name)[:64] or "unnamed"
 
 
 def _answer(view: DriverView, reply: ModelReply, parts: tuple[Part, ...]) -> list[Action]:
@@ -216,82 +240,99 @@ def _answer(view: DriverView, reply: ModelReply, parts: tuple[Part, ...]) -> lis
 
 
 def _follows_results(view: DriverView) -> bool:
-    return bool(view.messages) and type(view.messages[-1].parts[0]) is ToolResult
+    return bool(view.messages) and type(view.messages.last().parts[0]) is ToolResult
 
 
 # --- recording results -------------------------------------------------------------------------
 
 
-def _record_results(
+def _answer_last_reply(
     view: DriverView,
     completed: Sequence[CompletedToolCall],
     *,
     missing: Mapping[str, ToolOutcome],
 ) -> list[Action]:
-    """Append one message with a result for every call of the last reply, in call order."""
-    calls = [part for part in view.messages[-1].parts if type(part) is ToolCall]
-    return _results_message(view, calls, completed, missing)
+    n_dropped = 0
+    last = view.records.last() if view.records.length else None
+    if type(last) is DriverRecord:
+        n_dropped = _count_in(last, _DROPPED_CALLS)
+    return _answer_calls(view, view.messages.last().parts, completed, missing, n_dropped)
 
 
-def _results_message(
+def _answer_calls(
     view: DriverView,
-    calls: Sequence[ToolCall],
+    said: Sequence[Part],
     completed: Sequence[CompletedToolCall],
     missing: Mapping[str, ToolOutcome],
+    n_dropped: int,
 ) -> list[Action]:
+    """Append one message with a result for every call that was said, in call order."""
     by_id = {call.call_id: call for call in completed}
     done: list[Action] = []
-    results = []
-    for at, call in enumerate(calls):
+    answers: list[Part] = []
+    for call in said:
+        if type(call) is not ToolCall:
+            continue
         ended = by_id.get(call.call_id)
         if ended is None:
-            outcome = missing.get(call.call_id) or _refusal(at)
             ended = CompletedToolCall(
-                call_id=call.call_id, name=call.name, args=call.args, outcome=outcome
+                call_id=call.call_id,
+                name=call.name,
+                args=call.args,
+                outcome=missing.get(call.call_id) or _REFUSED,
             )
-            done.append(EmitEvent(event=_finished(ended)))
-        results.append(ended.as_result())
-    message = Message(id=view.message_id("results"), role="user", parts=tuple(results))
-    return [*done, Append(records=(ConversationRecord(message=message),))]
+            done.append(EmitEvent(event=_finished(view, ended)))
+        answers.append(ended.as_result(call.name))
+    if n_dropped:
+        answers.append(Text(text=_TOO_MANY.format(n_dropped=n_dropped)))
+    message = Message(id=view.message_id("results"), role="user", parts=tuple(answers))
+    done.append(Append(records=(ConversationRecord(message=message),)))
+    return done
 
 
-def _refusal(at: int) -> ToolOutcome:
-    return ToolOutcome(status="error", value=_MALFORMED if at < _MAX_CALLS else _TOO_MANY)
-
-
-def _finished(call: CompletedToolCall) -> events.ToolFinished:
+def _finished(view: DriverView, call: CompletedToolCall) -> events.ToolFinished:
+    # It was no part of an effect, so its own id tells its events from its siblings'.
     return events.ToolFinished(
-        call_id=call.call_id, name=call.name, args=call.args, outcome=call.outcome
+        correlation_id=view.ids.correlation(f"call.{view.iteration}.{call.call_id}"),
+        call_id=call.call_id,
+        name=call.name,
+        args=call.args,
+        outcome=call.outcome,
     )
 
 
-def _refuse_all(view: DriverView, parts: Sequence[Part]) -> list[Action]:
+def _refuse_all(view: DriverView, reading: _Reading) -> list[Action]:
     """Answer a reply of which no call may run; give up after too many of them in a row."""
-    calls = [part for part in parts if type(part) is ToolCall]
-    done = _results_message(view, calls, completed=(), missing={})
+    done = _answer_calls(view, reading.parts, (), {}, reading.n_dropped)
     strikes = _invalid_replies_before(view) + 1
-    done.append(Append(records=(DriverRecord(data={_INVALID_REPLIES: strikes}),)))
-    if strikes >= MAX_INVALID_REPLIES:
-        error = events.Error(message=_ALL_INVALID, code="invalid_calls")
-        outcome = Stopped(reason="provider_error", detail=_ALL_INVALID)
-        return [*done, EmitEvent(event=error), Finish(outcome=outcome)]
-    return done + _go_on(view)
+    data = {_INVALID_REPLIES: strikes, _TURN: view.ids.prefix}
+    done.append(Append(records=(DriverRecord(data=data),)))
+    if strikes < MAX_INVALID_REPLIES:
+        return done + _go_on(view)
+    error = events.Error(message=_ALL_INVALID, code="invalid_calls")
+    outcome = Stopped(reason="provider_error", detail=_ALL_INVALID)
+    return [*done, EmitEvent(event=error), Finish(outcome=outcome)]
 
 
 def _invalid_replies_before(view: DriverView) -> int:
-    """Return how many all-invalid replies stand directly before this one.
+    """Return how many all-invalid replies of this turn stand directly before this one.
 
     The record of the last one follows its reply; any other reply in between breaks the row.
     """
-    for at in range(len(view.records) - 1, -1, -1):
-        record = view.records[at]
-        if type(record) is ConversationRecord:
-            if record.message.role == "assistant":
-                return 0
-        elif isinstance(record.data, dict) and _INVALID_REPLIES in record.data:  # type: ignore[union-attr]
-            strikes: int = record.data[_INVALID_REPLIES]  # type: ignore[union-attr]
-            return strikes
+    for record in reversed(view.records):
+        if type(record) is DriverRecord:
+            strikes = _count_in(record, _INVALID_REPLIES)
+            if strikes:
+                return strikes if record.data.get(_TURN) == view.ids.prefix else 0
+        elif record.message.role == "assistant":  # type: ignore[union-attr]
+            return 0
     return 0
+
+
+def _count_in(record: DriverRecord, key: str) -> int:
+    """Return a count that this driver put into a record; 0 if the record is not its own."""
+    count = record.data.get(key) if isinstance(record.data, dict) else None
+    return count if type(count) is int else 0
 
 
 # --- going on ------------------------------------------------------------------------------------
@@ -314,9 +355,7 @@ def _controlled(call: CompletedToolCall) -> Outcome:
     control = call.outcome.control
     if isinstance(control, EndTurn):
         return FinishedByTool(tool=call.name, value=control.value)
-    if isinstance(control, FailTurn):
-        (said,) = CompletedToolCall(
-            call_id=call.call_id, name=call.name, outcome=ToolOutcome(value=control.value)
-        ).as_result().content
-        return Stopped(reason="tool_failure", detail=f"{call.name}: {said.text}")  # type: ignore[union-attr]
-    return HandedOff(target=control.target, task=control.task)  # type: ignore[union-attr]
+    if isinstance(control, HandOff):
+        return HandedOff(target=control.target, task=control.task)
+    said = "" if control is None or control.value is None else f": {as_text(control.value)}"
+    return Stopped(reason="tool_failure", detail=call.name + said)

@@ -7,8 +7,9 @@ diagram in docs/architecture/turn.md is drawn from the table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, get_args
 
 from windlass.errors import InvalidInput
 from windlass.kernel.effects import (
@@ -22,8 +23,14 @@ from windlass.kernel.effects import (
 )
 from windlass.kernel.model_call import ModelRequest
 from windlass.kernel.outcomes import Outcome
-from windlass.kernel.responses import ToolsReturned
-from windlass.kernel.tool_call import PendingToolCall
+from windlass.kernel.responses import (
+    CheckpointPassed,
+    CodeReturned,
+    EnvironmentSynced,
+    ModelReplied,
+    ToolsReturned,
+)
+from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall
 from windlass.kernel.value import Json, JsonValue, Value
 
 
@@ -31,14 +38,12 @@ class Preparing(Value, kw_only=True):
     """Nothing was asked yet."""
 
     name: ClassVar[str] = "preparing"
-    is_waiting: ClassVar[bool] = False
 
 
 class WaitingEnvironment(Value, kw_only=True):
     """Waits for prompt and tools."""
 
     name: ClassVar[str] = "waiting_environment"
-    is_waiting: ClassVar[bool] = True
 
     effect_id: int
     update_config: bool
@@ -51,14 +56,12 @@ class PrepareIteration(Value, kw_only=True):
     """The driver is to be asked how to begin the iteration."""
 
     name: ClassVar[str] = "prepare_iteration"
-    is_waiting: ClassVar[bool] = False
 
 
 class WaitingModel(JsonValue, kw_only=True):
     """Waits for a model's reply."""
 
     name: ClassVar[str] = "waiting_model"
-    is_waiting: ClassVar[bool] = True
     json_fields: ClassVar[tuple[str, ...]] = ("driver_state",)
 
     request: ModelRequest
@@ -78,7 +81,6 @@ class WaitingTools(Value, kw_only=True):
     """Waits for tool results."""
 
     name: ClassVar[str] = "waiting_tools"
-    is_waiting: ClassVar[bool] = True
 
     effect_id: int
     calls: tuple[PendingToolCall, ...]
@@ -86,16 +88,26 @@ class WaitingTools(Value, kw_only=True):
     def effect(self) -> Asked:
         return CallTools(id=self.effect_id, calls=self.calls)
 
+    def places_of(self, completed: Sequence[CompletedToolCall]) -> dict[int, CompletedToolCall]:
+        """Return the results that belong to these calls, by the place of their call."""
+        by_id = {result.call_id: result for result in completed}
+        ids = [call.call_id for call in self.calls]
+        return {at: by_id[call_id] for at, call_id in enumerate(ids) if call_id in by_id}
+
     def in_call_order(self, response: ToolsReturned) -> ToolsReturned:
         """Return the response with its results as the calls stand.
 
         Raises:
             InvalidInput: they are not one for each call.
         """
+        if len(response.results) == len(self.calls) and type(response.results) is tuple:
+            for call, result in zip(self.calls, response.results, strict=True):
+                if call.call_id != result.call_id:
+                    break
+            else:
+                return response
         wanted = [call.call_id for call in self.calls]
         found = [result.call_id for result in response.results]
-        if found == wanted and type(response.results) is tuple:
-            return response
         if sorted(found) != sorted(wanted):
             raise InvalidInput(
                 f"results: found results for {', '.join(found) or 'no call'}, "
@@ -113,7 +125,6 @@ class WaitingCode(JsonValue, kw_only=True):
     """Waits for a cell."""
 
     name: ClassVar[str] = "waiting_code"
-    is_waiting: ClassVar[bool] = True
     json_fields: ClassVar[tuple[str, ...]] = ("driver_state",)
 
     effect_id: int
@@ -129,7 +140,6 @@ class WaitingCheckpoint(Value, kw_only=True):
     """Waits for what came in meanwhile."""
 
     name: ClassVar[str] = "waiting_checkpoint"
-    is_waiting: ClassVar[bool] = True
 
     effect_id: int
     kind: CheckpointKind
@@ -143,7 +153,6 @@ class Ended(Value, kw_only=True):
     """The turn is over."""
 
     name: ClassVar[str] = "finished"
-    is_waiting: ClassVar[bool] = False
 
     outcome: Outcome
 
@@ -199,3 +208,21 @@ TRANSITIONS: MappingProxyType[str, MappingProxyType[str, tuple[str, ...]]] = Map
     }
 )
 """state → input → states it may lead to. `stop` is `finish` or `fail` from outside."""
+
+ANSWERS: dict[type, tuple[type, str]] = {
+    WaitingEnvironment: (EnvironmentSynced, "environment_synced"),
+    WaitingModel: (ModelReplied, "model_replied"),
+    WaitingTools: (ToolsReturned, "tools_returned"),
+    WaitingCode: (CodeReturned, "code_returned"),
+    WaitingCheckpoint: (CheckpointPassed, "checkpoint_passed"),
+}
+"""waiting state → the response that answers it, and that input's name in the table."""
+
+_BY_NAME = {state.name: state for state in get_args(State)}
+STEPS = frozenset(
+    (_BY_NAME[state], cause, _BY_NAME[following])
+    for state, row in TRANSITIONS.items()
+    for cause, states in row.items()
+    for following in states
+)
+"""The table as single steps between types, for the machine to ask."""

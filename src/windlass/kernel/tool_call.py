@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
+from windlass.errors import InvalidInput
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
 from windlass.kernel import canonical
 from windlass.kernel.messages import (
+    OK,
     ResultPart,
     Text,
     ToolResult,
@@ -14,7 +20,15 @@ from windlass.kernel.messages import (
     check_object,
     is_blank,
 )
-from windlass.kernel.value import FrozenDict, Json, JsonValue, set_field
+from windlass.kernel.value import EMPTY_DICT, FrozenDict, Json, JsonValue, set_field, use_default
+
+# The narrowest of the providers' rules: a name stands in every later request, to any of them.
+_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
+
+
+def is_tool_name(name: object) -> bool:
+    """Whether every provider takes this as a tool's name."""
+    return isinstance(name, str) and _TOOL_NAME.match(name) is not None
 
 
 class ToolSpec(JsonValue, kw_only=True):
@@ -24,12 +38,46 @@ class ToolSpec(JsonValue, kw_only=True):
 
     name: str
     description: str = ""
-    parameters: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    parameters: dict[str, Any] = EMPTY_DICT
 
     def __post_init__(self) -> None:
-        """Freeze the schema; refuse one that is not an object."""
+        """Freeze the schema; refuse one that is not an object, and a name that providers refuse."""
         super().__post_init__()
         check_object(self.parameters, field="ToolSpec.parameters")
+        check_text(self.description, field="ToolSpec.description")
+        if not is_tool_name(self.name):
+            raise InvalidInput(
+                "ToolSpec.name: found a name that not every provider takes, "
+                "wanted a letter or _, then up to 63 of A-Z a-z 0-9 _ -",
+                field="ToolSpec.name",
+                wanted="a letter or _, then up to 63 of A-Z a-z 0-9 _ -",
+            )
+
+
+def checked_tools(tools: Iterable[ToolSpec], *, field: str) -> tuple[ToolSpec, ...]:
+    """Return tools that can be offered together.
+
+    Raises:
+        InvalidInput: two have one name, or something is not a `ToolSpec`.
+        LimitExceeded: too many.
+    """
+    checked = tuple(tools)
+    check_limit("tools", len(checked), field=field)
+    for at, tool in enumerate(checked):
+        if type(tool) is not ToolSpec:
+            found = type(tool).__name__
+            raise InvalidInput(
+                f"{field}[{at}]: found {found}, wanted ToolSpec",
+                field=f"{field}[{at}]",
+                found=found,
+            )
+    if len({tool.name for tool in checked}) < len(checked):
+        raise InvalidInput(
+            f"{field}: found two tools of one name, wanted each name once",
+            field=field,
+            wanted="each name once",
+        )
+    return checked
 
 
 class EndTurn(JsonValue, kw_only=True):
@@ -68,7 +116,7 @@ class ToolOutcome(JsonValue, kw_only=True):
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
-    status: ToolStatus = "ok"
+    status: ToolStatus = OK
     value: Json = None
     content: tuple[ResultPart, ...] = ()
     shown: tuple[ResultPart, ...] | None = None
@@ -77,6 +125,7 @@ class ToolOutcome(JsonValue, kw_only=True):
     def __post_init__(self) -> None:
         """Freeze the value; take plain text for content and shown."""
         super().__post_init__()
+        use_default(self, "status", OK)
         if type(self.content) is not tuple:
             set_field(self, "content", as_parts(self.content))
         if self.shown is not None and type(self.shown) is not tuple:
@@ -90,7 +139,7 @@ class PendingToolCall(JsonValue, kw_only=True):
 
     call_id: str
     name: str
-    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    args: dict[str, Any] = EMPTY_DICT
     replay: Json = None
 
     def __post_init__(self) -> None:
@@ -106,27 +155,31 @@ class CompletedToolCall(JsonValue, kw_only=True):
 
     call_id: str
     name: str
-    args: dict[str, Any] = {}  # noqa: RUF012 - frozen below, and msgspec copies defaults
+    args: dict[str, Any] = EMPTY_DICT
     outcome: ToolOutcome
     duration_ms: int = 0
     replay: Json = None
 
-    def as_result(self) -> ToolResult:
-        """Return what the model is shown of it."""
+    def as_result(self, name: str) -> ToolResult:
+        """Return what the model is shown of it, under the name that it called."""
         outcome = self.outcome
         content = outcome.shown
         if content is None:
             content = outcome.content
             if outcome.value is not None:
-                content = (Text(text=_as_text(outcome.value)), *content)
-        content = tuple([part for part in content if not is_blank(part)])
+                content = (Text(text=as_text(outcome.value)), *content)
+        for part in content:
+            if is_blank(part):
+                content = tuple([part for part in content if not is_blank(part)])
+                break
         if not content:
             nothing = "(no output)" if outcome.status == "ok" else f"({outcome.status})"
             content = (Text(text=nothing),)
-        return ToolResult(
-            call_id=self.call_id, name=self.name, content=content, status=outcome.status
-        )
+        return ToolResult(call_id=self.call_id, name=name, content=content, status=outcome.status)
 
 
-def _as_text(value: Json) -> str:
-    return value if isinstance(value, str) else canonical.encode(value).decode()
+def as_text(value: Json) -> str:
+    """Return a tool's value as the model reads it."""
+    if type(value) is str:
+        return value
+    return str(value) if type(value) is int else canonical.encode(value).decode()

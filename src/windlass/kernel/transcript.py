@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.kernel.chain import Chain
-from windlass.kernel.history import HistoryIndex
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import (
     Attachment,
@@ -23,6 +22,7 @@ from windlass.kernel.messages import (
     PluginOrigin,
     Record,
     Text,
+    ToolCall,
     TurnCause,
     is_blank,
 )
@@ -61,14 +61,23 @@ class Transcript:
         """Add a message."""
         self.append(ConversationRecord(message=message))
 
+    def has_open_calls(self) -> bool:
+        """Whether the last message calls tools that have no result yet."""
+        return bool(self.messages) and any(
+            type(part) is ToolCall for part in self.messages.last().parts
+        )
+
     def untold(self) -> tuple[Record, ...]:
         """Return the records that nobody was told of, and count them as told."""
-        untold = self.records.since(self.told)
-        self.told += len(untold)
-        return tuple(untold)
+        records = self.records
+        untold = tuple(records.since(self.told))
+        self.told = records.length
+        return untold
 
     def take(self, delivery: CheckpointDelivery) -> bool:
         """Take in what may enter; say whether anything did."""
+        if not (delivery.messages or delivery.transient_messages or delivery.causes):
+            return False
         before = len(self.messages)
         for message in delivery.messages:
             self._inject(message, transient=False)
@@ -92,11 +101,12 @@ class Transcript:
         """Mint the id of a message that no driver made."""
         position = self.next_message
         self.next_message = position + 1
-        return self._ids.message(position, purpose)
+        # Drivers count by iteration, so that they never meet these.
+        return self._ids.message(f"i{position}", purpose)
 
     def _keep_cause(self, cause: TurnCause) -> None:
         # The runner may have put the event into the history already.
-        if not HistoryIndex.of(self.messages).has_message(cause.id, self.messages):
+        if all(message.id != cause.id for message in self.messages):
             parts = (Text(text=cause.text),)
             self.keep(Message(id=cause.id, role="event", parts=parts, origin=cause.origin))
 

@@ -33,9 +33,7 @@ def snake_case(class_name: str) -> str:
     return _CAPITAL.sub("_", class_name).lower()
 
 
-@dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,)
-)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(
     msgspec.Struct,
     frozen=True,
@@ -65,6 +63,18 @@ class JsonValue(Value, kw_only=True):
 set_field = msgspec.structs.force_setattr
 
 
+def use_default(value: Value, name: str, default: object) -> None:
+    """Put the default itself where an equal object was given.
+
+    The encoder leaves a default out when it is the very object, not when it is merely equal, and equal
+    values must give equal bytes. Needed where a default is text or a struct; small integers, None,
+    empty text and empty tuples are one object each.
+    """
+    given = getattr(value, name)
+    if given is not default and given == default:
+        set_field(value, name, default)
+
+
 def _refuse_change(self: object, *_args: object, **_kwargs: object) -> NoReturn:
     raise TypeError(f"{type(self).__name__} is part of a frozen value; copy it to change it")
 
@@ -73,20 +83,20 @@ class FrozenDict(dict[str, Json]):
     """A dict that is equal to, and encodes as, the one it was copied from, but never changes."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = _refuse_change  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse_change  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse_change
+    clear = pop = popitem = setdefault = update = _refuse_change
 
 
 class FrozenList(list[Json]):
     """A list that is equal to, and encodes as, the one it was copied from, but never changes."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse_change  # type: ignore[assignment]
-    append = clear = extend = insert = pop = remove = _refuse_change  # type: ignore[assignment]
-    reverse = sort = _refuse_change  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse_change
+    append = clear = extend = insert = pop = remove = _refuse_change
+    reverse = sort = _refuse_change
 
 
-_EMPTY_DICT = FrozenDict()
+EMPTY_DICT = FrozenDict()
 _FROZEN = frozenset({FrozenDict, FrozenList, type(None), bool})
 
 
@@ -162,7 +172,7 @@ def _freeze(value: object, room: int) -> Json:
 def _freeze_dict(value: dict[Any, object], room: int) -> FrozenDict:
     _check_room(room)
     if not value:
-        return _EMPTY_DICT
+        return EMPTY_DICT
     if len(value) > _MAX_KEYS:
         raise _Refused(f"{len(value):,} keys", f"at most {_MAX_KEYS:,}", limit=True)
     items = {}

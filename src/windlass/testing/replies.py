@@ -8,8 +8,10 @@ import msgspec
 
 from windlass.kernel import Json, ModelReply, ToolCall, Usage
 
+_NO_USAGE = Usage()
 
-def say(text: str, *, usage: Usage = Usage(), terminal: str = "stop") -> ModelReply:
+
+def say(text: str, *, usage: Usage = _NO_USAGE, terminal: str = "stop") -> ModelReply:
     """Return a reply of words."""
     return ModelReply(text=text, usage=usage, terminal=terminal)
 
@@ -22,7 +24,8 @@ def call(name: str, /, **args: Json) -> ModelReply:
 def calls(*wanted: tuple[str, dict[str, Any]]) -> ModelReply:
     """Return a reply with several calls: `calls(("add", {"a": 1}), ("add", {"a": 2}))`."""
     parts = tuple(
-        ToolCall(call_id=f"call_{at}", name=name, args=args) for at, (name, args) in enumerate(wanted)
+        ToolCall(call_id=f"call_{at}", name=name, args=args)
+        for at, (name, args) in enumerate(wanted)
     )
     return ModelReply(parts=parts, terminal="tool_use")
 

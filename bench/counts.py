@@ -1,0 +1,55 @@
+"""Counts instead of times: what a piece of work executes and allocates, the same on every run.
+
+Bytecode instructions do not see work inside C: copying a list of 2,000 is one of them. So the memory
+that the work allocates at its peak is counted, too.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+
+def count_instructions(work: Callable[[], object]) -> int:
+    """Return how many bytecode instructions `work` executes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> TraceFunction:
+        nonlocal count
+        if event == "opcode":
+            count += 1
+        else:
+            frame.f_trace_opcodes = True
+            frame.f_trace_lines = False
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """Return how much memory `work` has allocated at its peak, over what there was before."""
+    # A coverage measurement remembers each line it sees first, in memory that would count.
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        work()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        sys.settrace(tracer)
+    return peak - before

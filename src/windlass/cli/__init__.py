@@ -1,0 +1,1 @@
+"""What people start from a terminal. The only layer that prints."""

@@ -1,0 +1,77 @@
+"""A table that grows line by line on a terminal, 100 columns wide at most."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, TextIO
+
+import msgspec
+
+COLUMNS = 100
+_WIDTHS = (4, 7, 3, 30, 40, 8)
+_HEADS = ("step", "pid", "#", "asked", "answered", "snapshot")
+_RIGHT = frozenset({0, 1, 2, 5})
+_GAP = " "
+
+_CODES = {"bold": "1", "dim": "2", "red": "1;31", "green": "32", "yellow": "33", "cyan": "36"}
+Color = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
+
+
+class Style(msgspec.Struct, frozen=True, kw_only=True):
+    """What the terminal can show."""
+
+    color: bool
+    unicode: bool
+
+    @classmethod
+    def of(cls, stream: TextIO, *, plain: bool) -> Style:
+        """Look at the stream, at NO_COLOR and at what was asked for."""
+        # A setting of terminals, not of windlass: no-color.org, for every program alike.
+        is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"  # noqa: TID251
+        is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+        return cls(color=not plain and is_wanted and stream.isatty(), unicode=not plain and is_utf8)
+
+    def paint(self, text: str, color: Color | None) -> str:
+        """Return `text` in a color, if colors may be shown."""
+        if color is None or not self.color:
+            return text
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m"
+
+    def rule(self) -> str:
+        """Return a line under a head."""
+        dash = "─" if self.unicode else "-"
+        return self.paint(_GAP.join(dash * width for width in _WIDTHS), "dim")
+
+    def cut(self, text: str, width: int) -> str:
+        """Return `text` in at most `width` characters, marked where it was cut."""
+        dots = "…" if self.unicode else "..."
+        return text if len(text) <= width else text[: width - len(dots)] + dots
+
+
+class Timeline:
+    """Writes the lines of the table to a stream."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self.style = style
+        self._stream = stream
+
+    def say(self, text: str = "", color: Color | None = None) -> None:
+        """Write a line beside the table, at once."""
+        self._stream.write(self.style.paint(text, color) + "\n")
+        self._stream.flush()
+
+    def head(self) -> None:
+        """Write the head of the table."""
+        self.say(self._line(_HEADS), "bold")
+        self.say(self.style.rule())
+
+    def row(self, *cells: str, color: Color | None = None) -> None:
+        """Write one line of the table."""
+        self.say(self._line(cells), color)
+
+    def _line(self, cells: tuple[str, ...]) -> str:
+        placed = []
+        for at, (cell, width) in enumerate(zip(cells, _WIDTHS, strict=True)):
+            text = self.style.cut(cell, width)
+            placed.append(text.rjust(width) if at in _RIGHT else text.ljust(width))
+        return _GAP.join(placed).rstrip()

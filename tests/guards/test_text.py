@@ -1,0 +1,88 @@
+"""Text that every store, wire and provider can carry: no lone surrogate, no NUL."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.errors import InvalidInput
+from windlass.guards import check_text, clean_text, is_clean
+
+CLEAN = [
+    "",
+    "plain",
+    "naïve",
+    "✓",
+    "😀",
+    "\ufffd",
+    "\uffff",
+    "\U0010ffff",
+    "\x01\x1f\x7f\x85",
+    "line\nline\r\n\tend",
+    "\u202e right to left",
+    "\ufeffbom",
+    "\ud7ff",
+    "\ue000",
+]
+UNCLEAN = [
+    ("\x00", 0, "NUL", "\ufffd"),
+    ("a\x00b\x00", 1, "NUL", "a\ufffdb\ufffd"),
+    ("\ud800", 0, "a lone surrogate", "\ufffd"),
+    ("\udbff", 0, "a lone surrogate", "\ufffd"),
+    ("\udc00", 0, "a lone surrogate", "\ufffd"),
+    ("é\udfff!", 1, "a lone surrogate", "é\ufffd!"),
+    ("😀\ud83d", 1, "a lone surrogate", "😀\ufffd"),
+    ("ab\ud800\x00", 2, "a lone surrogate", "ab\ufffd\ufffd"),
+    ("é\x00\ud800", 1, "NUL", "é\ufffd\ufffd"),
+]
+
+
+@pytest.mark.parametrize("text", CLEAN, ids=ascii)
+def test_clean_text_is_taken_as_it_is(text: str) -> None:
+    assert is_clean(text)
+    assert text is check_text(text, field="f")
+    assert text is clean_text(text)
+
+
+@pytest.mark.parametrize(("text", "place", "found", "_repaired"), UNCLEAN, ids=ascii)
+def test_what_people_hand_in_unclean_is_refused_by_the_place(
+    text: str, place: int, found: str, _repaired: str
+) -> None:
+    assert not is_clean(text)
+    with pytest.raises(InvalidInput) as refused:
+        check_text(text, field="Text.text")
+    assert (
+        str(refused.value)
+        == f"Text.text: found {found} at character {place}, wanted text without it"
+    )
+    assert (
+        refused.value.field,
+        refused.value.found,
+        refused.value.wanted,
+    ) == ("Text.text", found, "text without NUL and lone surrogates")
+
+
+@pytest.mark.parametrize(("text", "_place", "_found", "repaired"), UNCLEAN, ids=ascii)
+def test_what_a_model_or_a_tool_produced_unclean_is_repaired(
+    text: str, _place: int, _found: str, repaired: str
+) -> None:
+    assert clean_text(text) == repaired
+    assert is_clean(repaired)
+    repaired.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(None, "NoneType"), (7, "int"), (b"x", "bytes"), (["x"], "list")]
+)
+def test_what_is_no_text_is_refused(value: object, kind: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_text(value, field="f")
+    assert str(refused.value) == f"f: found {kind}, wanted text"
+    assert (
+        refused.value.field,
+        refused.value.found,
+        refused.value.wanted,
+    ) == ("f", kind, "text")
+
+
+def test_two_halves_written_apart_are_two_lone_surrogates() -> None:
+    assert clean_text("\ud83d" + "\ude00") == "\ufffd\ufffd"

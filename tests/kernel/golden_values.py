@@ -1,0 +1,380 @@
+"""One hand-built value of every class of the kernel, for the golden files.
+
+Law 1. What stands here is never changed: its bytes are what journals out there hold.
+Law 2. A new field gets a new value under a new name, beside the old one: `Message.pinned`.
+
+`ClassName` sets every field, also those with a default; `ClassName.least` sets none of these.
+"""
+
+from __future__ import annotations
+
+from windlass.kernel import (
+    Append,
+    Attachment,
+    CallModel,
+    CallTools,
+    CancelModel,
+    CheckpointDelivery,
+    CheckpointPassed,
+    ChildUsage,
+    Code,
+    CodeFinished,
+    CodeOutput,
+    CodeResult,
+    CodeReturned,
+    CodeStarted,
+    CompletedToolCall,
+    ConversationRecord,
+    Done,
+    DriverRecord,
+    Emit,
+    EmitEvent,
+    EndTurn,
+    Environment,
+    EnvironmentSynced,
+    Error,
+    ErrorText,
+    FailTurn,
+    Failure,
+    FailureLogged,
+    Finish,
+    Finished,
+    FinishedByTool,
+    FinishedValue,
+    Generation,
+    HandedOff,
+    HandOff,
+    InjectedMessage,
+    InputAccepted,
+    InputOrigin,
+    LimitState,
+    Log,
+    Message,
+    ModelFailure,
+    ModelFinished,
+    ModelMessage,
+    ModelReplied,
+    ModelReply,
+    ModelRequest,
+    ModelStarted,
+    NextIteration,
+    PendingToolCall,
+    PluginEvent,
+    PluginOrigin,
+    ProcessOrigin,
+    Progress,
+    Reasoning,
+    ReasoningDelta,
+    Recovered,
+    ReplyLogged,
+    RequestLogged,
+    Retracted,
+    Retrying,
+    RunCheckpoint,
+    RunCode,
+    ScheduleFinal,
+    StartCheckpoint,
+    StartCode,
+    StartModel,
+    StartTools,
+    Stopped,
+    SyncEnvironment,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolFinished,
+    ToolOutcome,
+    ToolProgress,
+    ToolResult,
+    ToolSpec,
+    ToolsReturned,
+    ToolStarted,
+    TurnCause,
+    TurnEnded,
+    Usage,
+    UsageReported,
+    Value,
+    WaitOpened,
+    WaitResolved,
+)
+
+text = Text(text='Grüße, "null", \\u0000, 🚢\n')
+call = ToolCall(
+    call_id="call_1", name="add", args={"b": 2, "a": [1, 2.5, None, True]}, raw='{"b":', replay="r"
+)
+result = ToolResult(call_id="call_1", name="add", content=(text,), status="denied")
+plugin = PluginOrigin(plugin="clock", transient=True)
+process = ProcessOrigin(process_id="p-1", event_type="done", sequence=7, wake_id="w-1")
+message = Message(
+    id="m-1",
+    role="assistant",
+    parts=(text, call),
+    origin=InputOrigin(turn_id="t-1", input_id="i-1"),
+    incomplete=True,
+    prune="summarized",
+)
+asked = Message(id="m-0", role="user", parts=(Text(text="hi"),))
+record = ConversationRecord(message=message)
+cause = TurnCause(id="w-1", event_type="done", origin=process, text="it is done")
+usage = Usage(
+    input_tokens=1,
+    output_tokens=2,
+    cached_input_tokens=3,
+    cache_write_tokens=4,
+    reasoning_tokens=5,
+)
+generation = Generation(
+    max_output_tokens=100, temperature=0.5, top_p=1.0, seed=-7, stop=("END", "STOP")
+)
+spec = ToolSpec(name="add", description="Adds.", parameters={"type": "object", "n": 2**70})
+request = ModelRequest(
+    model="m-large",
+    messages=(
+        ModelMessage(role="system", parts=(Text(text="Be brief."),)),
+        ModelMessage(role="user", parts=(Text(text="hi"),)),
+    ),
+    tools=(spec,),
+    tool_choice="required",
+    variant="deep",
+    generation=generation,
+    session_id="s-1",
+    output={"type": "string"},
+)
+least_request = ModelRequest(model="m-large", messages=())
+reply = ModelReply(
+    text="Hello.",
+    parts=(Reasoning(text="Hm.", replay={"sig": "x"}), Text(text="Hello."), call),
+    usage=usage,
+    terminal="tool_use",
+    diagnostic="fine",
+    provider_usage={"total": 15},
+    request_body="{}",
+)
+failure = ModelFailure(
+    message="busy",
+    retryable=True,
+    code="429",
+    terminal="cancelled",
+    raw="<html>",
+    request_body="{}",
+)
+outcome = ToolOutcome(
+    status="timeout",
+    value={"sum": 3},
+    content=(Attachment(ref="blob-1"),),
+    shown=(Text(text="3"),),
+    control=HandOff(target="other", task=["x"]),
+)
+pending = PendingToolCall(call_id="call_1", name="add", args={"a": 1}, replay=[1])
+completed = CompletedToolCall(
+    call_id="call_1", name="add", args={"a": 1}, outcome=outcome, duration_ms=12, replay=[1]
+)
+environment = Environment(system_prompt="Be kind.", tools=(spec,))
+injected = InjectedMessage(role="user", parts=(Text(text="more"),), origin=plugin)
+delivery = CheckpointDelivery(messages=(injected,), transient_messages=(injected,), causes=(cause,))
+code_result = CodeResult(
+    output="1\n", value={"n": 1}, error="E", tool_calls=(completed,), finished=True, duration_ms=3
+)
+stopped = Stopped(reason="max_iterations", detail="enough")
+
+PARTS: dict[str, Value] = {
+    "Text": text,
+    "Reasoning": Reasoning(text="Hm.", replay={"sig": "x"}),
+    "Reasoning.least": Reasoning(),
+    "ToolCall": call,
+    "ToolCall.least": ToolCall(call_id="call_1", name="add"),
+    "ToolResult": result,
+    "ToolResult.least": ToolResult(call_id="call_1", name="add"),
+    "Attachment": Attachment(ref="blob-1", media_type="image/png", name="a.png", n_bytes=2**53 + 1),
+    "Attachment.least": Attachment(ref="blob-1"),
+    "Code": Code(language="python", source="print(1)\n"),
+    "CodeOutput": CodeOutput(text="1\n", error="boom"),
+    "CodeOutput.least": CodeOutput(),
+    "ErrorText": ErrorText(text="It broke."),
+}
+
+MESSAGES: dict[str, Value] = {
+    "Message": message,
+    "Message.least": asked,
+    "PluginOrigin": plugin,
+    "PluginOrigin.least": PluginOrigin(plugin="clock"),
+    "ProcessOrigin": process,
+    "ProcessOrigin.least": ProcessOrigin(process_id="p-1", event_type="done", sequence=0),
+    "InputOrigin": InputOrigin(turn_id="t-1", input_id="i-1"),
+    "InputOrigin.least": InputOrigin(turn_id="t-1"),
+    "ConversationRecord": record,
+    "DriverRecord": DriverRecord(data={"strikes": 1, "at": {"z": None, "a": -0.0}}),
+    "DriverRecord.least": DriverRecord(),
+    "TurnCause": cause,
+}
+
+MODEL_CALLS: dict[str, Value] = {
+    "Usage": usage,
+    "Usage.least": Usage(),
+    "Generation": generation,
+    "Generation.least": Generation(),
+    "ModelMessage": ModelMessage(role="user", parts=(result, text)),
+    "ModelRequest": request,
+    "ModelRequest.least": least_request,
+    "ModelReply": reply,
+    "ModelReply.least": ModelReply(),
+    "ModelFailure": failure,
+    "ModelFailure.least": ModelFailure(message="busy"),
+}
+
+TOOL_CALLS: dict[str, Value] = {
+    "ToolSpec": spec,
+    "ToolSpec.least": ToolSpec(name="add"),
+    "EndTurn": EndTurn(value=3),
+    "EndTurn.least": EndTurn(),
+    "FailTurn": FailTurn(value="no"),
+    "FailTurn.least": FailTurn(),
+    "HandOff": HandOff(target="other", task=["x"]),
+    "HandOff.least": HandOff(target="other"),
+    "ToolOutcome": outcome,
+    "ToolOutcome.least": ToolOutcome(),
+    "PendingToolCall": pending,
+    "PendingToolCall.least": PendingToolCall(call_id="call_1", name="add"),
+    "CompletedToolCall": completed,
+    "CompletedToolCall.least": CompletedToolCall(
+        call_id="call_1", name="add", outcome=ToolOutcome()
+    ),
+}
+
+OUTCOMES: dict[str, Value] = {
+    "Finished": Finished(text="Hello."),
+    "Finished.least": Finished(),
+    "FinishedValue": FinishedValue(value=[1]),
+    "FinishedValue.least": FinishedValue(),
+    "FinishedByTool": FinishedByTool(tool="add", value=3),
+    "FinishedByTool.least": FinishedByTool(tool="add"),
+    "HandedOff": HandedOff(target="other", task=["x"]),
+    "HandedOff.least": HandedOff(target="other"),
+    "Stopped": stopped,
+    "Stopped.least": Stopped(reason="refused"),
+}
+
+EVENTS: dict[str, Value] = {
+    "ModelStarted": ModelStarted(
+        id="e-1", correlation_id="c-1", iteration=1, message_count=2, tools=("add",)
+    ),
+    "ModelStarted.least": ModelStarted(iteration=1, message_count=2),
+    "ModelFinished": ModelFinished(id="e-1", correlation_id="c-1", iteration=1, text="hi"),
+    "UsageReported": UsageReported(
+        id="e-1", correlation_id="c-1", iteration=1, usage=usage, cumulative=usage + usage
+    ),
+    "TextDelta": TextDelta(id="e-1", correlation_id="c-1", text="he"),
+    "ReasoningDelta": ReasoningDelta(id="e-1", correlation_id="c-1", text="hm"),
+    "ToolStarted": ToolStarted(
+        id="e-1", correlation_id="c-1", call_id="call_1", name="add", args={"a": 1}
+    ),
+    "ToolProgress": ToolProgress(
+        id="e-1", correlation_id="c-1", call_id="call_1", name="add", data=[0.5]
+    ),
+    "ToolFinished": ToolFinished(
+        id="e-1",
+        correlation_id="c-1",
+        call_id="call_1",
+        name="add",
+        args={"a": 1},
+        outcome=outcome,
+        duration_ms=12,
+    ),
+    "CodeStarted": CodeStarted(id="e-1", correlation_id="c-1", language="python", code="1"),
+    "CodeFinished": CodeFinished(
+        id="e-1", correlation_id="c-1", language="python", output="1", error="E", duration_ms=3
+    ),
+    "Error": Error(id="e-1", correlation_id="c-1", message="no", code="x", terminal="cancelled"),
+    "Error.least": Error(message="no"),
+    "TurnEnded": TurnEnded(id="e-1", correlation_id="c-1", outcome=stopped),
+    "Retrying": Retrying(id="e-1", correlation_id="c-1", attempt=2, reason="busy", wait_ms=500),
+    "Retracted": Retracted(id="e-1", correlation_id="c-1", correlation_ids=("c-0",)),
+    "WaitOpened": WaitOpened(
+        id="e-1",
+        correlation_id="c-1",
+        key="k",
+        kind="approval",
+        title="May I?",
+        call_id="call_1",
+        expires_ms=2**40,
+    ),
+    "WaitResolved": WaitResolved(
+        id="e-1", correlation_id="c-1", key="k", kind="approval", status="granted", by="ana"
+    ),
+    "InputAccepted": InputAccepted(
+        id="e-1", correlation_id="c-1", input_id="i-1", message_ids=("m-1",)
+    ),
+    "ChildUsage": ChildUsage(
+        id="e-1",
+        correlation_id="c-1",
+        session_id="s-2",
+        source="agent",
+        model="m-large",
+        usage=usage,
+        cumulative=usage,
+    ),
+    "PluginEvent": PluginEvent(
+        id="e-1", correlation_id="c-1", plugin="clock", name="tick", data={"n": 1}
+    ),
+    "Recovered": Recovered(id="e-1", correlation_id="c-1", view=(message,)),
+}
+
+EFFECTS: dict[str, Value] = {
+    "SyncEnvironment": SyncEnvironment(id=1, update_config=True),
+    "CallModel": CallModel(id=2, request=request),
+    "CallTools": CallTools(id=3, calls=(pending,)),
+    "RunCode": RunCode(id=4, language="python", code="1"),
+    "RunCheckpoint": RunCheckpoint(id=5, kind="after_work"),
+    "CancelModel": CancelModel(id=2),
+    "Emit": Emit(event=TextDelta(text="he")),
+    "RequestLogged": RequestLogged(iteration=1, request=request),
+    "ReplyLogged": ReplyLogged(iteration=1, reply=reply),
+    "FailureLogged": FailureLogged(iteration=1, failure=failure),
+    "Log": Log(entry=RequestLogged(iteration=1, request=least_request)),
+    "Progress": Progress(messages=(asked, message), new_records=(record,), iteration=2),
+    "Progress.least": Progress(messages=()),
+    "Done": Done(
+        messages=(asked, message), new_records=(record,), iteration=2, outcome=Finished(text="x")
+    ),
+    "Done.least": Done(messages=()),
+}
+
+RESPONSES: dict[str, Value] = {
+    "Failure": Failure(message="down", code="dns"),
+    "Failure.least": Failure(message="down"),
+    "Environment": environment,
+    "Environment.least": Environment(),
+    "InjectedMessage": injected,
+    "InjectedMessage.least": InjectedMessage(role="system", parts=()),
+    "CheckpointDelivery": delivery,
+    "CheckpointDelivery.least": CheckpointDelivery(),
+    "CodeResult": code_result,
+    "CodeResult.least": CodeResult(),
+    "EnvironmentSynced": EnvironmentSynced(id=1, result=environment),
+    "EnvironmentSynced.least": EnvironmentSynced(id=1),
+    "ModelReplied": ModelReplied(id=2, result=reply, text_streamed=True),
+    "ModelReplied.least": ModelReplied(id=2, result=ModelFailure(message="busy")),
+    "ToolsReturned": ToolsReturned(id=3, results=(completed,)),
+    "CodeReturned": CodeReturned(id=4, result=code_result),
+    "CheckpointPassed": CheckpointPassed(id=5, delivery=delivery),
+    "CheckpointPassed.least": CheckpointPassed(id=5),
+}
+
+ACTIONS: dict[str, Value] = {
+    "EmitEvent": EmitEvent(event=TextDelta(text="he")),
+    "Append": Append(records=(record, DriverRecord(data=1))),
+    "StartModel": StartModel(request=request, driver_state={"step": 1}),
+    "StartModel.least": StartModel(request=least_request),
+    "StartTools": StartTools(calls=(pending,)),
+    "StartCode": StartCode(language="python", code="1", driver_state={"step": 1}),
+    "StartCheckpoint": StartCheckpoint(kind="before_completion", then=stopped),
+    "StartCheckpoint.least": StartCheckpoint(kind="after_work"),
+    "NextIteration": NextIteration(),
+    "ScheduleFinal": ScheduleFinal(message=asked),
+    "Finish": Finish(outcome=stopped),
+}
+
+LIMITS: dict[str, Value] = {
+    "LimitState": LimitState(grace_given=True),
+    "LimitState.least": LimitState(),
+}

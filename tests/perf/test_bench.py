@@ -1,0 +1,77 @@
+"""The benchmark itself: it runs, prints every figure with its bar, and times nothing in this suite."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import report
+from bench.samples import figure, ratio
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *args],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def test_it_prints_a_table_and_writes_the_same_figures(tmp_path: Path) -> None:
+    done = run("--rounds", "2", "--json", str(tmp_path / "figures.json"))
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))["figures"]
+    for each in figures:
+        assert any(line.startswith(each["name"]) for line in done.stdout.splitlines())
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert [each["bar"] for each in figures if each["bar"] is not None] == [
+        35.0, 1.15, 1.5, 2.0, 2.0, 1.4, 1.4, 1.4, 1.4,
+    ]  # fmt: skip
+
+
+def test_profile_prints_functions_of_the_kernel() -> None:
+    done = run("--profile", "--rounds", "2")
+
+    assert done.returncode == 0, done.stderr
+    assert "(respond)" in done.stdout
+
+
+@pytest.mark.parametrize("args", [("--rounds", "1"), ("--rounds", "x"), ("--fast",)])
+def test_wrong_arguments_are_answered_with_usage_and_2(args: tuple[str, ...]) -> None:
+    done = run(*args)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: python -m bench")
+
+
+def test_a_figure_is_the_median_with_the_outer_tenths() -> None:
+    found = figure("x", "µs", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0])
+
+    assert (found.median, found.low, found.high) == (6.0, 2.0, 10.0)
+    assert found.passes is None
+
+
+@pytest.mark.parametrize(("bar", "passes"), [(1.9, False), (2.0, True), (2.1, True)])
+def test_a_bar_is_held_up_to_its_figure(bar: float, passes: bool) -> None:
+    found = figure("x", "µs", [2.0, 2.0], bar=bar)
+
+    assert found.passes is passes
+    assert (("pass" if passes else "MISS") in report.table([[found]])) is True
+
+
+def test_a_ratio_compares_what_ran_side_by_side() -> None:
+    """A machine that turned slow halfway changes both sides of a pair, and not the ratio."""
+    found = ratio("x", [[2.0, 2.0], [20.0, 20.0]], [[1.0, 1.0], [10.0, 10.0]])
+
+    assert (found.median, found.low, found.high) == (2.0, 2.0, 2.0)
