@@ -52,7 +52,9 @@ CONFIGS: list[tuple[dict[str, Any], str, type[WindlassError]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "field", "kind"), CONFIGS)
+@pytest.mark.parametrize(
+    ("changes", "field", "kind"), CONFIGS, ids=[repr(row[0])[:40] for row in CONFIGS]
+)
 def test_a_bad_configuration_is_refused_by_field(
     changes: dict[str, Any], field: str, kind: type[WindlassError]
 ) -> None:
@@ -83,7 +85,9 @@ GENERATIONS: list[tuple[dict[str, Any], type[WindlassError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "kind"), GENERATIONS)
+@pytest.mark.parametrize(
+    ("fields", "kind"), GENERATIONS, ids=[repr(row[0])[:40] for row in GENERATIONS]
+)
 def test_what_every_provider_would_refuse_is_refused_before_any_network(
     fields: dict[str, Any], kind: type[WindlassError]
 ) -> None:

@@ -63,7 +63,7 @@ CAUSES = tuple(
 
 def calls(*names: str) -> ModelReply:
     parts = tuple(
-        ToolCall(call_id=f"c.{name}", name=name, args={key: at for at, key in enumerate(names)})
+        ToolCall(call_id=f"call_{name}", name=name, args={key: at for at, key in enumerate(names)})
         for name in names
     )
     usage = Usage(input_tokens=30, output_tokens=20, cached_input_tokens=5, reasoning_tokens=7)

@@ -24,6 +24,7 @@ from windlass.kernel import (
     CheckpointPassed,
     DriverRecord,
     Generation,
+    InputAccepted,
     Json,
     LimitState,
     Message,
@@ -34,7 +35,6 @@ from windlass.kernel import (
     Text,
     ToolCall,
     ToolOutcome,
-    ToolResult,
     ToolSpec,
     TurnSnapshot,
     Usage,
@@ -229,13 +229,11 @@ def test_depth_ends_at_64() -> None:
 @pytest.mark.parametrize(
     ("value", "place"),
     [
-        (Attachment(ref="a\x00"), "$.ref"),
-        (Attachment(ref="a", name="\ud800"), "$.name"),
         (ReasoningDelta(text="a\x00"), "$.text"),
         (ReasoningDelta(text="a\ud800"), "$.text"),
-        (ToolResult(call_id="c", name="\x00", content=(Text(text="null"),)), "$.name"),
+        (InputAccepted(input_id="\x00", message_ids=("null",)), "$.input_id"),
     ],
-    ids=["NUL", "surrogate", "NUL in event", "surrogate in event", "NUL beside null"],
+    ids=["NUL", "surrogate", "NUL beside null"],
 )
 def test_text_that_no_store_takes_is_refused_in_every_field(value: Value, place: str) -> None:
     assert refused(lambda: canonical.encode(value)).field == place

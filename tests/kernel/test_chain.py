@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from tests.kernel.builders import user
-from windlass.errors import InvalidInput
+from windlass.errors import InvalidInput, LimitExceeded
 from windlass.kernel import Chain, Message, Text, TurnSnapshot, canonical
 
 
@@ -236,3 +236,15 @@ def test_the_oldest_memo_makes_room_for_a_new_one() -> None:
     assert made[1] is chain.memo(1, list)
     assert made[3] is chain.memo(3, list)
     assert made[0] is not chain.memo(0, list)
+
+
+def test_a_chain_of_what_is_nested_too_deeply_is_refused() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+
+    with pytest.raises(LimitExceeded) as refused:
+        canonical.encode(Chain([nested]))
+    assert refused.value.field == "$"
+    while nested:  # so that freeing it does not recurse either
+        nested = nested.pop()  # type: ignore[assignment] # a list inside, all the way down

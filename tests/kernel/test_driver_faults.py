@@ -67,7 +67,7 @@ TOOLS = StartTools(calls=(PENDING,))
 CODE = StartCode(language="python", code="1")
 CHECK = StartCheckpoint(kind="after_work")
 MODEL = StartModel(request=ModelRequest(model="m", messages=()))
-NOWHERE = "The driver led from prepare_iteration to prepare_iteration on poll."
+NOWHERE = "The driver led from prepare_iteration to prepare_iteration, which is no step."
 
 FAULTY: list[Any] = [
     pytest.param([TOOLS, CODE], id="two-kinds"),
@@ -159,6 +159,34 @@ def test_a_faulty_batch_after_tools_ends_the_turn_with_every_call_answered(
         for record in effect.new_records
     ]
     assert kept(turn.messages[2])[0] in told
+
+
+@pytest.mark.parametrize(
+    ("batch", "detail"),
+    [
+        (
+            [CHECK, CHECK],
+            "The driver led from waiting_checkpoint to waiting_checkpoint, which is no step.",
+        ),
+        ([TOOLS, CODE], "The driver led from waiting_tools to waiting_code, which is no step."),
+        ([StartTools(calls=())], "The driver started no calls, or two calls of one id."),
+        (
+            [StartTools(calls=(PENDING, PENDING))],
+            "The driver started no calls, or two calls of one id.",
+        ),
+        ([NOTE, "start"], "The driver returned str, which is no action."),
+        ([None], "The driver returned NoneType, which is no action."),
+    ],
+)
+def test_the_fault_says_what_the_driver_did(batch: list[Action], detail: str) -> None:
+    turn = machine(Chooses(on_model=batch))
+
+    said = reply_to(turn, ModelReply(text="x"))
+
+    assert turn.outcome == Stopped(reason="runtime_error", detail=detail)
+    assert [(error.message, error.code) for error in only(Error, said)] == [
+        (detail, "driver_fault")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +296,9 @@ def test_a_sound_batch_is_not_taken_for_sound_with_other_calls() -> None:
     assert sound.state == "waiting_tools"
 
 
-@pytest.mark.parametrize("nothing", [None, 7, "text"], ids=["none", "a-number", "text"])
+@pytest.mark.parametrize(
+    "nothing", [None, 7, "text", iter([NOTE])], ids=["none", "a-number", "text", "an-iterator"]
+)
 def test_a_driver_that_returns_no_list_at_all_ends_its_turn(nothing: object) -> None:
     turn = machine(Chooses(on_model=lambda *_: nothing))
 

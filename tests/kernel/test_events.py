@@ -35,6 +35,7 @@ from windlass.kernel import (
     ModelFinished,
     ModelReply,
     ModelStarted,
+    NextIteration,
     PluginEvent,
     ReasoningDelta,
     Recovered,
@@ -184,6 +185,18 @@ def test_an_event_said_after_a_model_call_was_started_belongs_to_that_call() -> 
         f"c_{PREFIX}.1",
         f"c_{PREFIX}.1",
     ]
+
+
+def test_an_event_said_while_preparing_belongs_to_the_turn_in_every_iteration() -> None:
+    show = EmitEvent(event=TextDelta(text="a"))
+    driver = Chooses(
+        prepare=lambda view: [show, StartModel(request=view.request())],
+        on_model=[NextIteration()],
+    )
+
+    said = reply_to(machine(driver), ModelReply(text="x"))
+
+    assert [event.correlation_id for event in only(TextDelta, said)] == [f"c_{PREFIX}.0"]
 
 
 def test_the_tools_announced_are_those_of_the_request() -> None:

@@ -208,6 +208,19 @@ def test_calls_without_a_usable_id_get_one_and_are_run() -> None:
     assert [part.call_id for part in calls_in(turn.messages[-1])] == expected
 
 
+def test_a_call_that_had_to_be_corrected_keeps_its_text_and_its_providers_blob() -> None:
+    turn = machine()
+    given = ToolCall(call_id="", name="add", raw='{"a": 1}', replay={"sig": "y"})
+
+    (run,) = calls_run(turn, reply(given))
+
+    minted = f"call_{PREFIX}_0_0"
+    assert run == PendingToolCall(call_id=minted, name="add", args={"a": 1}, replay={"sig": "y"})
+    assert calls_in(turn.messages[-1]) == [
+        ToolCall(call_id=minted, name="add", args={"a": 1}, raw='{"a": 1}', replay={"sig": "y"})
+    ]
+
+
 def test_an_id_that_the_history_has_already_is_not_used_again() -> None:
     history = [user("hi"), asks(call("c1")), answers(result("c1", "1"))]
     turn = TurnMachine(config(), history)

@@ -172,8 +172,6 @@ def test_by_default_a_turn_is_neither_autonomous_nor_limited() -> None:
     [
         ("session_id", "s2"),
         ("turn_id", "t2"),
-        ("format", 0),
-        ("format", 2),
         ("iteration", -1),
         ("iteration_offset", 1),
         ("iteration_offset", -1),

@@ -10,6 +10,7 @@ import pytest
 
 from windlass.errors import InvalidInput, LimitExceeded
 from windlass.kernel import (
+    Append,
     Finished,
     FinishedValue,
     Json,
@@ -275,3 +276,20 @@ def test_json_fields_of_a_value_are_frozen_when_it_is_read_too() -> None:
         read.value["a"].append(2)
     with pytest.raises(TypeError):
         read.value["b"] = 2
+
+
+@pytest.mark.parametrize("write", [canonical.encode, canonical.digest], ids=["encode", "digest"])
+def test_a_foreign_object_in_a_value_is_refused_when_it_is_written(
+    write: Callable[[object], object],
+) -> None:
+    foreign: Any = object()
+
+    with pytest.raises(InvalidInput) as refused:
+        write(Append(records=(foreign,)))
+    assert str(refused.value) == "$: found object, wanted a windlass value"
+
+
+def test_a_type_that_is_no_value_cannot_be_read() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        canonical.decode(b"1", complex)
+    assert refused.value.field == "$"

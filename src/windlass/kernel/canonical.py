@@ -84,15 +84,15 @@ def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
         data = encoder.encode(value)
     except RecursionError:
         raise _too_deep() from None
-    except UnicodeEncodeError:
-        _check_leaves(msgspec.to_builtins(value, enc_hook=_items), "$")
-        raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise _refusal(error) from None
+        unclean = isinstance(error, UnicodeEncodeError) and _bad_leaf(_as_builtins(value), "$")
+        raise unclean or _refusal(error) from None
     # The only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
     # walk that tells a refused leaf from an innocent one is, too.
     if b"null" in data or b"\\u0000" in data:
-        _check_leaves(msgspec.to_builtins(value, enc_hook=_items), "$")
+        refused = _bad_leaf(_as_builtins(value), "$")
+        if refused is not None:
+            raise refused
     return data
 
 
@@ -115,24 +115,33 @@ def _check_root(value: object) -> None:
         )
 
 
-def _check_leaves(value: object, path: str) -> None:
+def _as_builtins(value: object) -> object:
+    return msgspec.to_builtins(value, enc_hook=_items)
+
+
+def _bad_leaf(value: object, path: str) -> InvalidInput | None:
+    """Return the refusal of the first leaf that has no faithful JSON."""
     if isinstance(value, dict):
-        for key, item in value.items():
-            _check_leaves(key, f"{path} (a key)")
-            _check_leaves(item, f"{path}.{key}")
+        leaves = [(f"{path} (a key)", key) for key in value]
+        leaves += [(f"{path}.{key}", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
-        for at, item in enumerate(value):
-            _check_leaves(item, f"{path}[{at}]")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput(
-            f"{path}: found {value}, wanted a finite number", field=path, wanted="a finite number"
-        )
+        leaves = [(f"{path}[{at}]", item) for at, item in enumerate(value)]
+    else:
+        return _bad_scalar(value, path)
+    refusals = (_bad_leaf(item, place) for place, item in leaves)
+    return next((refusal for refusal in refusals if refusal is not None), None)
+
+
+def _bad_scalar(value: object, path: str) -> InvalidInput | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        found, wanted = str(value), "a finite number"
     elif isinstance(value, str) and not is_clean(value):
-        raise InvalidInput(
-            f"{path}: found NUL or a lone surrogate, wanted clean text",
-            field=path,
-            wanted="clean text",
-        )
+        found, wanted = "NUL or a lone surrogate", "clean text"
+    else:
+        return None
+    return InvalidInput(
+        f"{path}: found {found}, wanted {wanted}", field=path, found=found, wanted=wanted
+    )
 
 
 def _decode(data: bytes, type_: type[T]) -> T:

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, get_args, overload
 
 import msgspec
 
+from windlass.errors import InvalidInput
 from windlass.kernel import canonical
 
 T = TypeVar("T")
@@ -199,6 +200,20 @@ class Chain(Sequence[T]):
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[-3:]))
         return f"Chain({'… ' if self.length > 3 else ''}{shown}; {self.length} items)"
+
+
+def as_chain(items: object, *, field: str) -> Chain[Any]:
+    """Return what a caller gave as a chain.
+
+    Raises:
+        InvalidInput: it is no sequence of anything.
+    """
+    if isinstance(items, Iterable):
+        return Chain.of(items)
+    found = type(items).__name__
+    raise InvalidInput(
+        f"{field}: found {found}, wanted a sequence", field=field, found=found, wanted="a sequence"
+    )
 
 
 def _equal(left: object, right: object) -> bool:

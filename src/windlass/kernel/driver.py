@@ -27,7 +27,7 @@ from windlass.kernel.tool_call import (
     ToolSpec,
     checked_tools,
 )
-from windlass.kernel.value import Json
+from windlass.kernel.value import Json, check_instance
 
 # The narrowest of the providers' rules: a call's id stands in every later request, to any of them.
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
@@ -38,7 +38,8 @@ LIMIT_MESSAGE = (
 )
 
 
-def _check_count(found: object, field: str) -> None:
+def check_count(found: object, *, field: str) -> None:
+    """Refuse what is neither None nor a whole number of 0 or more."""
     if found is None or (type(found) is int and found >= 0):
         return
     shown = found if isinstance(found, int) else type(found).__name__
@@ -79,9 +80,11 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
         check_id(self.session_id, field="TurnConfig.session_id")
         check_id(self.turn_id, field="TurnConfig.turn_id")
         check_text(self.model, field="TurnConfig.model")
+        check_text(self.model_variant or "", field="TurnConfig.model_variant")
         check_text(self.system_prompt, field="TurnConfig.system_prompt")
-        _check_count(self.max_iterations, "TurnConfig.max_iterations")
-        _check_count(self.max_context_tokens, "TurnConfig.max_context_tokens")
+        check_instance(self.generation, Generation, field="TurnConfig.generation")
+        check_count(self.max_iterations, field="TurnConfig.max_iterations")
+        check_count(self.max_context_tokens, field="TurnConfig.max_context_tokens")
         check_text(self.turn_limit_message, field="TurnConfig.turn_limit_message")
         msgspec.structs.force_setattr(
             self, "tools", checked_tools(self.tools, field="TurnConfig.tools")

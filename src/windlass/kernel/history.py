@@ -99,7 +99,7 @@ class _Checked:
             return ".id", "text that is not an id"
         if message.id in self._ids:
             return ".id", f"the id {message.id!r} a second time"
-        if message.role not in _ROLES:
+        if not isinstance(message.role, str) or message.role not in _ROLES:
             return ".role", f"the unknown role {str(message.role)[:20]!r}"
         if not message.parts:
             return ".parts", "no parts"
@@ -122,8 +122,11 @@ def _trouble_in_parts(message: Message) -> tuple[str, str] | None:
         kind = type(part)
         if kind not in _PARTS:
             return f".parts[{at}]", f"{kind.__name__}, not a part"
-        if kind is ToolCall and message.role != "assistant":
-            return f".parts[{at}]", f"a call in a message of role {message.role}"
+        if kind is ToolCall:
+            if message.role != "assistant":
+                return f".parts[{at}]", f"a call in a message of role {message.role}"
+            if not is_id(part.call_id):  # type: ignore[union-attr]
+                return f".parts[{at}].call_id", "text that is not an id"
         if kind is ToolResult:
             if message.role != "user" or at != n_results:
                 return f".parts[{at}]", "a result that is not first in a user message"

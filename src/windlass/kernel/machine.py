@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 
 from windlass.kernel import actions, effects, events, responses, states
-from windlass.kernel.chain import Chain
+from windlass.kernel.chain import Chain, as_chain
 from windlass.kernel.driver import DriverView, TurnConfig
-from windlass.kernel.history import check_history
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.limits import LimitState, is_context_overflow
 from windlass.kernel.messages import Message, Record, Text, TurnCause, is_blank
@@ -30,6 +29,7 @@ from windlass.kernel.outcomes import Outcome, Stopped, StopReason
 from windlass.kernel.snapshot import TurnSnapshot
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.kernel.transcript import Transcript
+from windlass.kernel.value import check_instance
 
 # Terminal reasons that end a turn unless its driver takes them, and how. The rest go to the driver.
 _TERMINAL: dict[str, tuple[StopReason, str]] = {
@@ -44,9 +44,9 @@ _TERMINAL: dict[str, tuple[StopReason, str]] = {
 }
 
 _PREPARE_ITERATION = states.PrepareIteration()
-_STEPS = states.STEPS
-_ANSWERS = states.ANSWERS
-_NOTHING_OUT = (None, "")
+_TO_END = frozenset({states.Ended})
+_NOWHERE: frozenset[type] = frozenset()
+_NOTHING_OUT: tuple[None, frozenset[type], Any] = (None, _NOWHERE, None)
 
 
 class TurnMachine:
@@ -61,22 +61,15 @@ class TurnMachine:
         causes: Iterable[TurnCause] = (),
         iteration_offset: int = 0,
     ) -> None:
-        history = Chain.of(messages)
-        check_history(history)
-        earlier = Chain.of(records)
-        start = TurnSnapshot(
-            format=TurnSnapshot.FORMAT,
-            session_id=config.session_id,
-            turn_id=config.turn_id,
-            state=states.Preparing(),
-            messages=history,
-            records=earlier,
-            told_records=len(earlier),
-            iteration=iteration_offset,
-            iteration_offset=iteration_offset,
+        session_id, turn_id = config.session_id, config.turn_id
+        self._load(
+            config,
+            TurnSnapshot.of_new_turn(session_id, turn_id, messages, records, iteration_offset),
         )
-        self._load(config, start)
-        self._transcript.add_causes(causes)
+        active: Chain[TurnCause] = as_chain(causes, field="causes")
+        for at, cause in enumerate(active):
+            check_instance(cause, TurnCause, field=f"causes[{at}]")
+        self._transcript.add_causes(active)
 
     @classmethod
     def restore(cls, config: TurnConfig, snapshot: TurnSnapshot) -> TurnMachine:
@@ -86,7 +79,9 @@ class TurnMachine:
 
         Raises:
             InvalidInput: the snapshot is of another turn, or was changed by hand.
+            FormatUnsupported: it was written by a release with another format.
         """
+        check_instance(snapshot, TurnSnapshot, field="snapshot")
         machine = cls.__new__(cls)
         machine._load(config, snapshot)
         return machine
@@ -97,8 +92,9 @@ class TurnMachine:
         self._config = config
         self._ids = ids
         self._state: states.State = snapshot.state
-        self._due = type(snapshot.state) in _ANSWERS
-        self._input = "poll"
+        self._due = type(snapshot.state) in _EXPECTED
+        # Where the input that is being handled may lead; each leads to one state.
+        self._next = _NOWHERE
         # Whether the batch being applied did something that a Progress has to carry.
         self._has_news = False
         self._outbox = Outbox(ids, snapshot.queue, snapshot.next_event)
@@ -192,45 +188,51 @@ class TurnMachine:
         """Take the answer to the outstanding effect; any other answer changes nothing.
 
         Raises:
-            InvalidInput: tool results that are not one for each call. Nothing changed.
+            InvalidInput: an answer that holds something else, or tool results that are not one for
+                each call. Nothing changed.
         """
         state: Any = self._state
-        wanted, answered = _ANSWERS.get(type(state), _NOTHING_OUT)
+        wanted, following, handle = _EXPECTED.get(type(state), _NOTHING_OUT)
         if type(response) is not wanted or response.id != state.effect_id:
             return
+        response.check()
         if wanted is responses.ToolsReturned:
             response = state.in_call_order(response)
-        self._input = answered
-        self._outbox.effect_id = response.id
-        _HANDLERS[answered](self, state, response)
+        self._next = following
+        self._outbox.turn_to(response.id)
+        handle(self, state, response)
 
     def finish(self, outcome: Outcome, completed: Sequence[CompletedToolCall] = ()) -> None:
         """End the turn from outside. `completed` are results recorded so far: none is lost."""
         state = self._state
         if isinstance(state, states.Ended):
             return
-        self._input = "stop"
-        if isinstance(state, states.WaitingModel):
-            self._outbox.push(effects.CancelModel(id=state.effect_id))
-        elif isinstance(state, states.WaitingTools):
-            self._outbox.effect_id = state.effect_id
+        kept: dict[int, CompletedToolCall] = {}
+        closing: Sequence[actions.Action] = ()
+        if isinstance(state, states.WaitingTools):
+            # Asked before anything changes: a driver that raises leaves the machine as it was.
             kept = state.places_of(completed)
-            self._tell_tools(kept.items())
-            self._close_tools(tuple(kept.values()))
+            closing = self._config.driver.close(self._view(), state.calls, tuple(kept.values()))
+            self._outbox.turn_to(state.effect_id)
+        elif isinstance(state, states.WaitingModel):
+            self._outbox.push(effects.CancelModel(id=state.effect_id))
+        for place, result in kept.items():
+            self._outbox.tool_finished(result, place)
+        self._close(closing)
         self._end(outcome)
 
     def fail(self, error_event: events.Error, completed: Sequence[CompletedToolCall] = ()) -> None:
         """End the turn from outside with an error. `completed` as in `finish`."""
         if not self.is_done:
-            self._outbox.effect_id = 0
-            self._outbox.forward(error_event)
+            self._outbox.turn_to(0)
+            self._outbox.emit(error_event)
             self.finish(Stopped(reason="runtime_error", detail=error_event.message), completed)
 
     # --- preparing -------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        self._input = "poll"
-        self._outbox.effect_id = 0
+        self._next = states.NEXT[type(self._state), "poll"]
+        self._outbox.turn_to(0)
         if type(self._state) is states.PrepareIteration:
             self._prepare_iteration()
         elif self._config.max_iterations == 0:
@@ -298,19 +300,14 @@ class TurnMachine:
 
     def _count_usage(self, reply: ModelReply) -> None:
         self._usage = self._usage + reply.usage
-        self._outbox.emit(
-            events.UsageReported(
-                iteration=self._iteration,
-                usage=reply.usage,
-                cumulative=self._usage,
-            )
-        )
+        self._outbox.usage_reported(self._iteration, reply.usage, self._usage)
         if self._config.emit_trace:
             self._log(effects.ReplyLogged(iteration=self._iteration, reply=reply))
 
     def _on_tools(self, _state: states.WaitingTools, response: responses.ToolsReturned) -> None:
         wanted = self._config.driver.on_tools(self._view(), response.results)
-        self._tell_tools(enumerate(response.results))
+        for place, result in enumerate(response.results):
+            self._outbox.tool_finished(result, place)
         self._follow(wanted, response.results)
 
     def _on_code(self, state: states.WaitingCode, response: responses.CodeReturned) -> None:
@@ -402,7 +399,7 @@ class TurnMachine:
         self._end(action.outcome)
 
     def _apply_emit(self, action: actions.EmitEvent) -> None:
-        self._outbox.forward(action.event)
+        self._outbox.emit(action.event)
 
     def _apply_append(self, action: actions.Append) -> None:
         for record in action.records:
@@ -420,14 +417,8 @@ class TurnMachine:
         names = self._tool_names
         if request.tools is not self._settings.tools:
             names = tuple([tool.name for tool in request.tools])
-        self._outbox.effect_id = effect_id
-        self._outbox.emit(
-            events.ModelStarted(
-                iteration=self._iteration,
-                message_count=self._transcript.messages.length,
-                tools=names,
-            )
-        )
+        self._outbox.turn_to(effect_id)
+        self._outbox.model_started(self._iteration, self._transcript.messages.length, names)
         if self._config.emit_trace:
             self._log(effects.RequestLogged(iteration=self._iteration, request=request))
 
@@ -496,17 +487,18 @@ class TurnMachine:
         self._end(Stopped(reason="runtime_error", detail=failure.message))
 
     def _end_in_driver_fault(self, detail: str, completed: Sequence[CompletedToolCall]) -> None:
+        state = self._state
         self._outbox.emit(events.Error(message=detail, code="driver_fault"))
-        self._input = "stop"
         if self._transcript.has_open_calls():
-            self._close_tools(completed)
+            calls = state.calls if isinstance(state, states.WaitingTools) else ()
+            self._close(self._config.driver.close(self._view(), calls, completed))
+        self._next = _TO_END
         self._end(Stopped(reason="runtime_error", detail=detail))
 
-    def _close_tools(self, completed: Sequence[CompletedToolCall]) -> None:
-        """Let the driver give every call its one result; nothing may be started any more."""
-        state = self._state
-        calls = state.calls if isinstance(state, states.WaitingTools) else ()
-        for action in self._config.driver.close(self._view(), calls, completed):
+    def _close(self, closing: Sequence[actions.Action]) -> None:
+        """Keep what gives every call its one result; nothing may be started any more."""
+        self._next = _TO_END
+        for action in closing:
             if isinstance(action, actions.Append):
                 self._apply_append(action)
             elif isinstance(action, actions.EmitEvent):
@@ -517,7 +509,7 @@ class TurnMachine:
     def _end(self, outcome: Outcome) -> None:
         self._enter(states.Ended(outcome=outcome))
         self._has_news = False
-        self._outbox.effect_id = 0
+        self._outbox.turn_to(0)
         self._outbox.emit(events.TurnEnded(outcome=outcome))
         self._outbox.push(
             effects.Done(
@@ -531,14 +523,14 @@ class TurnMachine:
     # --- small steps -------------------------------------------------------------------------------
 
     def _enter(self, state: states.State) -> None:
-        if (type(self._state), self._input, type(state)) not in _STEPS:
+        kind = type(state)
+        if kind not in self._next:
             raise actions.DriverFault(
-                f"The driver led from {self._state.name} to {state.name} on {self._input}."
+                f"The driver led from {self._state.name} to {state.name}, which is no step."
             )
-        # An input leads to one state; a second step has to come from another.
-        self._input = "the same input"
+        self._next = _NOWHERE
         self._state = state
-        self._due = type(state) in _ANSWERS
+        self._due = kind in _EXPECTED
 
     def _tell_progress(self) -> None:
         self._has_news = False
@@ -550,17 +542,6 @@ class TurnMachine:
                 iteration=self._iteration,
             )
         )
-
-    def _tell_tools(self, results: Iterable[tuple[int, CompletedToolCall]]) -> None:
-        for place, result in results:
-            finished = events.ToolFinished(
-                call_id=result.call_id,
-                name=result.name,
-                args=result.args,
-                outcome=result.outcome,
-                duration_ms=result.duration_ms,
-            )
-            self._outbox.emit(finished, f".{place}")
 
     def _log(self, entry: effects.LogEntry) -> None:
         self._outbox.push(effects.Log(entry=entry))
@@ -575,12 +556,17 @@ def _refuse(_machine: TurnMachine, action: object) -> None:
     raise actions.DriverFault(f"The driver returned {type(action).__name__}, which is no action.")
 
 
-_HANDLERS: dict[str, Any] = {
-    "environment_synced": TurnMachine._on_environment,
-    "model_replied": TurnMachine._on_model,
-    "tools_returned": TurnMachine._on_tools,
-    "code_returned": TurnMachine._on_code,
-    "checkpoint_passed": TurnMachine._on_checkpoint,
+_HANDLERS: dict[type, Any] = {
+    states.WaitingEnvironment: TurnMachine._on_environment,
+    states.WaitingModel: TurnMachine._on_model,
+    states.WaitingTools: TurnMachine._on_tools,
+    states.WaitingCode: TurnMachine._on_code,
+    states.WaitingCheckpoint: TurnMachine._on_checkpoint,
+}
+# waiting state → the response it waits for, where that may lead, who handles it
+_EXPECTED = {
+    state: (response, states.NEXT[state, name], _HANDLERS[state])
+    for state, (response, name) in states.ANSWERS.items()
 }
 _APPLY: dict[type, Any] = {
     actions.EmitEvent: TurnMachine._apply_emit,

@@ -79,7 +79,10 @@ class Attachment(Value, kw_only=True):
     n_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Take the default for what it is."""
+        """Refuse text that cannot be stored everywhere; take the default for what it is."""
+        check_text(self.ref, field="Attachment.ref")
+        check_text(self.media_type, field="Attachment.media_type")
+        check_text(self.name or "", field="Attachment.name")
         use_default(self, "media_type", BYTES)
 
 
@@ -101,6 +104,7 @@ class ToolResult(Value, kw_only=True):
             set_field(self, "content", as_parts(content))
         if self.status is not OK:
             use_default(self, "status", OK)
+        check_text(self.name, field="ToolResult.name")
 
 
 class Code(Value, kw_only=True):
@@ -147,6 +151,10 @@ class PluginOrigin(Value, kw_only=True):
     plugin: str
     transient: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        check_text(self.plugin, field="PluginOrigin.plugin")
+
 
 class ProcessOrigin(Value, kw_only=True):
     """An event of a background process put it there."""
@@ -156,12 +164,23 @@ class ProcessOrigin(Value, kw_only=True):
     sequence: int
     wake_id: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        check_text(self.process_id, field="ProcessOrigin.process_id")
+        check_text(self.event_type, field="ProcessOrigin.event_type")
+        check_text(self.wake_id or "", field="ProcessOrigin.wake_id")
+
 
 class InputOrigin(Value, kw_only=True):
     """A caller's input put it there."""
 
     turn_id: str
     input_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere."""
+        check_text(self.turn_id, field="InputOrigin.turn_id")
+        check_text(self.input_id or "", field="InputOrigin.input_id")
 
 
 Origin: TypeAlias = PluginOrigin | ProcessOrigin | InputOrigin
@@ -213,6 +232,7 @@ class TurnCause(Value, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse what could not become a message."""
         check_id(self.id, field="TurnCause.id")
+        check_text(self.event_type, field="TurnCause.event_type")
         check_text(self.text, field="TurnCause.text")
 
 

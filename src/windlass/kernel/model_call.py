@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from windlass.errors import InvalidInput
 from windlass.guards.limits import check_limit
-from windlass.guards.text import clean_text
+from windlass.guards.text import check_text
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json, JsonValue, Value, set_field, use_default
+from windlass.kernel.value import (
+    Json,
+    JsonValue,
+    Value,
+    check_instance,
+    repair_text,
+    set_field,
+    use_default,
+)
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
 TerminalReason: TypeAlias = str
@@ -50,14 +58,22 @@ class Usage(Value, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse counts that no provider can mean."""
-        # The sign bit of the union: below zero if any of them is.
-        if (
-            self.input_tokens
-            | self.output_tokens
-            | self.cached_input_tokens
-            | self.cache_write_tokens
-            | self.reasoning_tokens
-        ) < 0:
+        try:
+            # The sign bit of the union: below zero if any of them is.
+            low = (
+                self.input_tokens
+                | self.output_tokens
+                | self.cached_input_tokens
+                | self.cache_write_tokens
+                | self.reasoning_tokens
+            )
+        except TypeError:
+            raise InvalidInput(
+                "Usage: found a count that is not a whole number, wanted token counts",
+                field="Usage",
+                wanted="whole numbers",
+            ) from None
+        if low < 0:
             raise InvalidInput(
                 "Usage: found a count below 0, wanted token counts",
                 field="Usage",
@@ -90,10 +106,16 @@ class Generation(Value, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what every provider would refuse, before any network."""
-        if type(self.stop) is not tuple:
-            set_field(self, "stop", tuple(self.stop))
+        stop_given: object = self.stop
+        if isinstance(stop_given, list):
+            set_field(self, "stop", tuple(stop_given))
+        check_instance(self.stop, tuple, field="Generation.stop")
         check_limit("stop_sequences", len(self.stop), field="Generation.stop")
+        for at, stop in enumerate(self.stop):
+            check_text(stop, field=f"Generation.stop[{at}]")
+        check_instance(self.seed or 0, int, field="Generation.seed")
         _check_range(self.max_output_tokens, "Generation.max_output_tokens", 1, _MAX_COUNT)
+        check_instance(self.max_output_tokens or 0, int, field="Generation.max_output_tokens")
         _check_range(self.temperature, "Generation.temperature", 0, 2)
         _check_range(self.top_p, "Generation.top_p", 0, 1)
 
@@ -161,6 +183,7 @@ class ModelReply(JsonValue, kw_only=True):
     def __post_init__(self) -> None:
         """Bring text and parts into agreement."""
         super().__post_init__()
+        repair_text(self, "terminal", "diagnostic", "request_body")
         use_default(self, "usage", NO_USAGE)
         use_default(self, "terminal", STOP)
         if type(self.parts) is not tuple:
@@ -192,5 +215,5 @@ class ModelFailure(Value, kw_only=True):
 
     def __post_init__(self) -> None:
         """Repair foreign text: a failure must always be tellable."""
-        set_field(self, "message", clean_text(self.message))
+        repair_text(self, "message", "code", "terminal", "raw", "request_body")
         use_default(self, "terminal", PROVIDER_ERROR)

@@ -6,43 +6,81 @@ from collections import deque
 from collections.abc import Iterable
 
 from windlass.kernel.effects import Emit, Told
-from windlass.kernel.events import Event
+from windlass.kernel.events import Event, ModelStarted, ToolFinished, UsageReported
 from windlass.kernel.ids import TurnIds
+from windlass.kernel.model_call import Usage
+from windlass.kernel.tool_call import CompletedToolCall
 from windlass.kernel.value import set_field
 
 
 class Outbox:
-    """A queue that puts ids on events. `effect_id` is the effect that new events are about.
+    """A queue that mints event ids. `correlation` is what events said now have in common."""
 
-    0 stands for the turn itself.
-    """
-
-    __slots__ = ("_correlation", "_event", "effect_id", "next_event", "push", "queue")
+    __slots__ = ("_event", "_prefix", "correlation", "next_event", "push", "queue")
 
     def __init__(self, ids: TurnIds, queue: Iterable[Told], next_event: int) -> None:
         self._event = ids.event("")
-        self._correlation = ids.correlation("")
+        self._prefix = ids.correlation("")
         self.queue: deque[Told] = deque(queue)
         self.push = self.queue.append
         self.next_event = next_event
-        self.effect_id = 0
+        self.turn_to(0)
 
-    def emit(self, event: Event, call: str = "") -> None:
-        """Say that something happened, about the effect or one call of it (`.0`, `.1`, …).
+    def turn_to(self, effect_id: int) -> None:
+        """Say which effect the next events are about; 0 is the turn itself."""
+        self.correlation = f"{self._prefix}{effect_id}"
 
-        The event is new and nobody else holds it yet, so its ids are put in without a copy.
-        """
+    def new_id(self) -> str:
+        """Mint an event's id."""
         position = self.next_event
         self.next_event = position + 1
-        set_field(event, "id", f"{self._event}{position}")
-        set_field(event, "correlation_id", f"{self._correlation}{self.effect_id}{call}")
+        return f"{self._event}{position}"
+
+    # What every iteration says is built here at once, without a copy.
+
+    def model_started(self, iteration: int, message_count: int, tools: tuple[str, ...]) -> None:
+        """Say that a model call is about to go out."""
+        event = ModelStarted(
+            id=self.new_id(),
+            correlation_id=self.correlation,
+            iteration=iteration,
+            message_count=message_count,
+            tools=tools,
+        )
         self.push(Emit(event=event))
 
-    def forward(self, event: Event) -> None:
-        """Say what somebody else wants said; ids that they chose stay."""
+    def usage_reported(self, iteration: int, usage: Usage, cumulative: Usage) -> None:
+        """Say what a call used, and the turn so far."""
+        event = UsageReported(
+            id=self.new_id(),
+            correlation_id=self.correlation,
+            iteration=iteration,
+            usage=usage,
+            cumulative=cumulative,
+        )
+        self.push(Emit(event=event))
+
+    def tool_finished(self, call: CompletedToolCall, place: int) -> None:
+        """Say how a call of the effect ended."""
+        event = ToolFinished(
+            id=self.new_id(),
+            correlation_id=f"{self.correlation}.{place}",
+            call_id=call.call_id,
+            name=call.name,
+            args=call.args,
+            outcome=call.outcome,
+            duration_ms=call.duration_ms,
+        )
+        self.push(Emit(event=event))
+
+    def emit(self, event: Event) -> None:
+        """Say that something happened; ids that the event has already stay.
+
+        It goes out as a copy, so that whoever made it may use it again.
+        """
         stamped: Event = event.__copy__()  # type: ignore[union-attr] # msgspec does not declare it
-        self.emit(stamped)
-        if event.id:
-            set_field(stamped, "id", event.id)
-        if event.correlation_id:
-            set_field(stamped, "correlation_id", event.correlation_id)
+        if not event.id:
+            set_field(stamped, "id", self.new_id())
+        if not event.correlation_id:
+            set_field(stamped, "correlation_id", self.correlation)
+        self.push(Emit(event=stamped))

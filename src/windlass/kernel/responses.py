@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-from windlass.guards.text import check_text, clean_text
+from windlass.errors import InvalidInput
+from windlass.guards.text import check_text
 from windlass.kernel.messages import Origin, Part, TurnCause
 from windlass.kernel.model_call import ModelFailure, ModelReply
 from windlass.kernel.tool_call import CompletedToolCall, ToolSpec, checked_tools
-from windlass.kernel.value import Json, JsonValue, Value, set_field, use_default
+from windlass.kernel.value import Json, JsonValue, Value, repair_text, set_field, use_default
 
 
 class Failure(Value, kw_only=True):
@@ -19,7 +20,7 @@ class Failure(Value, kw_only=True):
 
     def __post_init__(self) -> None:
         """Repair foreign text: a failure must always be tellable."""
-        set_field(self, "message", clean_text(self.message))
+        repair_text(self, "message", "code")
 
 
 class Environment(Value, kw_only=True):
@@ -65,40 +66,75 @@ class CodeResult(JsonValue, kw_only=True):
     finished: bool = False
     duration_ms: int = 0
 
+    def __post_init__(self) -> None:
+        """Freeze the value; repair what the cell printed."""
+        super().__post_init__()
+        repair_text(self, "output", "error")
 
-class EnvironmentSynced(Value, kw_only=True):
-    """Answers `SyncEnvironment`; None keeps prompt and tools as they are."""
+
+class _Answer(Value, kw_only=True):
+    """What answers an effect. `holds` names its field and what may be in it."""
+
+    holds: ClassVar[tuple[str, tuple[type, ...]]]
 
     id: int
+
+    def check(self) -> None:
+        """Refuse an answer that holds something else.
+
+        Raises:
+            InvalidInput: naming the field and what was found.
+        """
+        name, kinds = self.holds
+        found = type(getattr(self, name))
+        if found not in kinds:
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise InvalidInput(
+                f"{name}: found {found.__name__}, wanted {wanted}",
+                field=name,
+                found=found.__name__,
+                wanted=wanted,
+            )
+
+
+class EnvironmentSynced(_Answer, kw_only=True):
+    """Answers `SyncEnvironment`; None keeps prompt and tools as they are."""
+
+    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("result", (Environment, Failure, type(None)))
+
     result: Environment | Failure | None = None
 
 
-class ModelReplied(Value, kw_only=True):
+class ModelReplied(_Answer, kw_only=True):
     """Answers `CallModel`. `text_streamed` says that observers have seen the text already."""
 
-    id: int
+    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("result", (ModelReply, ModelFailure))
+
     result: ModelReply | ModelFailure
     text_streamed: bool = False
 
 
-class ToolsReturned(Value, kw_only=True):
+class ToolsReturned(_Answer, kw_only=True):
     """Answers `CallTools`: one result for every call."""
 
-    id: int
+    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("results", (tuple, list))
+
     results: tuple[CompletedToolCall, ...]
 
 
-class CodeReturned(Value, kw_only=True):
+class CodeReturned(_Answer, kw_only=True):
     """Answers `RunCode`."""
 
-    id: int
+    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("result", (CodeResult, Failure))
+
     result: CodeResult | Failure
 
 
-class CheckpointPassed(Value, kw_only=True):
+class CheckpointPassed(_Answer, kw_only=True):
     """Answers `RunCheckpoint`."""
 
-    id: int
+    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("delivery", (CheckpointDelivery, Failure))
+
     delivery: CheckpointDelivery | Failure = NOTHING_CAME
 
     def __post_init__(self) -> None:

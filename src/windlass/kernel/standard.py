@@ -165,10 +165,12 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
     runnable: list[PendingToolCall] = []
     taken: list[str] = []
     n_dropped = 0
+    has_late_words = False
     for part in reply.parts:
         if type(part) is not ToolCall:
             if not is_blank(part):
                 parts.append(part)
+                has_late_words = has_late_words or bool(taken)
         elif len(taken) == _MAX_CALLS:
             n_dropped += 1
         else:
@@ -183,7 +185,7 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
                         call_id=call.call_id, name=call.name, args=call.args, replay=call.replay
                     )
                 )
-    if taken:
+    if has_late_words:
         parts = words_before_calls(parts)
     return _Reading(tuple(parts), tuple(runnable), len(taken), n_dropped)
 

@@ -31,7 +31,7 @@ from windlass.kernel.responses import (
     ToolsReturned,
 )
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall
-from windlass.kernel.value import Json, JsonValue, Value
+from windlass.kernel.value import Json, JsonValue, Value, check_instance
 
 
 class Preparing(Value, kw_only=True):
@@ -100,14 +100,17 @@ class WaitingTools(Value, kw_only=True):
         Raises:
             InvalidInput: they are not one for each call.
         """
-        if len(response.results) == len(self.calls) and type(response.results) is tuple:
-            for call, result in zip(self.calls, response.results, strict=True):
-                if call.call_id != result.call_id:
+        results = response.results
+        if type(results) is tuple and len(results) == len(self.calls):
+            for call, result in zip(self.calls, results, strict=True):
+                if type(result) is not CompletedToolCall or result.call_id != call.call_id:
                     break
             else:
                 return response
+        for at, result in enumerate(results):
+            check_instance(result, CompletedToolCall, field=f"results[{at}]")
         wanted = [call.call_id for call in self.calls]
-        found = [result.call_id for result in response.results]
+        found = [result.call_id for result in results]
         if sorted(found) != sorted(wanted):
             raise InvalidInput(
                 f"results: found results for {', '.join(found) or 'no call'}, "
@@ -116,7 +119,7 @@ class WaitingTools(Value, kw_only=True):
                 found=found,
                 wanted=wanted,
             )
-        by_id = {result.call_id: result for result in response.results}
+        by_id = {result.call_id: result for result in results}
         ordered = tuple([by_id[call_id] for call_id in wanted])
         return ToolsReturned(id=response.id, results=ordered)
 
@@ -218,11 +221,10 @@ ANSWERS: dict[type, tuple[type, str]] = {
 }
 """waiting state → the response that answers it, and that input's name in the table."""
 
-_BY_NAME = {state.name: state for state in get_args(State)}
-STEPS = frozenset(
-    (_BY_NAME[state], cause, _BY_NAME[following])
+_BY_NAME: dict[str, type] = {state.name: state for state in get_args(State)}
+NEXT: dict[tuple[type, str], frozenset[type]] = {
+    (_BY_NAME[state], cause): frozenset(_BY_NAME[name] for name in following)
     for state, row in TRANSITIONS.items()
-    for cause, states in row.items()
-    for following in states
-)
-"""The table as single steps between types, for the machine to ask."""
+    for cause, following in row.items()
+}
+"""The table by types, for the machine to ask."""

@@ -20,7 +20,15 @@ from windlass.kernel.messages import (
     check_object,
     is_blank,
 )
-from windlass.kernel.value import EMPTY_DICT, FrozenDict, Json, JsonValue, set_field, use_default
+from windlass.kernel.value import (
+    EMPTY_DICT,
+    FrozenDict,
+    Json,
+    JsonValue,
+    repair_text,
+    set_field,
+    use_default,
+)
 
 # The narrowest of the providers' rules: a name stands in every later request, to any of them.
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
@@ -61,7 +69,13 @@ def checked_tools(tools: Iterable[ToolSpec], *, field: str) -> tuple[ToolSpec, .
         InvalidInput: two have one name, or something is not a `ToolSpec`.
         LimitExceeded: too many.
     """
-    checked = tuple(tools)
+    try:
+        checked = tuple(tools)
+    except TypeError:
+        found = type(tools).__name__
+        raise InvalidInput(
+            f"{field}: found {found}, wanted tools", field=field, found=found, wanted="tools"
+        ) from None
     check_limit("tools", len(checked), field=field)
     for at, tool in enumerate(checked):
         if type(tool) is not ToolSpec:
@@ -103,6 +117,11 @@ class HandOff(JsonValue, kw_only=True):
 
     target: str
     task: Json = None
+
+    def __post_init__(self) -> None:
+        """Freeze the task; refuse a target that cannot be stored everywhere."""
+        super().__post_init__()
+        check_text(self.target, field="HandOff.target")
 
 
 Control: TypeAlias = EndTurn | FailTurn | HandOff
@@ -159,6 +178,11 @@ class CompletedToolCall(JsonValue, kw_only=True):
     outcome: ToolOutcome
     duration_ms: int = 0
     replay: Json = None
+
+    def __post_init__(self) -> None:
+        """Freeze arguments and blob; repair the name."""
+        super().__post_init__()
+        repair_text(self, "name")
 
     def as_result(self, name: str) -> ToolResult:
         """Return what the model is shown of it, under the name that it called."""

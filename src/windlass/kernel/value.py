@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.errors import CallerError, InvalidInput, LimitExceeded
 from windlass.guards.limits import DEFAULT_LIMITS
-from windlass.guards.text import is_clean
+from windlass.guards.text import clean_text, is_clean
 
 Json: TypeAlias = Any
 """None, bool, int, float, str, or lists and text-keyed dicts of these."""
@@ -61,6 +61,33 @@ class JsonValue(Value, kw_only=True):
 
 
 set_field = msgspec.structs.force_setattr
+
+
+def repair_text(value: Value, *names: str) -> None:
+    """Clean text fields whose words somebody else chose: what happened must always be tellable."""
+    for name in names:
+        given = getattr(value, name)
+        if given is None:
+            continue
+        check_instance(given, str, field=f"{type(value).__name__}.{name}")
+        if not is_clean(given):
+            set_field(value, name, clean_text(given))
+
+
+def check_instance(found: object, wanted: type, *, field: str) -> None:
+    """Refuse a value of another kind.
+
+    Raises:
+        InvalidInput: naming both.
+    """
+    if not isinstance(found, wanted):
+        kind = type(found).__name__
+        raise InvalidInput(
+            f"{field}: found {kind}, wanted {wanted.__name__}",
+            field=field,
+            found=kind,
+            wanted=wanted.__name__,
+        )
 
 
 def use_default(value: Value, name: str, default: object) -> None:
