@@ -6,10 +6,7 @@ secrets from text of foreign origin, such as an error body in which a provider e
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
-import urllib.parse
 from collections.abc import Iterable
 
 from windlass.errors import ConfigError
@@ -49,6 +46,8 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
+        import hmac  # noqa: PLC0415 - see _forms
+
         return hmac.compare_digest(self._value.encode(), other._value.encode())
 
     def __hash__(self) -> int:
@@ -77,6 +76,10 @@ class Redactor:
 
 
 def _forms(value: str) -> set[str]:
+    # Only who redacts pays for these imports; everybody imports this module.
+    import base64  # noqa: PLC0415
+    import urllib.parse  # noqa: PLC0415
+
     raw = value.encode()
     forms = {value, urllib.parse.quote_plus(value)}
     for safe in ("", "/"):

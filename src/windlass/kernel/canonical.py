@@ -15,7 +15,6 @@ Law 4. A message sequence digests as a chain, cₙ = H(cₙ₋₁ ‖ digest(m�
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from hashlib import sha256
@@ -190,6 +189,8 @@ def _not_canonical(data: bytes) -> InvalidInput:
             names = [key for key, _ in items]
             doubled.append(next(key for key in names if names.count(key) > 1))
         return seen
+
+    import json  # noqa: PLC0415 - only a refusal needs it
 
     doubled: list[str] = []
     json.loads(data, object_pairs_hook=pairs)

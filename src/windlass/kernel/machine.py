@@ -45,6 +45,7 @@ _TERMINAL: dict[str, tuple[StopReason, str]] = {
 
 _PREPARE_ITERATION = states.PrepareIteration()
 _TO_END = frozenset({states.Ended})
+_FINISH = actions.Finish
 _NOWHERE: frozenset[type] = frozenset()
 _NOTHING_OUT: tuple[None, frozenset[type], Any] = (None, _NOWHERE, None)
 
@@ -384,7 +385,7 @@ class TurnMachine:
             for action in wanted:
                 kind = type(action)
                 _APPLY.get(kind, _refuse)(self, action)
-                if kind is actions.Finish:
+                if kind is _FINISH:
                     return
             if self._state is before:
                 self._enter(_PREPARE_ITERATION)

@@ -104,7 +104,9 @@ class ToolResult(Value, kw_only=True):
             set_field(self, "content", as_parts(content))
         if self.status is not OK:
             use_default(self, "status", OK)
-        check_text(self.name, field="ToolResult.name")
+        name = self.name
+        if type(name) is not str or not name.isascii() or "\x00" in name:
+            check_text(name, field="ToolResult.name")
 
 
 class Code(Value, kw_only=True):
