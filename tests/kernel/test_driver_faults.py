@@ -323,3 +323,22 @@ def test_a_turn_that_a_fault_ended_can_be_restored_and_its_session_goes_on() -> 
 
 def test_a_fault_is_a_bug_and_says_so() -> None:
     assert issubclass(DriverFault, WindlassBug)
+
+
+def test_calls_that_a_faulty_batch_had_started_are_answered_as_overtaken() -> None:
+    class Faulty(StandardDriver):
+        def on_model(
+            self, view: DriverView, waiting: WaitingModel, reply: ModelReply, text_streamed: bool
+        ) -> list[Action]:
+            return [*super().on_model(view, waiting, reply, text_streamed), CHECK]
+
+    turn = machine(Faulty())
+
+    reply_to(turn, reply(call("c1"), call("c2")))
+
+    overtaken = "Not run to its end: the turn ended first."
+    assert turn.messages[-1] == answers(
+        result("c1", overtaken, status="cancelled"),
+        result("c2", overtaken, status="cancelled"),
+        id=f"m_{PREFIX}.0.results",
+    )

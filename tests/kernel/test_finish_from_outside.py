@@ -371,3 +371,12 @@ def test_text_that_nobody_polled_for_is_still_shown_before_the_end() -> None:
 
     said = events_of(drain(machine))
     assert [event.text for event in said if isinstance(event, TextDelta)] == ["Let me see."]
+
+
+def test_results_that_are_kept_are_told_as_those_of_their_calls() -> None:
+    machine = machine_in("waiting_tools")
+
+    machine.finish(CANCELLED, [completed("c2", 2)])
+
+    told = only(ToolFinished, drain(machine))
+    assert (told[0].call_id, told[0].correlation_id) == ("c2", f"c_{PREFIX}.2.1")

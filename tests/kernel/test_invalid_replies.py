@@ -8,6 +8,7 @@ from tests.kernel.builders import (
     asks,
     call,
     config,
+    delivery,
     events_of,
     kept,
     kinds,
@@ -136,3 +137,27 @@ def test_a_driver_record_of_somebody_else_does_not_disturb_the_count() -> None:
     driven = drive(turn, Answers(model=[reply(BAD), reply(BAD), say("done")]))
 
     assert driven.outcome == Finished(text="done")
+
+
+def test_what_a_checkpoint_brings_in_between_does_not_begin_the_count_anew() -> None:
+    driven = drive(
+        machine(),
+        Answers(model=[reply(BAD)] * 3, checkpoints=[delivery("more"), delivery("and more")]),
+    )
+
+    assert driven.outcome == Stopped(reason="provider_error", detail=GAVE_UP)
+
+
+def test_a_record_that_only_looks_like_a_count_is_not_one() -> None:
+    foreign = DriverRecord(data={"invalid_replies": "2", "dropped_calls": "9", "turn": PREFIX})
+    turn = TurnMachine(config(), [user("hi")], records=[foreign])
+
+    driven = drive(turn, Answers(model=[reply(BAD), reply(BAD), say("done")]))
+
+    assert driven.outcome == Finished(text="done")
+    assert [record.data for record in driven.machine.records if type(record) is DriverRecord][
+        1
+    ] == {
+        "invalid_replies": 1,
+        "turn": PREFIX,
+    }

@@ -348,3 +348,15 @@ def test_the_limit_is_due_from_offset_plus_maximum_on_until_grace_is_given(
     iteration: int, offset: int, maximum: int | None, given: bool, due: bool
 ) -> None:
     assert LimitState(grace_given=given).is_due(iteration, offset, maximum) == due
+
+
+def test_the_offset_survives_a_restart() -> None:
+    settings = config(max_iterations=2)
+    turn = TurnMachine(settings, [user("hi")], iteration_offset=5)
+
+    driven = drive(
+        turn, Answers(model=[scripted_call("add")] * 2, tools=ADDS), restart_with=settings
+    )
+
+    assert driven.outcome == stopped_at(2)
+    assert driven.machine.iteration == 7

@@ -26,6 +26,7 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 _new = object.__new__
+_OWNED = -1
 _EMPTY = sha256(b"").hexdigest()
 # A memo belongs to one reader of the history (a projector with its prompt, the history check).
 # A prompt that changes leaves a stale one behind; the oldest goes first.
@@ -35,11 +36,12 @@ _MAX_MEMOS = 4
 class _Storage(Generic[T]):
     """What chains share: items, their digests and links as far as asked for, readers' memos."""
 
-    __slots__ = ("digests", "is_owned", "items", "links", "memos")
+    __slots__ = ("digests", "items", "links", "memos", "tip")
 
     def __init__(self, items: list[T]) -> None:
         self.items = items
-        self.is_owned = False
+        # The length of the one chain that may grow in place; none may while somebody owns it.
+        self.tip = len(items)
         self.digests: list[str] = []
         self.links: list[str] = []
         self.memos: dict[Any, Any] = {}
@@ -70,12 +72,13 @@ class Chain(Sequence[T]):
         """Return this chain with `item` at its end."""
         storage = self._storage
         length = self.length
-        if len(storage.items) != length or storage.is_owned:
+        if storage.tip != length:
             storage = self._copied()
         storage.items.append(item)
+        storage.tip = length = length + 1
         longer: Chain[T] = _new(Chain)
         longer._storage = storage
-        longer.length = length + 1
+        longer.length = length
         return longer
 
     def with_tail(self, item: T) -> Chain[T]:
@@ -85,7 +88,8 @@ class Chain(Sequence[T]):
         """
         storage = self._copied()
         storage.items.append(item)
-        return self._view(storage, self.length + 1)
+        storage.tip = self.length + 1
+        return self._view(storage, storage.tip)
 
     def grower(self) -> Callable[[T], None]:
         """Return a function that puts an item behind the end of this chain's storage.
@@ -93,7 +97,7 @@ class Chain(Sequence[T]):
         From then on the caller owns the storage: no chain over it grows in place any more. The chain
         itself stays as it is; `prefix` with a greater length shows what was added.
         """
-        self._storage.is_owned = True
+        self._storage.tip = _OWNED
         return self._storage.items.append
 
     def prefix(self, length: int) -> Chain[T]:

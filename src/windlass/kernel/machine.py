@@ -100,13 +100,15 @@ class TurnMachine:
         self._has_news = False
         self._outbox = Outbox(ids, snapshot.queue, snapshot.next_event)
         self._queue = self._outbox.queue
-        self._transcript = Transcript(ids, snapshot.messages, snapshot.records, snapshot.causes)
-        self._transcript.told = snapshot.told_records
+        self._transcript = Transcript(
+            ids, snapshot.messages, snapshot.records, snapshot.told_records
+        )
+        self._transcript.causes = snapshot.causes
         self._transcript.next_message = snapshot.next_message
         self._iteration = snapshot.iteration
         self._offset = snapshot.iteration_offset
         self._synced = snapshot.synced_iteration
-        self._next_effect = snapshot.next_effect
+        self._last_effect = snapshot.next_effect - 1
         self._usage = snapshot.usage
         self._limit = snapshot.limit
         self._use_environment(snapshot.environment)
@@ -126,7 +128,7 @@ class TurnMachine:
             iteration=self._iteration,
             iteration_offset=self._offset,
             synced_iteration=self._synced,
-            next_effect=self._next_effect,
+            next_effect=self._last_effect + 1,
             next_message=transcript.next_message,
             next_event=self._outbox.next_event,
             told_records=transcript.told,
@@ -196,11 +198,10 @@ class TurnMachine:
         wanted, following, handle = _EXPECTED.get(type(state), _NOTHING_OUT)
         if type(response) is not wanted or response.id != state.effect_id:
             return
-        response.check()
         if wanted is responses.ToolsReturned:
             response = state.in_call_order(response)
         self._next = following
-        self._outbox.turn_to(response.id)
+        self._outbox.effect_id = response.id
         handle(self, state, response)
 
     def finish(self, outcome: Outcome, completed: Sequence[CompletedToolCall] = ()) -> None:
@@ -214,7 +215,7 @@ class TurnMachine:
             # Asked before anything changes: a driver that raises leaves the machine as it was.
             kept = state.places_of(completed)
             closing = self._config.driver.close(self._view(), state.calls, tuple(kept.values()))
-            self._outbox.turn_to(state.effect_id)
+            self._outbox.effect_id = state.effect_id
         elif isinstance(state, states.WaitingModel):
             self._outbox.push(effects.CancelModel(id=state.effect_id))
         for place, result in kept.items():
@@ -225,7 +226,7 @@ class TurnMachine:
     def fail(self, error_event: events.Error, completed: Sequence[CompletedToolCall] = ()) -> None:
         """End the turn from outside with an error. `completed` as in `finish`."""
         if not self.is_done:
-            self._outbox.turn_to(0)
+            self._outbox.effect_id = 0
             self._outbox.emit(error_event)
             self.finish(Stopped(reason="runtime_error", detail=error_event.message), completed)
 
@@ -233,7 +234,7 @@ class TurnMachine:
 
     def _prepare(self) -> None:
         self._next = states.NEXT[type(self._state), "poll"]
-        self._outbox.turn_to(0)
+        self._outbox.effect_id = 0
         if type(self._state) is states.PrepareIteration:
             self._prepare_iteration()
         elif self._config.max_iterations == 0:
@@ -250,9 +251,8 @@ class TurnMachine:
             self._follow(self._config.driver.prepare(self._view()))
 
     def _sync_environment(self, *, update_config: bool) -> None:
-        self._enter(
-            states.WaitingEnvironment(effect_id=self._new_effect(), update_config=update_config)
-        )
+        self._last_effect = effect_id = self._last_effect + 1
+        self._enter(states.WaitingEnvironment(effect_id=effect_id, update_config=update_config))
 
     def _use_environment(self, environment: responses.Environment | None) -> None:
         """Put prompt and tools in force. The config itself stays what it was."""
@@ -274,14 +274,16 @@ class TurnMachine:
             self._end_in_failure(result, "environment_failed")
             return
         if result is not None:
+            check_instance(result, responses.Environment, field="result")
             self._use_environment(result)
         self._synced = self._iteration
         self._enter(_PREPARE_ITERATION)
 
     def _on_model(self, state: states.WaitingModel, response: responses.ModelReplied) -> None:
         reply = response.result
-        if isinstance(reply, ModelFailure):
-            self._end_in_model_failure(reply)
+        if type(reply) is not ModelReply:
+            check_instance(reply, ModelFailure, field="result")
+            self._end_in_model_failure(reply)  # type: ignore[arg-type] # checked
             return
         if is_context_overflow(reply, self._config.max_context_tokens):
             reply = msgspec.structs.replace(
@@ -313,6 +315,8 @@ class TurnMachine:
 
     def _on_code(self, state: states.WaitingCode, response: responses.CodeReturned) -> None:
         result = response.result
+        if not isinstance(result, responses.Failure):
+            check_instance(result, responses.CodeResult, field="result")
         wanted = self._config.driver.on_code(self._view(), state.driver_state, result)
         if isinstance(result, responses.Failure):
             self._outbox.emit(events.CodeFinished(language=state.language, error=result.message))
@@ -331,8 +335,9 @@ class TurnMachine:
         self, state: states.WaitingCheckpoint, response: responses.CheckpointPassed
     ) -> None:
         delivery = response.delivery
-        if isinstance(delivery, responses.Failure):
-            self._end_in_failure(delivery, "checkpoint_failed")
+        if type(delivery) is not responses.CheckpointDelivery:
+            check_instance(delivery, responses.Failure, field="delivery")
+            self._end_in_failure(delivery, "checkpoint_failed")  # type: ignore[arg-type] # checked
         elif self._transcript.take(delivery):
             self._go_on_with_delivery(state)
         elif state.then is None:
@@ -408,7 +413,7 @@ class TurnMachine:
             self._has_news = True
 
     def _apply_model(self, action: actions.StartModel) -> None:
-        effect_id = self._new_effect()
+        self._last_effect = effect_id = self._last_effect + 1
         request = action.request
         self._enter(
             states.WaitingModel(
@@ -418,7 +423,7 @@ class TurnMachine:
         names = self._tool_names
         if request.tools is not self._settings.tools:
             names = tuple([tool.name for tool in request.tools])
-        self._outbox.turn_to(effect_id)
+        self._outbox.effect_id = effect_id
         self._outbox.model_started(self._iteration, self._transcript.messages.length, names)
         if self._config.emit_trace:
             self._log(effects.RequestLogged(iteration=self._iteration, request=request))
@@ -427,12 +432,14 @@ class TurnMachine:
         calls = tuple(action.calls)
         if len(calls) != 1 and len({call.call_id for call in calls}) < max(len(calls), 1):
             raise actions.DriverFault("The driver started no calls, or two calls of one id.")
-        self._enter(states.WaitingTools(effect_id=self._new_effect(), calls=calls))
+        self._last_effect = effect_id = self._last_effect + 1
+        self._enter(states.WaitingTools(effect_id=effect_id, calls=calls))
 
     def _apply_code(self, action: actions.StartCode) -> None:
+        self._last_effect = effect_id = self._last_effect + 1
         self._enter(
             states.WaitingCode(
-                effect_id=self._new_effect(),
+                effect_id=effect_id,
                 language=action.language,
                 code=action.code,
                 driver_state=action.driver_state,
@@ -440,10 +447,9 @@ class TurnMachine:
         )
 
     def _apply_checkpoint(self, action: actions.StartCheckpoint) -> None:
+        self._last_effect = effect_id = self._last_effect + 1
         self._enter(
-            states.WaitingCheckpoint(
-                effect_id=self._new_effect(), kind=action.kind, then=action.then
-            )
+            states.WaitingCheckpoint(effect_id=effect_id, kind=action.kind, then=action.then)
         )
 
     def _apply_next(self, _action: actions.NextIteration) -> None:
@@ -510,7 +516,7 @@ class TurnMachine:
     def _end(self, outcome: Outcome) -> None:
         self._enter(states.Ended(outcome=outcome))
         self._has_news = False
-        self._outbox.turn_to(0)
+        self._outbox.effect_id = 0
         self._outbox.emit(events.TurnEnded(outcome=outcome))
         self._outbox.push(
             effects.Done(
@@ -546,11 +552,6 @@ class TurnMachine:
 
     def _log(self, entry: effects.LogEntry) -> None:
         self._outbox.push(effects.Log(entry=entry))
-
-    def _new_effect(self) -> int:
-        effect_id = self._next_effect
-        self._next_effect = effect_id + 1
-        return effect_id
 
 
 def _refuse(_machine: TurnMachine, action: object) -> None:

@@ -14,21 +14,17 @@ from windlass.kernel.value import set_field
 
 
 class Outbox:
-    """A queue that mints event ids. `correlation` is what events said now have in common."""
+    """A queue that mints event ids. `effect_id` says what events are about; 0 is the turn itself."""
 
-    __slots__ = ("_event", "_prefix", "correlation", "next_event", "push", "queue")
+    __slots__ = ("_about", "_event", "effect_id", "next_event", "push", "queue")
 
     def __init__(self, ids: TurnIds, queue: Iterable[Told], next_event: int) -> None:
         self._event = ids.event("")
-        self._prefix = ids.correlation("")
+        self._about = ids.correlation("")
         self.queue: deque[Told] = deque(queue)
         self.push = self.queue.append
         self.next_event = next_event
-        self.turn_to(0)
-
-    def turn_to(self, effect_id: int) -> None:
-        """Say which effect the next events are about; 0 is the turn itself."""
-        self.correlation = f"{self._prefix}{effect_id}"
+        self.effect_id = 0
 
     def new_id(self) -> str:
         """Mint an event's id."""
@@ -42,7 +38,7 @@ class Outbox:
         """Say that a model call is about to go out."""
         event = ModelStarted(
             id=self.new_id(),
-            correlation_id=self.correlation,
+            correlation_id=f"{self._about}{self.effect_id}",
             iteration=iteration,
             message_count=message_count,
             tools=tools,
@@ -53,7 +49,7 @@ class Outbox:
         """Say what a call used, and the turn so far."""
         event = UsageReported(
             id=self.new_id(),
-            correlation_id=self.correlation,
+            correlation_id=f"{self._about}{self.effect_id}",
             iteration=iteration,
             usage=usage,
             cumulative=cumulative,
@@ -64,7 +60,7 @@ class Outbox:
         """Say how a call of the effect ended."""
         event = ToolFinished(
             id=self.new_id(),
-            correlation_id=f"{self.correlation}.{place}",
+            correlation_id=f"{self._about}{self.effect_id}.{place}",
             call_id=call.call_id,
             name=call.name,
             args=call.args,
@@ -82,5 +78,5 @@ class Outbox:
         if not event.id:
             set_field(stamped, "id", self.new_id())
         if not event.correlation_id:
-            set_field(stamped, "correlation_id", self.correlation)
+            set_field(stamped, "correlation_id", f"{self._about}{self.effect_id}")
         self.push(Emit(event=stamped))

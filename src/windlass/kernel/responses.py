@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-from windlass.errors import InvalidInput
 from windlass.guards.text import check_text
 from windlass.kernel.messages import Origin, Part, TurnCause
 from windlass.kernel.model_call import ModelFailure, ModelReply
@@ -72,69 +71,39 @@ class CodeResult(JsonValue, kw_only=True):
         repair_text(self, "output", "error")
 
 
-class _Answer(Value, kw_only=True):
-    """What answers an effect. `holds` names its field and what may be in it."""
-
-    holds: ClassVar[tuple[str, tuple[type, ...]]]
-
-    id: int
-
-    def check(self) -> None:
-        """Refuse an answer that holds something else.
-
-        Raises:
-            InvalidInput: naming the field and what was found.
-        """
-        name, kinds = self.holds
-        found = type(getattr(self, name))
-        if found not in kinds:
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise InvalidInput(
-                f"{name}: found {found.__name__}, wanted {wanted}",
-                field=name,
-                found=found.__name__,
-                wanted=wanted,
-            )
-
-
-class EnvironmentSynced(_Answer, kw_only=True):
+class EnvironmentSynced(Value, kw_only=True):
     """Answers `SyncEnvironment`; None keeps prompt and tools as they are."""
 
-    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("result", (Environment, Failure, type(None)))
-
+    id: int
     result: Environment | Failure | None = None
 
 
-class ModelReplied(_Answer, kw_only=True):
+class ModelReplied(Value, kw_only=True):
     """Answers `CallModel`. `text_streamed` says that observers have seen the text already."""
 
-    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("result", (ModelReply, ModelFailure))
-
+    id: int
     result: ModelReply | ModelFailure
     text_streamed: bool = False
 
 
-class ToolsReturned(_Answer, kw_only=True):
+class ToolsReturned(Value, kw_only=True):
     """Answers `CallTools`: one result for every call."""
 
-    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("results", (tuple, list))
-
+    id: int
     results: tuple[CompletedToolCall, ...]
 
 
-class CodeReturned(_Answer, kw_only=True):
+class CodeReturned(Value, kw_only=True):
     """Answers `RunCode`."""
 
-    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("result", (CodeResult, Failure))
-
+    id: int
     result: CodeResult | Failure
 
 
-class CheckpointPassed(_Answer, kw_only=True):
+class CheckpointPassed(Value, kw_only=True):
     """Answers `RunCheckpoint`."""
 
-    holds: ClassVar[tuple[str, tuple[type, ...]]] = ("delivery", (CheckpointDelivery, Failure))
-
+    id: int
     delivery: CheckpointDelivery | Failure = NOTHING_CAME
 
     def __post_init__(self) -> None:

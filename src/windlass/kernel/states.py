@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, TypeAlias, get_args
 
 from windlass.errors import InvalidInput
+from windlass.kernel.chain import as_chain
 from windlass.kernel.effects import (
     Asked,
     CallModel,
@@ -107,7 +108,7 @@ class WaitingTools(Value, kw_only=True):
                     break
             else:
                 return response
-        for at, result in enumerate(results):
+        for at, result in enumerate(as_chain(results, field="results")):
             check_instance(result, CompletedToolCall, field=f"results[{at}]")
         wanted = [call.call_id for call in self.calls]
         found = [result.call_id for result in results]

@@ -33,27 +33,33 @@ _INJECTABLE_ROLES = frozenset({"user", "system"})
 
 
 class Transcript:
-    """Messages, records and causes of one turn, and how many records were told so far."""
+    """Messages, records and causes of one turn, and which records nobody was told of yet."""
 
-    __slots__ = ("_ids", "causes", "messages", "next_message", "records", "told")
+    __slots__ = ("_ids", "_untold", "causes", "messages", "next_message", "records")
 
     def __init__(
         self,
         ids: TurnIds,
         messages: Chain[Message],
         records: Chain[Record],
-        causes: tuple[TurnCause, ...],
+        told: int,
     ) -> None:
         self._ids = ids
         self.messages = messages
         self.records = records
-        self.causes = causes
-        self.told = len(records)
+        self._untold: list[Record] = records.since(told)
+        self.causes: tuple[TurnCause, ...] = ()
         self.next_message = 0
+
+    @property
+    def told(self) -> int:
+        """How many records were told so far."""
+        return self.records.length - len(self._untold)
 
     def append(self, record: Record) -> None:
         """Add a record; a message among them joins the history."""
         self.records = self.records.append(record)
+        self._untold.append(record)
         if type(record) is ConversationRecord:
             self.messages = self.messages.append(record.message)
 
@@ -69,9 +75,8 @@ class Transcript:
 
     def untold(self) -> tuple[Record, ...]:
         """Return the records that nobody was told of, and count them as told."""
-        records = self.records
-        untold = tuple(records.since(self.told))
-        self.told = records.length
+        untold = tuple(self._untold)
+        self._untold.clear()
         return untold
 
     def take(self, delivery: CheckpointDelivery) -> bool:
