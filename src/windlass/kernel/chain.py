@@ -61,19 +61,12 @@ class Chain(Sequence[T]):
         """Return `items` as a chain; a chain is returned as it is, sharing its storage."""
         return items if isinstance(items, Chain) else cls(items)
 
-    @classmethod
-    def _view(cls, storage: _Storage[T], length: int) -> Chain[T]:
-        chain: Chain[T] = _new(cls)
-        chain._storage = storage
-        chain.length = length
-        return chain
-
     def append(self, item: T) -> Chain[T]:
         """Return this chain with `item` at its end."""
         storage = self._storage
         length = self.length
         if storage.tip != length:
-            storage = self._copied()
+            return self._copied().append(item)
         storage.items.append(item)
         storage.tip = length = length + 1
         longer: Chain[T] = _new(Chain)
@@ -86,10 +79,7 @@ class Chain(Sequence[T]):
 
         It never grows the shared storage, so the version that drops the item need not copy.
         """
-        storage = self._copied()
-        storage.items.append(item)
-        storage.tip = self.length + 1
-        return self._view(storage, storage.tip)
+        return self._copied().append(item)
 
     def grower(self) -> Callable[[T], None]:
         """Return a function that puts an item behind the end of this chain's storage.
@@ -102,7 +92,10 @@ class Chain(Sequence[T]):
 
     def prefix(self, length: int) -> Chain[T]:
         """Return the first `length` items of the storage, sharing it."""
-        return self._view(self._storage, length)
+        chain: Chain[T] = _new(Chain)
+        chain._storage = self._storage
+        chain.length = length
+        return chain
 
     def memo(self, key: Hashable, make: Callable[[], M]) -> M:
         """Return the object that a reader keeps with the shared storage, made on first use.
@@ -156,12 +149,13 @@ class Chain(Sequence[T]):
             storage.digests.append(item_digest)
             links.append(previous)
 
-    def _copied(self) -> _Storage[T]:
-        length, old = self.length, self._storage
-        storage = _Storage(old.items[:length])
-        storage.digests = old.digests[:length]
-        storage.links = old.links[:length]
-        return storage
+    def _copied(self) -> Chain[T]:
+        """Return an equal chain with storage of its own."""
+        old, length = self._storage, self.length
+        copied = Chain(old.items[:length])
+        copied._storage.digests = old.digests[:length]
+        copied._storage.links = old.links[:length]
+        return copied
 
     def __len__(self) -> int:
         return self.length

@@ -42,7 +42,6 @@ CONTINUE = "(continue)"
 CLEARED = "(cleared to save space)"
 
 _NOTHING: frozenset[str] = frozenset()
-_NEVER_BLANK = frozenset({ToolCall, ToolResult})
 _SENT_AS_IS = frozenset({Text, ToolCall})
 _NOTES = {"system": "[note from the system]\n", "event": "[event]\n"}
 
@@ -139,7 +138,7 @@ class _Rendering:
 def render_message(message: Message) -> ModelMessage | None:
     """Return a message as it is sent, or None if nothing of it is."""
     role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
-    if message.prune == "intact" and _NEVER_BLANK.issuperset(map(type, message.parts)):
+    if _goes_as_it_is(message):
         return ModelMessage(role=role, parts=message.parts)  # type: ignore[arg-type]
     parts: list[RequestPart] = []
     for part in message.parts:
@@ -156,6 +155,23 @@ def render_message(message: Message) -> ModelMessage | None:
         said = first.text if type(first) is Text else ""
         parts[: 1 if said else 0] = [Text(text=note + said)]
     return ModelMessage(role=role, parts=tuple(parts))
+
+
+def _goes_as_it_is(message: Message) -> bool:
+    """Whether nothing of a message has to change: words, then calls or results, none of it pruned."""
+    if message.prune != "intact" or message.role in _NOTES:
+        return False
+    has_calls = False
+    for part in message.parts:
+        kind = type(part)
+        if kind is Text:
+            if has_calls or part.text.isspace() or not part.text:  # type: ignore[union-attr]
+                return False
+        elif kind is ToolCall:
+            has_calls = True
+        elif kind is not ToolResult:
+            return False
+    return True
 
 
 def _as_taken_back(parts: list[RequestPart]) -> list[RequestPart]:
