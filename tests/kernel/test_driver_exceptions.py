@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -18,7 +19,7 @@ from tests.kernel.builders import (
     restored,
     snapshot_bytes,
 )
-from windlass.kernel import Finished, Response, Stopped, TurnMachine
+from windlass.kernel import Finished, Response, Stopped, TurnMachine, events
 
 ASKED = {"waiting_model": "CallModel", "waiting_tools": "CallTools", "waiting_code": "RunCode"}
 
@@ -80,13 +81,23 @@ def test_the_turn_goes_on_with_a_driver_that_was_mended(state: str) -> None:
     assert isinstance(mended.outcome, Finished)
 
 
-def test_a_driver_that_raises_while_closing_leaves_the_machine_as_it_was() -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda turn: turn.finish(Stopped(reason="cancelled"), [completed("c1", 1)]),
+        lambda turn: turn.fail(events.Error(message="lost"), [completed("c1", 1)]),
+    ],
+    ids=["finish", "fail"],
+)
+def test_a_driver_that_raises_while_closing_leaves_the_machine_as_it_was(
+    end: Callable[[TurnMachine], None],
+) -> None:
     turn = broken("waiting_tools")
     before = snapshot_bytes(turn)
 
     for _ in range(2):
         with pytest.raises(LookupError, match="a bug in the driver"):
-            turn.finish(Stopped(reason="cancelled"), [completed("c1", 1)])
+            end(turn)
         assert snapshot_bytes(turn) == before
 
     assert turn.outcome is None

@@ -206,6 +206,19 @@ class TurnMachine:
 
     def finish(self, outcome: Outcome, completed: Sequence[CompletedToolCall] = ()) -> None:
         """End the turn from outside. `completed` are results recorded so far: none is lost."""
+        self._stop(outcome, completed, None)
+
+    def fail(self, error_event: events.Error, completed: Sequence[CompletedToolCall] = ()) -> None:
+        """End the turn from outside with an error. `completed` as in `finish`."""
+        outcome = Stopped(reason="runtime_error", detail=error_event.message)
+        self._stop(outcome, completed, error_event)
+
+    def _stop(
+        self,
+        outcome: Outcome,
+        completed: Sequence[CompletedToolCall],
+        error: events.Error | None,
+    ) -> None:
         state = self._state
         if isinstance(state, states.Ended):
             return
@@ -215,20 +228,16 @@ class TurnMachine:
             # Asked before anything changes: a driver that raises leaves the machine as it was.
             kept = state.places_of(completed)
             closing = self._config.driver.close(self._view(), state.calls, tuple(kept.values()))
-            self._outbox.effect_id = state.effect_id
-        elif isinstance(state, states.WaitingModel):
+        if error is not None:
+            self._outbox.effect_id = 0
+            self._outbox.emit(error)
+        if isinstance(state, states.WaitingModel):
             self._outbox.push(effects.CancelModel(id=state.effect_id))
+        self._outbox.effect_id = getattr(state, "effect_id", 0)
         for place, result in kept.items():
             self._outbox.tool_finished(result, place)
         self._close(closing)
         self._end(outcome)
-
-    def fail(self, error_event: events.Error, completed: Sequence[CompletedToolCall] = ()) -> None:
-        """End the turn from outside with an error. `completed` as in `finish`."""
-        if not self.is_done:
-            self._outbox.effect_id = 0
-            self._outbox.emit(error_event)
-            self.finish(Stopped(reason="runtime_error", detail=error_event.message), completed)
 
     # --- preparing -------------------------------------------------------------------------------
 
