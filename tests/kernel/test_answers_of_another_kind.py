@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -17,7 +17,10 @@ from windlass.kernel import (
     TurnMachine,
 )
 
-WRONG: Any = "something else"
+# Whatever the types say should not be there.
+Junk: TypeAlias = Any
+
+WRONG: Junk = "something else"
 
 REFUSED: list[Any] = [
     ("waiting_environment", EnvironmentSynced, "result", "Environment"),
@@ -34,7 +37,7 @@ def effect_id(machine: TurnMachine) -> int:
 
 
 @pytest.mark.parametrize(("state", "response", "field", "wanted"), REFUSED)
-def test_it_is_refused_by_its_field(state: str, response: Any, field: str, wanted: str) -> None:
+def test_it_is_refused_by_its_field(state: str, response: Junk, field: str, wanted: str) -> None:
     machine = machine_in(state)
     before = snapshot_bytes(machine)
 
@@ -48,7 +51,7 @@ def test_it_is_refused_by_its_field(state: str, response: Any, field: str, wante
 @pytest.mark.parametrize(
     ("results", "field"), [(5, "results"), (("x",), "results[0]")], ids=["a-number", "text"]
 )
-def test_results_of_another_kind_are_refused_by_their_place(results: Any, field: str) -> None:
+def test_results_of_another_kind_are_refused_by_their_place(results: Junk, field: str) -> None:
     machine = machine_in("waiting_tools")
     before = snapshot_bytes(machine)
 
