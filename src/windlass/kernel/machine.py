@@ -417,9 +417,8 @@ class TurnMachine:
         self._outbox.emit(action.event)
 
     def _apply_append(self, action: actions.Append) -> None:
-        for record in action.records:
-            self._transcript.append(record)
-            self._has_news = True
+        self._transcript.extend(action.records)
+        self._has_news = self._has_news or bool(action.records)
 
     def _apply_model(self, action: actions.StartModel) -> None:
         self._last_effect = effect_id = self._last_effect + 1

@@ -56,16 +56,17 @@ class Transcript:
         """How many records were told so far."""
         return self.records.length - len(self._untold)
 
-    def append(self, record: Record) -> None:
-        """Add a record; a message among them joins the history."""
-        self.records = self.records.append(record)
-        self._untold.append(record)
-        if type(record) is ConversationRecord:
-            self.messages = self.messages.append(record.message)
+    def extend(self, records: Iterable[Record]) -> None:
+        """Add records; messages among them join the history."""
+        for record in records:
+            self.records = self.records.append(record)
+            self._untold.append(record)
+            if type(record) is ConversationRecord:
+                self.messages = self.messages.append(record.message)
 
     def keep(self, message: Message) -> None:
         """Add a message."""
-        self.append(ConversationRecord(message=message))
+        self.extend((ConversationRecord(message=message),))
 
     def has_open_calls(self) -> bool:
         """Whether the last message calls tools that have no result yet."""
