@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
+from operator import add
 
 import pytest
 
@@ -248,3 +250,32 @@ def test_a_chain_of_what_is_nested_too_deeply_is_refused() -> None:
     assert refused.value.field == "$"
     while nested:  # so that freeing it does not recurse either
         nested = nested.pop()  # type: ignore[assignment] # a list inside, all the way down
+
+
+@pytest.mark.parametrize("more", [(3, 4), [3, 4], Chain([3, 4])], ids=["tuple", "list", "chain"])
+def test_chains_add_up_as_tuples_do(more: Sequence[int]) -> None:
+    chain = Chain([1, 2])
+
+    assert add(chain, more) == (1, 2, 3, 4)
+    assert add(more, chain) == (3, 4, 1, 2)
+    assert add(chain, ()) is chain
+    assert chain == (1, 2)
+
+
+def test_a_sum_leaves_a_storage_that_somebody_owns_alone() -> None:
+    owned = Chain([1])
+    grow = owned.grower()
+
+    longer = add(owned, (2,))
+    grow(3)
+
+    assert longer == (1, 2)
+    assert owned.prefix(2) == (1, 3)
+
+
+@pytest.mark.parametrize("other", [3, None, "ab", {1}])
+def test_a_chain_adds_up_with_sequences_only(other: object) -> None:
+    with pytest.raises(TypeError):
+        add(Chain([1]), other)
+    with pytest.raises(TypeError):
+        add(other, Chain([1]))

@@ -183,6 +183,19 @@ class Chain(Sequence[T]):
         """Return the items from `start` on; costs what it returns, as a slice does not."""
         return self._storage.items[start : self.length]
 
+    def __add__(self, other: object) -> Chain[T]:
+        """Return this chain with the items of another sequence at its end, as a tuple would."""
+        if not isinstance(other, (Chain, tuple, list)):
+            return NotImplemented
+        longer = self
+        for item in other:
+            longer = longer.append(item)
+        return longer
+
+    def __radd__(self, other: object) -> Chain[T]:
+        """Return a new chain that begins with the items of another sequence."""
+        return Chain([*other, *self]) if isinstance(other, (tuple, list)) else NotImplemented
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Chain):
             if other._storage is self._storage:
