@@ -20,7 +20,7 @@ TABLE = {
     "input_text_bytes": MIB,
     "json_depth": 64,
     "json_keys": 1_024,
-    "json_integer_digits": 4_300,
+    "json_integer_bits": 14_000,
     "metadata_bytes": 16 * KIB,
     "parts_per_message": 256,
     "request_body_bytes": 4 * MIB,

@@ -224,6 +224,7 @@ def test_depth_ends_at_64() -> None:
     assert canonical.encode(deep) == b"[" * 64 + b"]" * 64
     assert DriverRecord(data=deep).data == deep
     refused(lambda: DriverRecord(data=[deep]), LimitExceeded)
+    refused(lambda: canonical.encode([deep]), LimitExceeded)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from windlass.errors import InvalidInput
+from windlass.guards.limits import DEFAULT_LIMITS
 
 # No space and no "/": an id is one segment of a replay key and of a URL path.
 # \Z, not $: in Python "$" also matches before a final newline.
-_ID = re.compile(r"[A-Za-z0-9._:\-@+=~|]{1,128}\Z")
+_MAX_CHARS = DEFAULT_LIMITS.id_chars
+_ID = re.compile(rf"[A-Za-z0-9._:\-@+=~|]{{1,{_MAX_CHARS}}}\Z")
 
 
 def is_id(value: object) -> bool:
@@ -26,7 +28,7 @@ def check_id(value: object, *, field: str) -> str:
     if isinstance(value, str) and _ID.match(value):
         return value
     raise InvalidInput(
-        f"{field}: {_what_is_wrong(value)}; an id is 1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |",
+        f"{field}: {_what_is_wrong(value)}; an id is 1 to {_MAX_CHARS} of A-Z a-z 0-9 . _ : - @ + = ~ |",
         field=field,
         found=_what_is_wrong(value),
         wanted="an id",
@@ -38,7 +40,7 @@ def _what_is_wrong(value: object) -> str:
         return f"found {type(value).__name__}, not text"
     if not value:
         return "found empty text"
-    if len(value) > 128:
+    if len(value) > _MAX_CHARS:
         return f"found {len(value):,} characters"
     bad = next(char for char in value if not _ID.match(char))
     return f"found the character U+{ord(bad):04X}"

@@ -28,8 +28,8 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # Python's own recursion limit is 1,000 frames; 64 levels leave room for whoever walks the value.
     json_depth: int = 64
     json_keys: int = 1_024
-    # CPython refuses to print or parse longer integers (sys.int_info.default_max_str_digits).
-    json_integer_digits: int = 4_300
+    # CPython refuses to print or parse integers of over 4,300 digits, which is 14,284 bits.
+    json_integer_bits: int = 14_000
     metadata_bytes: int = 16 * _KIB
     parts_per_message: int = 256
     request_body_bytes: int = 4 * _MIB

@@ -100,9 +100,8 @@ def _check_root(value: object) -> None:
     if isinstance(value, msgspec.Struct) or kind is FrozenDict or kind is FrozenList:
         return
     if isinstance(value, (list, tuple)):
-        for at, item in enumerate(value):
-            if not isinstance(item, msgspec.Struct):
-                freeze(item, field=f"$[{at}]")
+        # Values are sound already; only what is plain among them has to be looked at, in its place.
+        freeze([None if isinstance(item, msgspec.Struct) else item for item in value], field="$")
     elif kind in _SCALARS or isinstance(value, dict):
         freeze(value, field="$")
     elif not hasattr(value, "canonical_items"):

@@ -45,6 +45,7 @@ from windlass.kernel.outcomes import Finished, FinishedByTool, HandedOff, Outcom
 from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
 from windlass.kernel.tool_call import (
+    MAX_NAME_CHARS,
     CompletedToolCall,
     EndTurn,
     HandOff,
@@ -196,7 +197,7 @@ def _legal_call(said: ToolCall, call_id: str, args: Mapping[str, Any] | None) ->
         return said
     name = said.name
     if not is_tool_name(name):
-        name = f"_{_NOT_IN_TOOL_NAME.sub('_', name)}"[:64]
+        name = f"_{_NOT_IN_TOOL_NAME.sub('_', name)}"[:MAX_NAME_CHARS]
     return ToolCall(
         call_id=call_id, name=name, args=dict(args or {}), raw=said.raw, replay=said.replay
     )

@@ -23,8 +23,7 @@ Json: TypeAlias = Any
 
 _MAX_DEPTH = DEFAULT_LIMITS.json_depth
 _MAX_KEYS = DEFAULT_LIMITS.json_keys
-# 4,300 digits are a little over 14,284 bits; below that CPython prints any integer.
-_MAX_INTEGER_BITS = 14_000
+_MAX_INTEGER_BITS = DEFAULT_LIMITS.json_integer_bits
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
