@@ -22,11 +22,11 @@ help: ## this table
 demo: ready ## watch a turn being killed and going on
 	@$(BIN)/python -m windlass.cli.demo
 
-test: ready ## the whole suite; every branch of the kernel has to be covered
+test: ready ## the whole suite; every branch of the kernel and the journal has to be covered
 	@$(say) 'tests'
 	@$(BIN)/python -m coverage run -m pytest $(ARGS)
-	@$(say) 'kernel coverage'
-	@$(BIN)/python -m coverage report --include='*/windlass/kernel/*' --fail-under=100
+	@$(say) 'kernel and journal coverage'
+	@$(BIN)/python -m coverage report --include='*/windlass/kernel/*,*/windlass/journal/*' --fail-under=100
 
 check: ready ## lint, format, types, import contracts, shape, generated docs
 	@$(say) 'ruff check'

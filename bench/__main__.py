@@ -17,6 +17,12 @@ from bench.kernel import (
     measure_this_machine,
 )
 from bench.report import table, write_json
+from bench.store_bytes import measure_bytes
+from bench.store_commits import measure_units
+from bench.store_disk import measure_disk
+from bench.store_file import place_lines
+from bench.store_group import measure_groups
+from bench.store_reads import measure_reads
 
 ROUNDS = 60
 _MIN_IMPORTS = 9
@@ -53,12 +59,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             measure_snapshots(rounds),
             # Imports are slow and steady: fewer of them say as much.
             measure_imports(max(_MIN_IMPORTS, rounds // 4)),
+            measure_disk(rounds),
+            measure_units(rounds),
+            # A thousand units or pages a round: fewer rounds say as much.
+            measure_groups(max(2, rounds // 3)),
+            measure_reads(max(2, rounds // 3)),
+            measure_bytes(),
             measure_this_machine(rounds),
         ]
     except KeyboardInterrupt:
         print("\nbench: interrupted", file=sys.stderr)
         return 130
     print(table(groups))
+    print("\n".join(place_lines()))
     if options.json is not None:
         write_json(options.json, groups)
     return 0

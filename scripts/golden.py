@@ -76,6 +76,7 @@ def main(golden: Mapping[str, Mapping[str, Value]], folder: Path = FOLDER) -> in
 
 
 if __name__ == "__main__":
-    from tests.kernel.golden_snapshots import GOLDEN
+    from tests.journal.golden_journal import GOLDEN as JOURNAL
+    from tests.kernel.golden_snapshots import GOLDEN as KERNEL
 
-    raise SystemExit(main(GOLDEN))
+    raise SystemExit(main(KERNEL) | main(JOURNAL, Path("tests/journal/golden")))

@@ -22,7 +22,8 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
     │  ├─ StoreContended         the same call again is safe, at once
     │  ├─ StoreUnavailable       the same call again is safe, later
     │  ├─ HeadMoved              load the session again, then decide
-    │  └─ LeaseLost              another worker owns the session; stop at once
+    │  ├─ LeaseLost              another worker owns the session; stop at once
+    │  └─ TurnCancelled          somebody cancelled the turn; end it so
     ├─ ProviderError          the model's side
     │  ├─ Throttled
     │  ├─ Unavailable
@@ -218,6 +219,14 @@ class LeaseLost(StoreError):
     """Another worker owns the session now; this one must stop."""
 
     code = "lease_lost"
+    retry = Retry.NEVER
+    status = 409
+
+
+class TurnCancelled(StoreError):
+    """The turn was cancelled: nothing more is claimed in it, and it can only end as cancelled."""
+
+    code = "turn_cancelled"
     retry = Retry.NEVER
     status = 409
 

@@ -39,6 +39,7 @@ TREE = [
     Row("StoreUnavailable", "StoreError", "store_unavailable", "later", 503),
     Row("HeadMoved", "StoreError", "head_moved", "reload", 409),
     Row("LeaseLost", "StoreError", "lease_lost", "never", 409),
+    Row("TurnCancelled", "StoreError", "turn_cancelled", "never", 409),
     Row("ProviderError", "WindlassError", "provider_error", "never", 502),
     Row("Throttled", "ProviderError", "throttled", "later", 429),
     Row("Unavailable", "ProviderError", "unavailable", "later", 503),

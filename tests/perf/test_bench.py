@@ -36,7 +36,7 @@ def test_it_prints_a_table_and_writes_the_same_figures(tmp_path: Path) -> None:
         assert any(line.startswith(each["name"]) for line in done.stdout.splitlines())
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert [each["bar"] for each in figures if each["bar"] is not None] == [
-        35.0, 1.15, 1.5, 2.0, 2.0, 1.4, 1.4, 1.4, 1.4, 1.4, 1.4,
+        35.0, 1.15, 1.5, 2.0, 2.0, 1.4, 1.4, 1.4, 1.4, 1.4, 1.4, 1.2, 2.0, 2.0, 1.5, 1.1,
     ]  # fmt: skip
 
 

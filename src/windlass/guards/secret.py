@@ -58,14 +58,19 @@ class Secret:
 
 
 class Redactor:
-    """Replaces every known secret in a text, also where it is base64 or URL encoded."""
+    """Replaces every known secret in a text, also where it is base64, URL or JSON encoded."""
 
-    __slots__ = ("_forms",)
+    __slots__ = ("_bytes", "_forms")
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         forms = {form: secret.name for secret in secrets for form in _forms(secret.reveal())}
         # Longest first: one secret may be the beginning of another.
         self._forms = sorted(forms.items(), key=lambda item: -len(item[0]))
+        self._bytes = tuple(form.encode() for form, _ in self._forms)
+
+    def is_in(self, data: bytes) -> bool:
+        """Whether any known secret can be read in these bytes."""
+        return any(form in data for form in self._bytes)
 
     def clean(self, text: str) -> str:
         """Return `text` without any known secret."""
@@ -81,7 +86,7 @@ def _forms(value: str) -> set[str]:
     import urllib.parse  # noqa: PLC0415
 
     raw = value.encode()
-    forms = {value, urllib.parse.quote_plus(value)}
+    forms = {value, urllib.parse.quote_plus(value), *_json_forms(value)}
     for safe in ("", "/"):
         quoted = urllib.parse.quote(value, safe=safe)
         forms |= {quoted, _HEX.sub(lambda code: code[0].lower(), quoted)}
@@ -93,4 +98,17 @@ def _forms(value: str) -> set[str]:
         whole = (offset + len(raw)) * 8 // 6
         for text in (coded, coded.replace("+", "-").replace("/", "_")):
             forms.add(text[start:whole])
+    return forms
+
+
+def _json_forms(value: str) -> set[str]:
+    """Return how the value stands in JSON, and in JSON inside JSON, as those write it who spare or use ASCII."""
+    import json  # noqa: PLC0415
+
+    forms = set()
+    for ascii_only in (False, True):
+        written = value
+        for _ in range(2):
+            written = json.dumps(written, ensure_ascii=ascii_only)[1:-1]  # noqa: TID251 - other people's JSON
+            forms.add(written)
     return forms

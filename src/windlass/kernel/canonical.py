@@ -26,7 +26,7 @@ from windlass.errors import FormatUnsupported, InvalidInput, LimitExceeded, Wind
 from windlass.guards.text import is_clean
 from windlass.kernel.value import FrozenDict, FrozenList, freeze
 
-__all__ = ["decode", "digest", "encode", "link"]
+__all__ = ["decode", "digest", "encode", "link", "prepare", "read"]
 
 T = TypeVar("T")
 
@@ -74,6 +74,33 @@ def decode(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
     value = _decode(data, type)
     if encode(value) != data:
         raise _not_canonical(data)
+    return value
+
+
+def prepare(*types: Any) -> None:
+    """Make the decoders of these types now. Two threads that make the first one of a type at once would crash."""
+    for type_ in types:
+        _decoder(type_)
+
+
+def read(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
+    """Return the value in bytes that `encode` wrote, as their digest has shown.
+
+    Like `decode` without the proof that the bytes are canonical, which costs as much again: for stores that
+    have compared the digest. Bytes of any other origin go through `decode`.
+
+    Raises:
+        InvalidInput, FormatUnsupported, LimitExceeded: as `decode`.
+    """
+    try:
+        value = _decode(data, type)
+    except InvalidInput:
+        # A newer format may well not decode; say that rather than where it stumbled.
+        if hasattr(type, "FORMAT"):
+            _check_format(data, type)
+        raise
+    if hasattr(type, "FORMAT") and value.format != type.FORMAT:  # type: ignore[attr-defined]  # has FORMAT
+        _check_format(data, type)
     return value
 
 

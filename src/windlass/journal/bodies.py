@@ -1,0 +1,85 @@
+"""Long texts are stored once: canonical bytes with their long string literals taken out.
+
+Prompts, tool specs, tool outputs and messages repeat: the same words are a result, then a message, then
+part of a summary. `split` cuts every long literal out of canonical bytes and leaves its digest in its
+place; `join` puts it back. NUL can stand in no canonical text, so a literal that begins with it can be
+nothing but such a reference.
+
+Law. Joining what was split gives the same bytes, whatever canonical bytes they were: a cut is a matter of
+bytes, so it need not even fall where a literal really begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from typing import NamedTuple
+
+from windlass.errors import JournalCorrupt
+
+# Below half a page of the database a reference costs more to keep than it saves.
+MIN_BODY_BYTES = 2_048
+
+# Steps over short literals and stops behind the first long one. Every repetition is possessive: whatever the
+# bytes are, each is looked at once.
+_CHAR = rb'(?:[^"\\]|\\.)'
+_SHORT = rb'[^"]*+"' + _CHAR + rb'{0,%d}+"' % (MIN_BODY_BYTES - 1)
+_LONG = rb'[^"]*+("' + _CHAR + rb'{%d,}+")' % MIN_BODY_BYTES
+_NEXT_LONG = re.compile(rb"(?:" + _SHORT + rb")*+" + _LONG, re.DOTALL)
+_REFERENCE = re.compile(rb'"\\u0000([0-9a-f]{64})"')
+# No canonical bytes but those with a reference in them hold this.
+MARK = b'"\\u0000'
+
+
+class Body(NamedTuple):
+    """A piece of canonical bytes under its digest."""
+
+    digest: str
+    data: bytes
+
+
+def split(data: bytes) -> tuple[bytes, tuple[Body, ...]]:
+    """Return the bytes with each long literal replaced by a reference, and the literals."""
+    if len(data) < MIN_BODY_BYTES:
+        return data, ()
+    bodies: dict[str, Body] = {}
+    pieces: list[bytes] = []
+    done = 0
+    while (match := _NEXT_LONG.match(data, done)) is not None:
+        literal = match[1]
+        digest = sha256(literal).hexdigest()
+        bodies[digest] = Body(digest, literal)
+        pieces += (data[done : match.start(1)], MARK, digest.encode(), b'"')
+        done = match.end()
+    if not bodies:
+        return data, ()
+    return b"".join((*pieces, data[done:])), tuple(bodies.values())
+
+
+def references(data: bytes) -> tuple[str, ...]:
+    """Return the digests of the bodies that split bytes refer to, each once."""
+    if MARK not in data:
+        return ()
+    return tuple(dict.fromkeys(digest.decode() for digest in _REFERENCE.findall(data)))
+
+
+def join(data: bytes, body: Callable[[str], bytes]) -> bytes:
+    """Return the bytes that were split; `body` gives the bytes of a digest.
+
+    Raises:
+        JournalCorrupt: a body is not what its digest says.
+    """
+    if MARK not in data:
+        return data
+
+    def put(match: re.Match[bytes]) -> bytes:
+        digest = match[1].decode()
+        literal = body(digest)
+        if sha256(literal).hexdigest() != digest:
+            raise JournalCorrupt(
+                f"body {digest[:12]}: its bytes are not those of its digest", field="body"
+            )
+        return literal
+
+    return _REFERENCE.sub(put, data)

@@ -1,0 +1,149 @@
+"""The lines of a turn's journal: how it began, what was claimed, what came back."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+from windlass.errors import InvalidInput
+from windlass.journal.commands import Command, Contract
+from windlass.journal.envelope import Envelope
+from windlass.journal.moments import RecordedMoment, check_moment
+from windlass.kernel.messages import Part
+from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, Usage
+from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, use_default
+
+STANDARD = "standard"
+
+
+class PluginVersion(Value, kw_only=True):
+    """A plugin as a turn began with it."""
+
+    name: str
+    version: str = ""
+
+
+class ToolContract(Value, kw_only=True):
+    """What a crash may do to a tool, as a turn began with it."""
+
+    tool: str
+    effect: Contract = "once"
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        """Let equal contracts have equal bytes."""
+        use_default(self, "effect", "once")
+
+
+class TurnStarted(JsonValue, kw_only=True):
+    """The start record: everything that a worker needs to drive this turn, whatever its own code says.
+
+    `tools` is the canonical text of the tool specs, `instructions` the prompt: long texts are kept once per
+    store however many turns have them. `input` is there when it is not what was accepted.
+    """
+
+    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits")
+
+    agent: str
+    model: str
+    input: tuple[Part, ...] | None = None
+    instructions: str = ""
+    tools: str = "[]"
+    contracts: tuple[ToolContract, ...] = ()
+    policy_version: str = ""
+    limits: dict[str, Any] = EMPTY_DICT
+    generation: Generation = PROVIDER_CHOICE
+    driver: str = STANDARD
+    driver_version: str = ""
+    plugins: tuple[PluginVersion, ...] = ()
+    context: dict[str, Any] = EMPTY_DICT
+    history: int = 0
+    started_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Freeze what is plain; let equal records have equal bytes."""
+        super().__post_init__()
+        use_default(self, "tools", "[]")
+        use_default(self, "driver", STANDARD)
+        use_default(self, "generation", PROVIDER_CHOICE)
+
+
+class Claimed(Value, kw_only=True):
+    """This is about to run. A tool's claim is its intent.
+
+    `consumes` is the approval that it uses up, `reserved` what it may spend: if no outcome is ever
+    recorded, that much counts as spent.
+    """
+
+    key: str
+    digest: str
+    command: Command
+    contract: Contract | None = None
+    due_ms: int | None = None
+    consumes: str | None = None
+    reserved: Usage | None = None
+
+    @classmethod
+    def of(
+        cls,
+        envelope: Envelope,
+        *,
+        contract: Contract | None = None,
+        due_ms: int | None = None,
+        consumes: str | None = None,
+        reserved: Usage | None = None,
+    ) -> Claimed:
+        """Return the claim of an envelope.
+
+        Raises:
+            InvalidInput: a tool's intent without its contract.
+        """
+        if envelope.kind == "tool_call" and envelope.key.endswith("/intent") and contract is None:
+            raise InvalidInput(
+                "Claimed.contract: found none, wanted the tool's effect contract",
+                field="Claimed.contract",
+                wanted="pure, idempotent, keyed, once or reconcile",
+            )
+        return cls(
+            key=envelope.key,
+            digest=envelope.digest(),
+            command=envelope.command,
+            contract=contract,
+            due_ms=due_ms,
+            consumes=consumes,
+            reserved=reserved,
+        )
+
+
+class Recorded(Value, kw_only=True):
+    """This came back. `command` is there when nothing was claimed before."""
+
+    key: str
+    digest: str
+    outcome: RecordedMoment
+    command: Command | None = None
+    usage_source: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse an outcome of another kind than the key's."""
+        check_moment(self.key, self.outcome)
+
+    @classmethod
+    def of(
+        cls,
+        envelope: Envelope,
+        outcome: RecordedMoment,
+        *,
+        claimed: bool = False,
+        usage_source: str = "",
+    ) -> Recorded:
+        """Return the record of an envelope's outcome; `claimed` says that its claim is in the journal."""
+        return cls(
+            key=envelope.key,
+            digest=envelope.digest(),
+            outcome=outcome,
+            command=None if claimed else envelope.command,
+            usage_source=usage_source,
+        )
+
+
+Entry: TypeAlias = TurnStarted | Claimed | Recorded

@@ -1,0 +1,103 @@
+"""What a store writes: pages of a journal, pages of history, and the unit that brings them.
+
+A page is canonical bytes that name their format. Pages of one strand (the journal of a turn, the history of a
+session) are linked: the digest of each covers the one before, beginning with the strand's own name. A
+page that is missing, doubled, moved, taken from elsewhere or changed by one bit does not fit its link.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import ClassVar, TypeAlias
+
+from windlass.errors import InvalidInput, JournalCorrupt
+from windlass.guards.ids import check_id
+from windlass.journal.entries import Entry
+from windlass.journal.usage import UsageLine
+from windlass.kernel import canonical
+from windlass.kernel.events import Event
+from windlass.kernel.messages import ConversationRecord, DriverRecord
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.value import Json, JsonValue, Value, check_instance
+
+
+class FrameOpened(JsonValue, kw_only=True):
+    """A context boundary: what follows is seen without what came before."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("detail",)
+
+    frame_id: str
+    reason: str = ""
+    detail: Json = None
+
+
+NodeBody: TypeAlias = ConversationRecord | DriverRecord | FrameOpened
+
+
+class JournalPage(Value, kw_only=True):
+    """The entries of one unit, with the generation that wrote them."""
+
+    FORMAT: ClassVar[int] = 1
+
+    format: int
+    generation: int
+    entries: tuple[Entry, ...]
+
+
+class HistoryPage(Value, kw_only=True):
+    """What one turn added to its session, and how it ended."""
+
+    FORMAT: ClassVar[int] = 1
+
+    format: int
+    turn_id: str
+    nodes: tuple[NodeBody, ...]
+    outcome: Outcome
+    usage: tuple[UsageLine, ...] = ()
+    events: tuple[Event, ...] = ()
+    committed_ms: int = 0
+
+
+def strand_seed(session_id: str, turn_id: str | None = None) -> bytes:
+    """Return the link before the first page of a strand: a turn's journal, or a session's history."""
+    name = f"history/{session_id}" if turn_id is None else f"journal/{session_id}/{turn_id}"
+    return sha256(name.encode()).digest()
+
+
+def link_page(previous: bytes, data: bytes) -> bytes:
+    """Return the link of a page: it covers the page and all before it."""
+    return sha256(previous + data).digest()
+
+
+def check_link(previous: bytes, data: bytes, link: bytes, *, place: str) -> bytes:
+    """Return the link of a stored page.
+
+    Raises:
+        JournalCorrupt: the page is not what was written there.
+    """
+    found = link_page(previous, data)
+    if found != link:
+        raise JournalCorrupt(
+            f"{place}: the page is not the one that was written there", field=place
+        )
+    return found
+
+
+def node_id(session_id: str, turn_id: str, ordinal: int) -> str:
+    """Return the id of a node: it derives from where it stands."""
+    return f"n_{canonical.digest([session_id, turn_id, ordinal])[:32]}"
+
+
+def check_place(session_id: str, turn_id: str) -> None:
+    """Refuse ids that are none."""
+    check_id(session_id, field="session_id")
+    check_id(turn_id, field="turn_id")
+
+
+def check_position(position: int, *, field: str) -> None:
+    """Refuse a position that is no count."""
+    check_instance(position, int, field=field)
+    if position < 0:
+        raise InvalidInput(
+            f"{field}: found {position}, wanted 0 or more", field=field, found=position
+        )

@@ -1,0 +1,60 @@
+"""What waits to enter a session: one first-in, first-out row of inputs, wakes and commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from windlass.guards.ids import check_id
+from windlass.kernel import canonical
+from windlass.kernel.value import Json, JsonValue, Value, use_default
+
+ItemKind: TypeAlias = Literal["input", "wake", "command"]
+When: TypeAlias = Literal["now", "next_turn"]
+ItemState: TypeAlias = Literal["pending", "taken", "settled", "withdrawn"]
+INPUT: ItemKind = "input"
+NOW: When = "now"
+
+
+class NewItem(JsonValue, kw_only=True):
+    """Something to put into an inbox; `item_id` makes it arrive once."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("content",)
+
+    item_id: str
+    kind: ItemKind = INPUT
+    when: When = NOW
+    content: Json = None
+
+    def __post_init__(self) -> None:
+        """Freeze the content; refuse an id that is none."""
+        super().__post_init__()
+        check_id(self.item_id, field="NewItem.item_id")
+        use_default(self, "kind", INPUT)
+        use_default(self, "when", NOW)
+
+    def digest(self) -> str:
+        """Return what tells this item from another under the same id."""
+        return canonical.digest(self)
+
+
+class InboxItem(JsonValue, kw_only=True):
+    """An item as it stands. `arrived` orders the inbox; `turn_id` is the turn that took it."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("content",)
+
+    item_id: str
+    kind: ItemKind = INPUT
+    when: When = NOW
+    content: Json = None
+    arrived: int = 0
+    state: ItemState = "pending"
+    turn_id: str | None = None
+    generation: int | None = None
+
+
+class InboxReceipt(Value, kw_only=True):
+    """The item is kept; `known`: it was already, and is now in this state."""
+
+    item_id: str
+    state: ItemState
+    known: bool = False

@@ -1,0 +1,241 @@
+"""The store: where rows live. One port, one suite (`windlass.testing.conformance`) for all of them.
+
+Law 1. A unit is seen whole or not at all, by every reader.
+Law 2. Units of one turn become durable in the order in which they were handed in. One that is refused takes all
+    that were handed in after it along, and none of another turn.
+Law 3. Nothing is written under a generation older than the session's.
+Law 4. What was answered as durable is there after any crash.
+Law 5. Handing in the same thing again gives the same answer and changes nothing; another thing under the same
+    name is refused.
+Law 6. A refusal changes nothing.
+Law 7. Time and worker are told, never looked up: `now_ms` comes from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from windlass.ports.inbox import InboxItem, InboxReceipt, NewItem
+from windlass.ports.unit import (
+    CommitReceipt,
+    Lease,
+    NewTurn,
+    Start,
+    TurnCommit,
+    TurnReceipt,
+    Unit,
+    UnitReceipt,
+)
+from windlass.ports.views import (
+    CancelReceipt,
+    DeleteReport,
+    Due,
+    InboxView,
+    SessionSummary,
+    SessionView,
+    TurnView,
+    VacuumReport,
+    WithdrawReceipt,
+)
+from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitView
+
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Ticket(Protocol[A_co]):
+    """A write that was handed in."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known how it ended."""
+        ...
+
+    @property
+    def refusal(self) -> BaseException | None:
+        """Why it was refused, once it is."""
+        ...
+
+    def when_settled(self, tell: Callable[[], None]) -> None:
+        """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
+        ...
+
+    async def durable(self) -> A_co:
+        """Wait until it is durable and return the receipt.
+
+        Raises:
+            StoreError: it was refused, or nobody can say yet; handing in the same again is safe.
+        """
+        ...
+
+
+class Store(Protocol):
+    """Where rows live."""
+
+    store_id: str
+    secret: bytes
+    """What wait keys are made with. It is of the store: a key made by one store opens nothing in another."""
+    is_durable: bool
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    # ---------------------------------------------------------------- workers
+
+    async def join(self, *, until_ms: int, now_ms: int) -> str:
+        """Register a worker and return its id.
+
+        While its process lives, nobody takes its sessions before its lease is over; once it is dead,
+        anybody may at once.
+        """
+        ...
+
+    async def leave(self, worker_id: str) -> None:
+        """Give up a worker's sessions, so that others need not wait. Ends no turn."""
+        ...
+
+    def renew(self, worker_id: str, *, until_ms: int) -> Ticket[None]:
+        """Hold on to all sessions of a worker until then. May be called from any thread."""
+        ...
+
+    async def release(self, session_id: str, *, generation: int) -> None:
+        """Give up one session."""
+        ...
+
+    async def take_over(
+        self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
+    ) -> Lease:
+        """Own the session of an unfinished turn whose worker is gone, under a new generation.
+
+        Raises:
+            LeaseLost: its worker is alive and its lease not over.
+        """
+        ...
+
+    # ---------------------------------------------------------------- turns
+
+    def submit(
+        self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
+    ) -> Ticket[UnitReceipt]:
+        """Hand in a unit; it is refused if the one that it comes `after` is."""
+        ...
+
+    async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
+        """Accept a turn; the session is made if it is new.
+
+        Raises:
+            IdempotencyConflict: the turn is known with another request.
+            SessionDeleted: its id is not used again.
+        """
+        ...
+
+    async def start(
+        self, session_id: str, turn_id: str, start: Start, *, generation: int
+    ) -> UnitReceipt:
+        """Begin an accepted turn.
+
+        The generation is the session's own if the worker has it already, the next one if nobody has.
+
+        Raises:
+            LeaseLost: another worker has the session.
+            HeadMoved: another turn of the session is unfinished, or was accepted earlier.
+        """
+        ...
+
+    async def commit(
+        self, session_id: str, turn_id: str, commit: TurnCommit, *, generation: int
+    ) -> CommitReceipt:
+        """End a turn.
+
+        Raises:
+            HeadMoved: the session's head is not the expected one.
+            IdempotencyConflict: the turn was committed with other content.
+            TurnCancelled: it was cancelled first, and this outcome is another.
+        """
+        ...
+
+    async def request_cancel(
+        self, session_id: str, turn_id: str, *, reason: str = "", now_ms: int = 0
+    ) -> CancelReceipt:
+        """Mark a turn as cancelled: nothing is claimed in it any more."""
+        ...
+
+    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None: ...
+
+    async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
+        """Return a session, with its history unless that is not wanted.
+
+        Raises:
+            UnknownSession: there is none.
+            SessionDeleted: there was.
+        """
+        ...
+
+    async def list_sessions(
+        self, *, after: str = "", limit: int = 100
+    ) -> tuple[SessionSummary, ...]: ...
+
+    async def fork(
+        self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
+    ) -> SessionView:
+        """Begin a session that shares the history of another up to its `at`-th turn. Copies nothing."""
+        ...
+
+    async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
+        """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
+        ...
+
+    async def due(
+        self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
+    ) -> Due:
+        """Return turns that somebody should drive and waits whose time is over."""
+        ...
+
+    # ---------------------------------------------------------------- inbox
+
+    async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt: ...
+
+    async def inbox(self, session_id: str) -> InboxView: ...
+
+    async def take_inbox(
+        self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
+    ) -> tuple[InboxItem, ...]:
+        """Take what waits for `now` into a turn, in order of arrival; and again what it took before."""
+        ...
+
+    async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt: ...
+
+    # ---------------------------------------------------------------- waits
+
+    async def open_wait(
+        self, session_id: str, turn_id: str, wait: Wait, *, generation: int
+    ) -> WaitView:
+        """Open a wait, or return the one of that key as it stands."""
+        ...
+
+    async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
+        """Answer a wait. The first answer stands.
+
+        Raises:
+            InvalidInput: there is no such wait.
+        """
+        ...
+
+    async def list_waits(
+        self, *, kind: str | None = None, session_id: str | None = None, limit: int = 1000
+    ) -> tuple[WaitView, ...]:
+        """Return the open waits, oldest first."""
+        ...
+
+    # ---------------------------------------------------------------- bytes
+
+    async def put_blob(self, data: bytes, *, now_ms: int) -> str:
+        """Keep bytes and return their digest. They stay while something refers to them."""
+        ...
+
+    async def get_blob(self, digest: str) -> bytes: ...
+
+    async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
+        """Reclaim what nothing refers to and journals of turns that ended longer ago than that."""
+        ...

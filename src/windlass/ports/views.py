@@ -1,0 +1,144 @@
+"""What a store shows: sessions, turns, and what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from windlass.errors import JournalCorrupt, WindlassError
+from windlass.journal import HistoryPage, JournalPage, TurnJournal, UsageLine
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.value import Value
+from windlass.ports.inbox import InboxItem
+from windlass.ports.unit import CommitReceipt, TurnRequest, TurnState
+from windlass.ports.waits import WaitView
+
+
+class SessionView(Value, kw_only=True):
+    """A session as it stands. `head` counts its committed turns; `active` is the unfinished one."""
+
+    session_id: str
+    agent: str
+    created_ms: int
+    head: int
+    generation: int
+    owner: str | None = None
+    active: str | None = None
+    usage: tuple[UsageLine, ...] = ()
+    parent: str | None = None
+    parent_head: int | None = None
+    pages: tuple[HistoryPage, ...] = ()
+
+
+class TurnView(Value, kw_only=True):
+    """A turn as it stands, with its journal while that is kept."""
+
+    session_id: str
+    turn_id: str
+    agent: str
+    state: TurnState
+    request: TurnRequest | None
+    request_digest: str
+    turn_index: int | None = None
+    generation: int = 0
+    owner: str | None = None
+    takeovers: int = 0
+    cancel: str | None = None
+    submitter: str | None = None
+    pages: tuple[JournalPage, ...] = ()
+    waits: tuple[WaitView, ...] = ()
+    outcome: Outcome | None = None
+    receipt: CommitReceipt | None = None
+
+    def journal(self) -> TurnJournal:
+        """Return its journal, folded."""
+        return fold_journal(self.pages, place=f"journal of {self.session_id}/{self.turn_id}")
+
+
+def fold_journal(pages: Iterable[JournalPage], *, place: str) -> TurnJournal:
+    """Return the journal that pages of a store make up.
+
+    Raises:
+        JournalCorrupt: they contradict each other. Each was planned before it was written, so none can.
+    """
+    journal = TurnJournal()
+    for number, page in enumerate(pages):
+        try:
+            journal.absorb(journal.plan(page.entries, generation=page.generation))
+        except WindlassError as error:
+            where = f"{place}, page {number}"
+            raise JournalCorrupt(f"{where}: {error}", field=where) from None
+    return journal
+
+
+class SessionSummary(Value, kw_only=True):
+    """One line in a list of sessions."""
+
+    session_id: str
+    agent: str
+    created_ms: int
+    head: int
+    active: str | None = None
+
+
+class DueTurn(Value, kw_only=True):
+    """A turn that somebody should drive."""
+
+    session_id: str
+    turn_id: str
+    agent: str
+    why: Literal["queued", "abandoned", "answered"]
+
+
+class DueWait(Value, kw_only=True):
+    """A wait whose time is over."""
+
+    key: str
+    kind: str
+    session_id: str
+    turn_id: str
+    expires_ms: int
+
+
+class Due(Value, kw_only=True):
+    """What there is to do, oldest first."""
+
+    turns: tuple[DueTurn, ...] = ()
+    waits: tuple[DueWait, ...] = ()
+
+
+class CancelReceipt(Value, kw_only=True):
+    """What became of a wish to cancel. First writer wins against the turn's own end."""
+
+    status: Literal["requested", "already", "finished", "unknown"]
+
+
+class WithdrawReceipt(Value, kw_only=True):
+    """What became of a wish to take an item back."""
+
+    status: Literal["withdrawn", "already", "taken", "settled", "unknown"]
+
+
+class VacuumReport(Value, kw_only=True):
+    """What was reclaimed."""
+
+    journals: int = 0
+    waits: int = 0
+    items: int = 0
+    bodies: int = 0
+    workers: int = 0
+
+
+class DeleteReport(Value, kw_only=True):
+    """What a session's end removed."""
+
+    session_id: str
+    pages: int = 0
+    bodies: int = 0
+
+
+class InboxView(Value, kw_only=True):
+    """What waits to enter a session: turns that were accepted, and items, each in order of arrival."""
+
+    queued_turns: tuple[str, ...] = ()
+    items: tuple[InboxItem, ...] = ()

@@ -1,0 +1,71 @@
+"""A wait: a durable promise that is kept once, by whoever answers first."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from windlass.guards.text import check_text
+from windlass.kernel.value import Json, JsonValue, Value
+
+WaitKind: TypeAlias = Literal[
+    "approval",
+    "deferred",
+    "signal",
+    "timer",
+    "mismatch",
+    "unknown_outcome",
+    "provider",
+    "deps",
+    "budget",
+    "poison",
+]
+WaitState: TypeAlias = Literal["open", "answered", "rejected", "expired", "superseded"]
+
+
+class Wait(JsonValue, kw_only=True):
+    """Something a turn waits for. Its key is a secret that only the store can make."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("detail",)
+
+    key: str
+    kind: WaitKind
+    session_id: str
+    turn_id: str
+    call_id: str | None = None
+    title: str = ""
+    detail: Json = None
+    created_ms: int = 0
+    expires_ms: int | None = None
+
+
+class WaitAnswer(JsonValue, kw_only=True):
+    """An answer; `rejected` says no or failed, `expired` that nobody answered in time."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("value",)
+
+    status: Literal["answered", "rejected", "expired", "superseded"] = "answered"
+    value: Json = None
+    by: str | None = None
+    now_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Freeze the value; refuse a name that is no text."""
+        super().__post_init__()
+        if self.by is not None:
+            check_text(self.by, field="WaitAnswer.by")
+
+
+class WaitView(Value, kw_only=True):
+    """A wait as it stands; `consumed`: the call that it allowed has begun."""
+
+    wait: Wait
+    state: WaitState = "open"
+    answer: WaitAnswer | None = None
+    consumed: bool = False
+
+
+class WaitReceipt(Value, kw_only=True):
+    """What became of an answer, and the one that stands."""
+
+    status: Literal["accepted", "already", "expired", "superseded"]
+    answer: WaitAnswer | None = None

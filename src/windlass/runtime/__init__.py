@@ -1,0 +1,1 @@
+"""The turn runner and what it is made of."""

@@ -1,0 +1,179 @@
+"""Rows: what the memory store keeps. They change in place and never leave the package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from windlass.errors import InvalidInput, SessionDeleted, UnknownSession
+from windlass.journal import HistoryPage, JournalPage, TurnJournal, UsageLine
+from windlass.kernel.outcomes import Outcome
+from windlass.ports import (
+    CommitReceipt,
+    InboxItem,
+    ItemState,
+    NewItem,
+    TurnRequest,
+    TurnState,
+    Wait,
+    WaitAnswer,
+    WaitState,
+    WaitView,
+)
+
+
+@dataclass(slots=True)
+class WaitRow:
+    """A wait; `opened` orders the waits of the store."""
+
+    wait: Wait
+    opened: int
+    state: WaitState = "open"
+    answer: WaitAnswer | None = None
+    consumed: bool = False
+
+    def view(self) -> WaitView:
+        return WaitView(
+            wait=self.wait, state=self.state, answer=self.answer, consumed=self.consumed
+        )
+
+
+@dataclass(slots=True)
+class ItemRow:
+    """An item of an inbox."""
+
+    item: NewItem
+    arrived: int
+    enqueued_ms: int
+    state: ItemState = "pending"
+    turn_id: str | None = None
+    generation: int | None = None
+
+    def view(self) -> InboxItem:
+        return InboxItem(
+            item_id=self.item.item_id,
+            kind=self.item.kind,
+            when=self.item.when,
+            content=self.item.content,
+            arrived=self.arrived,
+            state=self.state,
+            turn_id=self.turn_id,
+            generation=self.generation,
+        )
+
+
+@dataclass(slots=True)
+class TurnRow:
+    """A turn with its journal; `journal` and `request` are None once they were reclaimed.
+
+    `accepted` orders the turns of the store. `answered`: a wait ended since the turn was last driven, so that it
+    has something to do when it parks.
+    """
+
+    turn_id: str
+    agent: str
+    request: TurnRequest | None
+    request_digest: str
+    submitter: str | None
+    accepted: int
+    arrived: int
+    state: TurnState = "queued"
+    turn_index: int | None = None
+    generation: int = 0
+    takeovers: int = 0
+    recorded_at_takeover: int = 0
+    cancel: str | None = None
+    answered: bool = False
+    journal: TurnJournal | None = field(default_factory=TurnJournal)
+    pages: list[JournalPage] = field(default_factory=list)
+    blobs: dict[str, None] = field(default_factory=dict)
+    waits: dict[str, WaitRow] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    receipt: CommitReceipt | None = None
+    committed_ms: int = 0
+
+
+@dataclass(slots=True)
+class PageRow:
+    """A page of history and the blobs that it refers to."""
+
+    page: HistoryPage
+    blobs: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class SessionRow:
+    """A session; once deleted, a tombstone that keeps the pages which forks of it share."""
+
+    session_id: str
+    agent: str
+    created_ms: int
+    head: int = 0
+    generation: int = 0
+    owner: str | None = None
+    active: str | None = None
+    arrivals: int = 0
+    is_deleted: bool = False
+    parent: SessionRow | None = None
+    parent_head: int = 0
+    usage: tuple[UsageLine, ...] = ()
+    pages: list[PageRow] = field(default_factory=list)
+    turns: dict[str, TurnRow] = field(default_factory=dict)
+    queue: dict[str, None] = field(default_factory=dict)
+    items: dict[str, ItemRow] = field(default_factory=dict)
+
+    def turn(self, turn_id: str) -> TurnRow:
+        """Return a turn.
+
+        Raises:
+            InvalidInput: there is none.
+        """
+        turn = self.turns.get(turn_id)
+        if turn is None:
+            raise InvalidInput(
+                f"turn_id: session {self.session_id} has no turn {turn_id}", field="turn_id"
+            )
+        return turn
+
+
+@dataclass(slots=True)
+class BlobRow:
+    """Bytes; `put_ms` is when somebody last put them."""
+
+    data: bytes
+    put_ms: int
+
+
+@dataclass(slots=True)
+class Tables:
+    """All rows of a store. `waits` finds a wait's session and turn by its key."""
+
+    sessions: dict[str, SessionRow] = field(default_factory=dict)
+    waits: dict[str, tuple[SessionRow, TurnRow]] = field(default_factory=dict)
+    blobs: dict[str, BlobRow] = field(default_factory=dict)
+    accepted: int = 0
+    opened: int = 0
+
+    def session(self, session_id: str) -> SessionRow:
+        """Return a session.
+
+        Raises:
+            UnknownSession: there is none.
+            SessionDeleted: there was.
+        """
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise UnknownSession(f"session {session_id}: there is none", field="session_id")
+        if session.is_deleted:
+            raise SessionDeleted(f"session {session_id}: was deleted", field="session_id")
+        return session
+
+    def find_turn(self, session_id: str, turn_id: str) -> tuple[SessionRow, TurnRow] | None:
+        """Return a turn with its session, if there is one."""
+        session = self.sessions.get(session_id)
+        turn = session.turns.get(turn_id) if session is not None else None
+        return None if session is None or turn is None else (session, turn)
+
+    def live_sessions(self) -> Iterator[SessionRow]:
+        """Return the sessions that are not deleted."""
+        return (session for session in self.sessions.values() if not session.is_deleted)

@@ -1,0 +1,136 @@
+"""Sessions: how they look, how they share history, how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput
+from windlass.guards.ids import check_id
+from windlass.journal import HistoryPage
+from windlass.ports import DeleteReport, SessionSummary, SessionView, TurnView
+from windlass.stores.memory import vacuum
+from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
+
+
+def view(session: SessionRow, *, history: bool) -> SessionView:
+    """Return a session as it stands."""
+    return SessionView(
+        session_id=session.session_id,
+        agent=session.agent,
+        created_ms=session.created_ms,
+        head=session.head,
+        generation=session.generation,
+        owner=session.owner,
+        active=session.active,
+        usage=session.usage,
+        parent=session.parent.session_id if session.parent is not None else None,
+        parent_head=session.parent_head if session.parent is not None else None,
+        pages=tuple(_pages(session, session.head)) if history else (),
+    )
+
+
+def _pages(session: SessionRow, count: int) -> Iterator[HistoryPage]:
+    """Return the first pages of a session, the inherited ones first."""
+    if session.parent is not None:
+        yield from _pages(session.parent, min(count, session.parent_head))
+    for row in session.pages[: max(count - session.parent_head, 0)]:
+        yield row.page
+
+
+def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
+    """Return a turn as it stands."""
+    is_active = session.active == turn.turn_id
+    waits = sorted(turn.waits.values(), key=lambda row: row.opened)
+    return TurnView(
+        session_id=session.session_id,
+        turn_id=turn.turn_id,
+        agent=turn.agent,
+        state=turn.state,
+        request=turn.request,
+        request_digest=turn.request_digest,
+        turn_index=turn.turn_index,
+        generation=turn.generation if is_active else 0,
+        owner=session.owner if is_active else None,
+        takeovers=turn.takeovers,
+        cancel=turn.cancel,
+        submitter=turn.submitter,
+        pages=tuple(turn.pages),
+        waits=tuple(row.view() for row in waits),
+        outcome=turn.outcome,
+        receipt=turn.receipt,
+    )
+
+
+def summary(session: SessionRow) -> SessionSummary:
+    """Return a session's line in a list."""
+    return SessionSummary(
+        session_id=session.session_id,
+        agent=session.agent,
+        created_ms=session.created_ms,
+        head=session.head,
+        active=session.active,
+    )
+
+
+def fork(
+    tables: Tables, session_id: str, new_id: str, *, at: int | None, now_ms: int
+) -> SessionRow:
+    """Begin a session that shares the first `at` turns of another."""
+    check_id(new_id, field="new_id")
+    parent = tables.session(session_id)
+    head = parent.head if at is None else at
+    if not 0 <= head <= parent.head:
+        raise InvalidInput(
+            f"at: session {session_id} has {parent.head} turns",
+            field="at",
+            found=at,
+            wanted=f"0 to {parent.head}",
+        )
+    if new_id in tables.sessions:
+        tables.session(new_id)
+        raise IdempotencyConflict(f"session {new_id}: is there already", field="new_id")
+    forked = SessionRow(
+        new_id, agent=parent.agent, created_ms=now_ms, head=head, parent=parent, parent_head=head
+    )
+    tables.sessions[new_id] = forked
+    return forked
+
+
+def delete(tables: Tables, session_id: str) -> DeleteReport:
+    """Remove a session's payload; pages that a fork of it shows stay for that fork."""
+    session = tables.session(session_id)
+    if session.active is not None or session.queue:
+        unfinished = session.active or next(iter(session.queue))
+        raise HeadMoved(f"session {session_id}: turn {unfinished} is unfinished, cancel it first")
+    for turn in session.turns.values():
+        for key in turn.waits:
+            del tables.waits[key]
+    held = set(vacuum.references(tables))
+    session.turns.clear()
+    session.items.clear()
+    session.usage, session.owner, session.is_deleted = (), None, True
+    pages = 0
+    tombstone: SessionRow | None = session
+    while tombstone is not None:
+        if tombstone.is_deleted:
+            pages += _trim(tables, tombstone)
+        tombstone = tombstone.parent
+    alone = held.difference(vacuum.references(tables))
+    for digest in alone:
+        del tables.blobs[digest]
+    return DeleteReport(session_id=session_id, pages=pages, bodies=len(alone))
+
+
+def _trim(tables: Tables, tombstone: SessionRow) -> int:
+    kept = max(_shown(tables, tombstone) - tombstone.parent_head, 0)
+    removed = len(tombstone.pages[kept:])
+    del tombstone.pages[kept:]
+    return removed
+
+
+def _shown(tables: Tables, session: SessionRow) -> int:
+    """Return how many of a session's pages are shown by it or by a fork of it."""
+    if not session.is_deleted:
+        return session.head
+    forks = (row for row in tables.sessions.values() if row.parent is session)
+    return max((min(fork.parent_head, _shown(tables, fork)) for fork in forks), default=0)

@@ -1,0 +1,221 @@
+"""The store itself: the port's methods, each a call into the file of its noun."""
+
+from __future__ import annotations
+
+from asyncio import get_running_loop
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from secrets import token_bytes, token_hex
+from typing import Generic, TypeVar
+
+from windlass.errors import InvalidInput, WindlassError
+from windlass.ports import (
+    CancelReceipt,
+    DeleteReport,
+    Due,
+    InboxItem,
+    InboxReceipt,
+    InboxView,
+    Lease,
+    NewItem,
+    SessionSummary,
+    SessionView,
+    Start,
+    Ticket,
+    TurnView,
+    Unit,
+    UnitReceipt,
+    VacuumReport,
+    WaitAnswer,
+    WaitReceipt,
+    WaitView,
+    WithdrawReceipt,
+)
+from windlass.stores.doors import Doors
+from windlass.stores.memory import due, inbox, leases, sessions, units, vacuum, waits
+from windlass.stores.memory.rows import BlobRow, Tables
+from windlass.stores.memory.workers import Workers
+
+R = TypeVar("R")
+
+
+class Settled(Generic[R]):
+    """A ticket whose end was known as it was given out."""
+
+    __slots__ = ("_receipt", "_refusal")
+
+    def __init__(self, receipt: R, refusal: BaseException | None = None) -> None:
+        self._receipt = receipt
+        self._refusal = refusal
+
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    @property
+    def refusal(self) -> BaseException | None:
+        return self._refusal
+
+    def when_settled(self, tell: Callable[[], None]) -> None:
+        """Call `tell` on the loop, soon."""
+        get_running_loop().call_soon(tell)
+
+    async def durable(self) -> R:
+        """Return the receipt, or raise why there is none."""
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        return self._receipt
+
+
+class MemoryStore(Doors):
+    """Rows in this process. Nothing survives it: `is_durable` is False.
+
+    For tests, and for turns that need not outlive the process. Every law of the port holds but the fourth, which
+    has nothing to stand on here.
+    """
+
+    is_durable = False
+
+    def __init__(self, *, store_id: str | None = None, secret: bytes | None = None) -> None:
+        self.store_id = store_id if store_id is not None else f"memory-{token_hex(8)}"
+        self.secret = secret if secret is not None else token_bytes(32)
+        self._tables = Tables()
+        self._workers = Workers()
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    # ---------------------------------------------------------------- workers
+
+    async def join(self, *, until_ms: int, now_ms: int) -> str:  # noqa: ARG002  # the port's
+        return self._workers.join(until_ms)
+
+    async def leave(self, worker_id: str) -> None:
+        for session in self._tables.live_sessions():
+            if session.owner == worker_id:
+                session.owner = None
+        self._workers.leave(worker_id)
+
+    def kill_worker(self, worker_id: str) -> None:
+        """For tests: let the worker's process be dead, as if it had been killed."""
+        self._workers.kill(worker_id)
+
+    def renew(self, worker_id: str, *, until_ms: int) -> Ticket[None]:
+        try:
+            self._workers.extend(worker_id, until_ms)
+        except WindlassError as refusal:
+            return Settled(None, refusal)
+        return Settled(None)
+
+    async def release(self, session_id: str, *, generation: int) -> None:
+        session = self._tables.session(session_id)
+        leases.check_generation(session, generation)
+        session.owner = None
+
+    async def take_over(
+        self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
+    ) -> Lease:
+        wanted = Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
+        return leases.take_over(self._tables, self._workers, session_id, turn_id, wanted=wanted)
+
+    # ---------------------------------------------------------------- turns
+
+    def submit(
+        self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
+    ) -> Ticket[UnitReceipt]:
+        if after is not None and after.refusal is not None:
+            return Settled(UnitReceipt(), after.refusal)
+        try:
+            return Settled(units.apply(self._tables, self._workers, unit))
+        except WindlassError as refusal:
+            return Settled(UnitReceipt(), refusal)
+
+    async def request_cancel(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        reason: str = "",
+        now_ms: int = 0,  # noqa: ARG002  # the port's
+    ) -> CancelReceipt:
+        return waits.cancel(self._tables, session_id, turn_id, reason=reason)
+
+    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
+        session = self._tables.session(session_id)
+        turn = session.turns.get(turn_id)
+        return None if turn is None else sessions.view_turn(session, turn)
+
+    async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
+        return sessions.view(self._tables.session(session_id), history=history)
+
+    async def list_sessions(
+        self, *, after: str = "", limit: int = 100
+    ) -> tuple[SessionSummary, ...]:
+        rows = (row for row in self._tables.live_sessions() if row.session_id > after)
+        ordered = sorted(rows, key=lambda row: row.session_id)
+        return tuple(sessions.summary(row) for row in ordered[:limit])
+
+    async def fork(
+        self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
+    ) -> SessionView:
+        forked = sessions.fork(self._tables, session_id, new_id, at=at, now_ms=now_ms)
+        return sessions.view(forked, history=True)
+
+    async def delete_session(
+        self,
+        session_id: str,
+        *,
+        now_ms: int,  # noqa: ARG002  # the port's
+    ) -> DeleteReport:
+        return sessions.delete(self._tables, session_id)
+
+    async def due(
+        self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
+    ) -> Due:
+        return due.due(self._tables, self._workers, now_ms, agents=agents, limit=limit)
+
+    # ---------------------------------------------------------------- inbox
+
+    async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
+        return inbox.put(self._tables.session(session_id), item, now_ms=now_ms)
+
+    async def inbox(self, session_id: str) -> InboxView:
+        return inbox.view(self._tables.session(session_id))
+
+    async def take_inbox(
+        self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
+    ) -> tuple[InboxItem, ...]:
+        session = self._tables.session(session_id)
+        return inbox.take(session, turn_id, generation=generation, limit=limit)
+
+    async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt:
+        return inbox.withdraw(self._tables.session(session_id), item_id)
+
+    # ---------------------------------------------------------------- waits
+
+    async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
+        return waits.resolve(self._tables, key, answer)
+
+    async def list_waits(
+        self, *, kind: str | None = None, session_id: str | None = None, limit: int = 1000
+    ) -> tuple[WaitView, ...]:
+        return waits.open_waits(self._tables, kind=kind, session_id=session_id)[:limit]
+
+    # ---------------------------------------------------------------- bytes
+
+    async def put_blob(self, data: bytes, *, now_ms: int) -> str:
+        digest = sha256(data).hexdigest()
+        known = self._tables.blobs.get(digest)
+        put_ms = now_ms if known is None else max(known.put_ms, now_ms)
+        self._tables.blobs[digest] = BlobRow(bytes(data), put_ms)
+        return digest
+
+    async def get_blob(self, digest: str) -> bytes:
+        blob = self._tables.blobs.get(digest)
+        if blob is None:
+            raise InvalidInput("digest: there are no bytes of this digest", field="digest")
+        return blob.data
+
+    async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
+        return vacuum.vacuum(self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms)

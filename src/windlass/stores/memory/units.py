@@ -1,0 +1,181 @@
+"""Units: their parts take effect in order; one that is refused takes back those before it.
+
+What was there before answers first, before any fence, because an answer may have been lost: the request of a
+turn that is known, a page that has landed, the end of a turn that is done. Then come the start, the fence, whether
+the turn is under way, the position, the cancel mark, the journal, approvals that are used up, waits, the commit.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput, TurnCancelled
+from windlass.journal import Claimed, JournalPage
+from windlass.ports import NewTurn, TurnReceipt, Unit, UnitReceipt, Wait
+from windlass.stores.memory import commits, leases
+from windlass.stores.memory.changes import Changes
+from windlass.stores.memory.rows import SessionRow, Tables, TurnRow, WaitRow
+from windlass.stores.memory.workers import Workers
+
+
+def apply(tables: Tables, workers: Workers, unit: Unit) -> UnitReceipt:
+    """Write a unit, whole or not at all."""
+    changes = Changes()
+    try:
+        receipt = _apply(tables, workers, unit, changes)
+    except BaseException:
+        changes.take_back()
+        raise
+    changes.keep()
+    return receipt
+
+
+def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> UnitReceipt:
+    accepted = _accept(tables, unit, unit.accept, changes) if unit.accept is not None else None
+    session = tables.session(unit.session_id)
+    turn = session.turn(unit.turn_id)
+    try:
+        landed = _landed(turn, unit)
+    except (HeadMoved, IdempotencyConflict):
+        # Of an older generation it is news enough that the session is lost.
+        if unit.generation < session.generation:
+            leases.check_generation(session, unit.generation)
+        raise
+    if landed is not None:
+        return msgspec.structs.replace(landed, accepted=accepted)
+    leases.start(workers, session, turn, unit, changes)
+    if unit.is_fenced:
+        leases.check_fence(session, unit.generation)
+        leases.check_active(session, turn)
+    if unit.entries:
+        _write_page(turn, unit, changes)
+    _hold_blobs(tables, turn, unit.blobs, changes)
+    for wait in unit.waits:
+        _open_wait(tables, session, turn, wait, changes)
+    if unit.parks:
+        # A cancelled turn has something to do, too: it is to end.
+        is_ready = turn.answered or turn.cancel is not None
+        changes.set(turn, state="ready" if is_ready else "parked")
+    if unit.commit is None:
+        return UnitReceipt(page=len(turn.pages), accepted=accepted)
+    # Nothing of a commit is refused once it changes rows, so the journal may take its entries in before.
+    change = commits.plan(session, turn, unit.commit)
+    changes.keep()
+    return UnitReceipt(page=len(turn.pages), accepted=accepted, committed=change())
+
+
+def _accept(tables: Tables, unit: Unit, new: NewTurn, changes: Changes) -> TurnReceipt:
+    request_digest = new.request.digest()
+    if unit.session_id not in tables.sessions:
+        made = SessionRow(unit.session_id, agent=new.agent, created_ms=new.now_ms)
+        changes.add(tables.sessions, unit.session_id, made)
+    session = tables.session(unit.session_id)
+    turn = session.turns.get(unit.turn_id)
+    is_known = turn is not None
+    if turn is None:
+        changes.set(session, arrivals=session.arrivals + 1)
+        changes.set(tables, accepted=tables.accepted + 1)
+        turn = TurnRow(
+            turn_id=unit.turn_id,
+            agent=new.agent,
+            request=new.request,
+            request_digest=request_digest,
+            submitter=new.submitter,
+            accepted=tables.accepted,
+            arrived=session.arrivals,
+        )
+        changes.add(session.turns, unit.turn_id, turn)
+        changes.add(session.queue, unit.turn_id, None)
+    elif turn.request_digest != request_digest:
+        raise IdempotencyConflict(
+            f"turn {unit.turn_id}: is known with another request", field="request"
+        )
+    return TurnReceipt(
+        session_id=unit.session_id, turn_id=unit.turn_id, state=turn.state, known=is_known
+    )
+
+
+def _landed(turn: TurnRow, unit: Unit) -> UnitReceipt | None:
+    """Return the receipt of a unit that was written before; handed in again, it lands once."""
+    if unit.commit is not None:
+        # One that commits and whose turn is not done did not land, whatever page is there.
+        if turn.state != "done":
+            return None
+        committed = commits.committed_before(turn, unit.commit)
+        return UnitReceipt(page=len(turn.pages), committed=committed)
+    is_there = unit.entries and unit.position < len(turn.pages)
+    if is_there and turn.pages[unit.position] == _page(unit):
+        return UnitReceipt(page=unit.position + 1)
+    if unit.is_fenced and turn.state == "done":
+        raise HeadMoved(f"turn {turn.turn_id}: is done")
+    return None
+
+
+def _page(unit: Unit) -> JournalPage:
+    return JournalPage(
+        format=JournalPage.FORMAT, generation=unit.generation, entries=tuple(unit.entries)
+    )
+
+
+def _write_page(turn: TurnRow, unit: Unit, changes: Changes) -> None:
+    _check_position(turn, unit)
+    claims = [entry for entry in unit.entries if isinstance(entry, Claimed)]
+    if claims and turn.cancel is not None:
+        raise TurnCancelled(f"turn {unit.turn_id}: was cancelled, nothing more is claimed in it")
+    journal = turn.journal
+    if journal is None:
+        raise HeadMoved(f"turn {unit.turn_id}: its journal was reclaimed")
+    planned = journal.plan(unit.entries, generation=unit.generation)
+    for claim in claims:
+        if claim.consumes is not None:
+            _consume(turn, claim.consumes, changes)
+    changes.append(turn.pages, _page(unit))
+    changes.at_last(lambda: journal.absorb(planned))
+    if turn.state != "running":
+        changes.set(turn, state="running", answered=False)
+
+
+def _check_position(turn: TurnRow, unit: Unit) -> None:
+    found = len(turn.pages)
+    if unit.position < found:
+        raise IdempotencyConflict(f"{unit.operation_id}: another page is there", field="position")
+    if unit.position > found:
+        raise HeadMoved(
+            f"{unit.operation_id}: the turn has {found} pages", found=unit.position, wanted=found
+        )
+
+
+def _hold_blobs(tables: Tables, turn: TurnRow, digests: tuple[str, ...], changes: Changes) -> None:
+    for digest in digests:
+        if digest not in tables.blobs:
+            raise InvalidInput("Unit.blobs: found a digest of no blob here", field="Unit.blobs")
+        if digest not in turn.blobs:
+            changes.add(turn.blobs, digest, None)
+
+
+def _consume(turn: TurnRow, key: str, changes: Changes) -> None:
+    row = turn.waits.get(key)
+    if row is None:
+        raise InvalidInput("Claimed.consumes: the turn has no such wait", field="Claimed.consumes")
+    if row.state != "answered" or row.consumed:
+        found = "is used up" if row.consumed else f"is {row.state}"
+        raise IdempotencyConflict(
+            f"Claimed.consumes: the wait {found}, wanted an answer that is not used",
+            field="Claimed.consumes",
+        )
+    changes.set(row, consumed=True)
+
+
+def _open_wait(
+    tables: Tables, session: SessionRow, turn: TurnRow, wait: Wait, changes: Changes
+) -> None:
+    if wait.key in tables.waits:
+        _, owner = tables.waits[wait.key]
+        if owner.waits[wait.key].wait != wait:
+            raise IdempotencyConflict("wait: its key is known with other content", field="key")
+        return
+    if (wait.session_id, wait.turn_id) != (session.session_id, turn.turn_id):
+        raise InvalidInput("Unit.waits: found a wait of another turn", field="Unit.waits")
+    changes.set(tables, opened=tables.opened + 1)
+    changes.add(turn.waits, wait.key, WaitRow(wait, opened=tables.opened))
+    changes.add(tables.waits, wait.key, (session, turn))

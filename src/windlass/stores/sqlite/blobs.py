@@ -1,0 +1,153 @@
+"""Blobs: bytes by digest. Small ones are rows, large ones files beside the database.
+
+Law 1. A row that names a file is written after the file and its folder are on disk.
+Law 2. A file is removed after the row that named it is gone. What is left over by a crash between the two is a
+    file that no row names; vacuum removes it once it is a day old.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import apsw
+
+from windlass.errors import InvalidInput, JournalCorrupt, StoreContended
+from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.rows import Rows
+
+MAX_ROW_BYTES = 1024 * 1024
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class BlobFolder:
+    """Where large blobs lie, by digest."""
+
+    __slots__ = ("folder",)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, digest: str, data: bytes) -> None:
+        """Put a file there, whole and synced with its folder, or not at all."""
+        target = self.folder / digest
+        with suppress(FileNotFoundError):
+            os.utime(target)  # young again: no sweep takes it from under this put
+            self._sync()  # whoever put it there may have died before its folder was on disk
+            return
+        self.folder.mkdir(exist_ok=True)
+        unfinished = self.folder / f"{digest}.{os.getpid()}.part"
+        try:
+            with unfinished.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+        self._sync()
+
+    def _sync(self) -> None:
+        for folder in (self.folder, self.folder.parent):
+            _sync(folder)
+
+    def read(self, digest: str) -> bytes:
+        """Return the bytes of a file.
+
+        Raises:
+            JournalCorrupt: it is missing, or not what was written.
+        """
+        try:
+            data = (self.folder / digest).read_bytes()
+        except FileNotFoundError:
+            raise JournalCorrupt(f"blob {digest[:12]}: its file is missing", field="blob") from None
+        return check(digest, data)
+
+    def remove(self, digest: str) -> None:
+        """Remove a file that no row names."""
+        with suppress(FileNotFoundError):
+            (self.folder / digest).unlink()
+
+    def listing(self) -> list[Path] | None:
+        """Return the files; None if they cannot be listed, which is not the same as none."""
+        try:
+            return sorted(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError:
+            return None
+
+
+def check(digest: str, data: bytes) -> bytes:
+    """Return bytes that are those of their digest."""
+    if sha256(data).hexdigest() != digest:
+        raise JournalCorrupt(
+            f"blob {digest[:12]}: its bytes are not those of its digest", field="blob"
+        )
+    return data
+
+
+def keep(
+    rows: Rows, folder: BlobFolder, digest: str, size: int, data: bytes | None, now_ms: int
+) -> None:
+    """Name a blob; `data` is None when it is a file."""
+    if data is None and not (folder.folder / digest).exists():
+        # Files go only under the write lock, which is held here: it went just before.
+        raise StoreContended(f"blob {digest[:12]}: was swept while it was put; put it again")
+    rows.db.execute(
+        "INSERT INTO bodies (digest, is_blob, kept_ms, size, data) VALUES (?, 1, ?, ?, ?)"
+        " ON CONFLICT (digest, is_blob) DO UPDATE SET kept_ms = max(kept_ms, excluded.kept_ms)",
+        (bytes.fromhex(digest), now_ms, size, data),
+    )
+
+
+def find(db: apsw.Connection, digest: str) -> bytes | None:
+    """Return the bytes of a blob; None if it is a file.
+
+    Raises:
+        InvalidInput: there is none of this digest.
+    """
+    try:
+        raw = bytes.fromhex(digest)
+    except (TypeError, ValueError):
+        raw = b""
+    found = first(db, "SELECT data FROM bodies WHERE digest = ? AND is_blob = 1", (raw,))
+    if found is None:
+        raise InvalidInput("digest: there is no blob of this digest in this store", field="digest")
+    return None if found[0] is None else check(digest, bytes(found[0]))
+
+
+def remove_unnamed(rows: Rows, folder: BlobFolder, digests: Iterable[str]) -> None:
+    """Remove the files of blobs that no row names any more; under the write lock, so that none can."""
+    for digest in digests:
+        named = first(
+            rows.db,
+            "SELECT 1 FROM bodies WHERE digest = ? AND is_blob = 1",
+            (bytes.fromhex(digest),),
+        )
+        if named is None:
+            folder.remove(digest)
+
+
+def sweep(rows: Rows, folder: BlobFolder, now_ms: int) -> None:
+    """Remove files that a crash left over: of no row, or never finished, and a day old."""
+    for path in folder.listing() or ():
+        if path.stat().st_mtime * 1000 >= now_ms - DAY_MS:
+            continue
+        if path.suffix == ".part":
+            path.unlink(missing_ok=True)
+        elif len(path.name) == 64:
+            remove_unnamed(rows, folder, (path.name,))
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,240 @@
+"""A connection to the file: its pragmas, its migrations, and a write-ahead log that is warm.
+
+`synchronous=FULL` makes every commit wait for the disk. What it waits for depends on the log: a commit that
+makes the log file longer costs the disk two writes, one that fills a place used before costs one. So the log is
+filled once when the file is made and kept from then on, also over the last close.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import apsw
+
+from windlass.errors import ConfigError, FormatUnsupported, JournalCorrupt, WindlassError
+from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
+
+# Releases before this can damage a file when two connections checkpoint at the same moment.
+MIN_SQLITE = (3, 51, 3)
+# SQLite's own default: the log is folded back into the file each time it has this many pages.
+WAL_PAGES = 1_000
+_BUSY_MS = 5_000
+_MIGRATE_MS = 30_000
+_WARM_MS = 1_000
+_SWITCH_S = 30.0
+_PAUSE_S = 0.005
+
+_clock = time.perf_counter  # noqa: TID251 - measures a wait for a lock; nothing stored depends on it
+
+
+def connect(
+    path: Path, *, vfs: str | None = None, synchronous: str = "FULL", create: bool = False
+) -> apsw.Connection:
+    """Return a connection with windlass's pragmas; it makes the file only if told to, and no tables.
+
+    Whose file it is comes first: some of the pragmas write.
+
+    Raises:
+        ConfigError: a file of another program; it is as it was.
+        FormatUnsupported: a file of a newer release.
+        JournalCorrupt: a windlass file without some of its tables.
+    """
+    had_log = path.with_name(f"{path.name}-wal").exists()
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    db = apsw.Connection(str(path), flags=flags, vfs=vfs)
+    try:
+        with _patience(db, _BUSY_MS):
+            _check_owner(db, path.name, had_log=had_log)
+            _use_log(db)
+            db.execute(f"PRAGMA synchronous = {synchronous}")
+            db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+            # What was deleted is overwritten, not merely forgotten.
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute("PRAGMA cache_size = -16384")
+            _keep_log(db)
+    except BaseException:
+        with suppress(apsw.Error):  # what was wrong before says more
+            db.close()
+        raise
+    return db
+
+
+def check_release() -> None:
+    """Refuse an SQLite with the bug that damages files under two writers.
+
+    Raises:
+        ConfigError: naming both releases.
+    """
+    found = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if found < MIN_SQLITE:
+        wanted = ".".join(map(str, MIN_SQLITE))
+        raise ConfigError(
+            f"sqlite: found {apsw.sqlite_lib_version()}, wanted {wanted} or newer; pip install -U apsw",
+            field="sqlite",
+            found=apsw.sqlite_lib_version(),
+            wanted=wanted,
+        )
+
+
+def prepare(db: apsw.Connection, *, place: str) -> None:
+    """Bring the tables up to date, and make them in a new file.
+
+    Raises:
+        ConfigError: a file of another program; nothing was created in it.
+        FormatUnsupported: a file of a newer release.
+        JournalCorrupt: a windlass file without some of its tables.
+    """
+    with _patience(db, _MIGRATE_MS):
+        if _version(db, place) == VERSION:
+            return
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster between the look and the lock.
+            version = _version(db, place)
+            is_new = version == 0
+            for number in range(version, VERSION):
+                db.execute(MIGRATIONS[number])
+            if is_new:
+                _name_file(db)
+            db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(apsw.Error):
+                db.execute("ROLLBACK")
+            raise
+    if is_new:
+        _warm_log(db)
+
+
+def scrub_log(db: apsw.Connection) -> bool:
+    """Empty the log, in which deleted rows can still be read; False: somebody reads it right now."""
+    with _patience(db, _WARM_MS):
+        try:
+            busy, *_ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            return False
+    if not busy:
+        _warm_log(db)
+    return not busy
+
+
+def read_meta(db: apsw.Connection, name: str, *, place: str) -> bytes:
+    """Return one of the facts that a file keeps about itself."""
+    with _patience(db, _BUSY_MS):
+        found = first(db, "SELECT value FROM meta WHERE name = ?", (name,))
+    if found is None:
+        raise JournalCorrupt(f"{place}: the file does not say its {name}", field=name)
+    return bytes(found[0])
+
+
+@contextmanager
+def _patience(db: apsw.Connection, wait_ms: int) -> Iterator[None]:
+    """Let SQLite wait for locks. Otherwise whoever wants to wait does so itself, so that it can stop."""
+    db.set_busy_timeout(wait_ms)
+    try:
+        yield
+    finally:
+        db.set_busy_timeout(0)
+
+
+@contextmanager
+def _one_moment(db: apsw.Connection) -> Iterator[None]:
+    """See the file as it is at one moment, inside a transaction or with one of its own."""
+    if db.in_transaction:
+        yield
+        return
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if db.in_transaction:  # a fault of the disk ends it early
+            db.execute("ROLLBACK")
+
+
+def _check_owner(db: apsw.Connection, place: str, *, had_log: bool) -> None:
+    try:
+        _version(db, place)
+    except WindlassError:
+        if had_log:
+            # What lies in a foreign log is its program's to fold back. A log that this look made goes with it.
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        raise
+
+
+def _use_log(db: apsw.Connection) -> None:
+    """Switch the file to a write-ahead log; SQLite itself does not wait for others who are about to."""
+    deadline = _clock() + _SWITCH_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError):
+            if _clock() >= deadline:
+                raise
+            threading.Event().wait(_PAUSE_S)
+        else:
+            return
+
+
+def _version(db: apsw.Connection, place: str) -> int:
+    with _one_moment(db):  # somebody may be making the file
+        found = db.pragma("application_id")
+        version = int(db.pragma("user_version"))
+        names = select(db, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+    tables = {name for (name,) in names}
+    if found != APPLICATION_ID:
+        if found or tables or version:
+            raise ConfigError(
+                f"{place}: this is the database of another program; choose another path",
+                field="path",
+                wanted="a new file or one made by windlass",
+            )
+        return 0
+    if version > VERSION:
+        raise FormatUnsupported(
+            f"{place}: found schema {version}, this release knows {VERSION}; update windlass",
+            field="schema",
+            found=version,
+            wanted=VERSION,
+        )
+    if version == VERSION and not tables >= TABLES:
+        missing = ", ".join(sorted(TABLES - tables))
+        raise JournalCorrupt(f"{place}: the file lacks its tables {missing}", field="schema")
+    return version
+
+
+def _name_file(db: apsw.Connection) -> None:
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    put = "INSERT INTO meta VALUES (?, ?)"
+    db.execute(put, ("store_id", f"st-{secrets.token_hex(8)}".encode()))
+    db.execute(put, ("secret", secrets.token_bytes(32)))
+
+
+def _keep_log(db: apsw.Connection) -> None:
+    keep = ctypes.c_int(1)
+    with suppress(apsw.Error):  # a foreign file layer may not know it; the log is then only colder
+        db.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(keep))
+
+
+def _warm_log(db: apsw.Connection) -> None:
+    """Fill the log once with commits that nobody needs to wait for, unless others keep the file busy.
+
+    Each writes the file's own mark over itself: whoever is killed in between leaves nothing behind.
+    """
+    synchronous = db.pragma("synchronous")
+    with _patience(db, _WARM_MS), suppress(apsw.BusyError):
+        try:
+            db.execute("PRAGMA synchronous = OFF")
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+            for _ in range(WAL_PAGES + 24):
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        finally:
+            db.execute(f"PRAGMA synchronous = {synchronous}")
+            db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)

@@ -1,0 +1,142 @@
+"""What waits to enter a session."""
+
+from __future__ import annotations
+
+from typing import Protocol, get_args
+
+import msgspec
+
+from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
+from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem
+from windlass.ports.views import WithdrawReceipt
+from windlass.stores.sqlite.packed import unpack
+from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
+
+_STATES = frozenset(get_args(ItemState))
+
+
+class Packs(Protocol):
+    """What makes bytes of a value on its way into the file."""
+
+    def pack(self, value: object) -> bytes: ...
+
+
+def enqueue(
+    rows: Rows, session: SessionRow, item: NewItem, doorman: Packs, now_ms: int
+) -> InboxReceipt:
+    """Keep an item, once. One that is withdrawn ended when it came."""
+    query = "SELECT state, digest FROM inbox WHERE session = ? AND id = ?"
+    known = first(rows.db, query, (session.no, item.item_id))
+    digest = item.digest()
+    if known is not None:
+        _check_state(session, item.item_id, known[0])
+        if known[1] != digest:
+            raise IdempotencyConflict(
+                f"item {item.item_id}: is known with other content", field="item_id"
+            )
+        return InboxReceipt(item_id=item.item_id, state=known[0], known=True)
+    arrived = session.arrivals + 1
+    rows.db.execute("UPDATE sessions SET arrivals = ? WHERE no = ?", (arrived, session.no))
+    rows.db.execute(
+        "INSERT INTO inbox (session, id, arrived, state, due, digest, ended_ms, item)"
+        " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
+        (session.no, item.item_id, arrived, item.when, digest, now_ms, doorman.pack(item)),
+    )
+    session.arrivals = arrived
+    return InboxReceipt(item_id=item.item_id, state="pending")
+
+
+def take(rows: Rows, turn: TurnRow, limit: int) -> tuple[InboxItem, ...]:
+    """Take what waits for now into a turn, and again what it took before."""
+    if turn.cancel is not None:
+        return ()
+    session = turn.session
+    found = select(
+        rows.db,
+        "SELECT no, id, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
+        " AND (state = 'pending' AND due = 'now' OR turn = ?) ORDER BY arrived LIMIT ?",
+        (session.no, turn.no, limit),
+    )
+    items = []
+    for number, _, arrived, stored in found:
+        rows.db.execute(
+            "UPDATE inbox SET state = 'taken', turn = ?, generation = ? WHERE no = ?",
+            (turn.no, session.generation, number),
+        )
+        items.append(_item(session, stored, arrived, "taken", turn.id, session.generation))
+    return tuple(items)
+
+
+def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> None:
+    """Settle what the turn took in; what it took and did not use waits again."""
+    for item_id in dict.fromkeys(settled):
+        rows.db.execute(
+            "UPDATE inbox SET state = 'settled', ended_ms = ?"
+            " WHERE session = ? AND id = ? AND turn = ? AND state = 'taken'",
+            (now_ms, turn.session.no, item_id, turn.no),
+        )
+        if not rows.db.changes():
+            raise InvalidInput(
+                f"TurnCommit.settle: the turn did not take {item_id}", field="TurnCommit.settle"
+            )
+    rows.db.execute(
+        "UPDATE inbox SET state = 'pending', turn = NULL, generation = NULL"
+        " WHERE session = ? AND turn = ? AND state = 'taken'",
+        (turn.session.no, turn.no),
+    )
+
+
+def withdraw(rows: Rows, session: SessionRow, item_id: str, *, again: bool) -> WithdrawReceipt:
+    """Take an item back that nobody has taken. `again`: the same wish may have landed already."""
+    query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
+    known = first(rows.db, query, (session.no, item_id))
+    if known is None:
+        return WithdrawReceipt(status="unknown")
+    number, state = known
+    _check_state(session, item_id, state)
+    if state == "pending":
+        rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (number,))
+        return WithdrawReceipt(status="withdrawn")
+    if state == "withdrawn":
+        return WithdrawReceipt(status="withdrawn" if again else "already")
+    return WithdrawReceipt(status=state)
+
+
+def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
+    """Return what waits or was taken and not settled, in order of arrival."""
+    found = select(
+        rows.db,
+        "SELECT inbox.arrived, inbox.state, inbox.item, turns.id, inbox.generation FROM inbox"
+        " LEFT JOIN turns ON turns.no = inbox.turn"
+        " WHERE inbox.session = ? AND inbox.state IN ('pending', 'taken') ORDER BY inbox.arrived",
+        (session.no,),
+    )
+    return tuple(
+        _item(session, stored, arrived, state, turn_id, generation)
+        for arrived, state, stored, turn_id, generation in found
+    )
+
+
+def _check_state(session: SessionRow, item_id: str, state: str) -> None:
+    if state not in _STATES:
+        place = f"inbox of {session.id}, item {item_id}"
+        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+
+
+def _item(
+    session: SessionRow,
+    stored: bytes,
+    arrived: int,
+    state: str,
+    turn_id: str | None,
+    generation: int | None,
+) -> InboxItem:
+    item = unpack(stored, NewItem, place=f"inbox of {session.id}, item {arrived}")
+    return InboxItem(
+        **msgspec.structs.asdict(item),
+        arrived=arrived,
+        state=state,  # type: ignore[arg-type]  # as the table has it
+        turn_id=turn_id,
+        generation=generation,
+    )

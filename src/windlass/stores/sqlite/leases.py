@@ -1,0 +1,163 @@
+"""Who may write a session: one worker, under one generation, until its lease is over or its process dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from windlass.errors import HeadMoved, InvalidInput, LeaseLost
+from windlass.ports.unit import Lease, Start
+from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
+
+Liveness: TypeAlias = Callable[[str], bool]
+"""Says of a worker id whether its process has ended."""
+
+
+def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: Liveness) -> None:
+    """Begin an accepted turn under a generation."""
+    session = turn.session
+    _check_worker(rows, start.worker_id)
+    if turn.state != "queued":
+        if session.owner == start.worker_id and session.generation == generation:
+            return
+        raise LeaseLost(
+            f"turn {turn.id}: was begun by another worker; take it over", field="turn_id"
+        )
+    if session.owner == start.worker_id and generation == session.generation:
+        allowed = True
+    else:
+        free = is_free(rows, session, start.now_ms, gone)
+        allowed = free and generation == session.generation + 1
+    if not allowed:
+        raise LeaseLost(
+            f"session {session.id}: is at generation {session.generation} and held by "
+            f"{session.owner or 'nobody'}",
+            field="generation",
+            found=session.generation,
+            wanted=generation,
+        )
+    _check_order(rows, turn)
+    _own(rows, turn, start.worker_id, generation)
+    _extend(rows, start.worker_id, start.until_ms)
+
+
+def take_over(
+    rows: Rows, turn: TurnRow, worker_id: str, until_ms: int, now_ms: int, gone: Liveness
+) -> Lease:
+    """Own the session of an unfinished turn under a new generation."""
+    session = turn.session
+    _check_worker(rows, worker_id)
+    if turn.state == "done":
+        raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
+    if session.owner != worker_id and not is_free(rows, session, now_ms, gone):
+        raise LeaseLost(
+            f"session {session.id}: its worker {session.owner} is alive", field="session_id"
+        )
+    if turn.state == "queued":
+        _check_order(rows, turn)
+    else:
+        recorded = rows.journal(turn).recorded
+        turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
+        turn.takeover_mark = recorded
+    _own(rows, turn, worker_id, session.generation + 1)
+    until_ms = _extend(rows, worker_id, until_ms)
+    return Lease(
+        session_id=session.id,
+        turn_id=turn.id,
+        worker_id=worker_id,
+        generation=session.generation,
+        until_ms=until_ms,
+        takeovers=turn.takeovers,
+    )
+
+
+def has_taken(turn: TurnRow, lease: Lease) -> bool:
+    """Whether a takeover of this lease is in the rows already."""
+    held = (turn.session.owner, turn.session.generation)
+    return held == (lease.worker_id, lease.generation)
+
+
+def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
+    """Whether anybody may take a session: nobody has it, or who has it is dead or overdue."""
+    if session.owner is None:
+        return True
+    query = "SELECT until_ms FROM workers WHERE id = ?"
+    found = first(rows.db, query, (session.owner,))
+    return found is None or found[0] <= now_ms or gone(session.owner)
+
+
+def join(rows: Rows, worker_id: str, until_ms: int) -> None:
+    """Register a worker."""
+    rows.db.execute(
+        "INSERT INTO workers (id, until_ms) VALUES (?, ?) ON CONFLICT (id) DO NOTHING",
+        (worker_id, until_ms),
+    )
+
+
+def leave(rows: Rows, worker_id: str) -> None:
+    """Give up all that a worker holds."""
+    rows.db.execute("UPDATE sessions SET owner = NULL WHERE owner = ?", (worker_id,))
+    rows.db.execute("DELETE FROM workers WHERE id = ?", (worker_id,))
+    rows.forget()
+
+
+def renew(rows: Rows, worker_id: str, until_ms: int) -> None:
+    """Hold on to all sessions of a worker."""
+    _check_worker(rows, worker_id, LeaseLost)
+    _extend(rows, worker_id, until_ms)
+
+
+def release(rows: Rows, session: SessionRow, generation: int) -> None:
+    """Give up one session."""
+    if session.generation != generation:
+        raise LeaseLost(f"session {session.id}: is not held under generation {generation}")
+    if session.owner is None:
+        return
+    rows.db.execute("UPDATE sessions SET owner = NULL WHERE no = ?", (session.no,))
+    session.owner = None
+
+
+def _check_worker(
+    rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = InvalidInput
+) -> None:
+    if first(rows.db, "SELECT 1 FROM workers WHERE id = ?", (worker_id,)) is None:
+        raise error(f"worker {worker_id[:40]}: has not joined this store", field="worker_id")
+
+
+def _check_order(rows: Rows, turn: TurnRow) -> None:
+    if turn.session.active is not None:
+        raise HeadMoved(
+            f"turn {turn.id}: another turn of the session is unfinished", field="turn_id"
+        )
+    older = "SELECT 1 FROM turns WHERE session = ? AND arrived < ? AND state <> 'done'"
+    if first(rows.db, older, (turn.session.no, turn.arrived)) is not None:
+        raise HeadMoved(f"turn {turn.id}: an earlier one waits", field="turn_id")
+
+
+def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:
+    session = turn.session
+    if (session.owner, session.generation) == (worker_id, generation):
+        # The owner's next turn: to name the same owner again would touch its index for nothing.
+        rows.db.execute("UPDATE sessions SET active = ? WHERE no = ?", (turn.no, session.no))
+    else:
+        rows.db.execute(
+            "UPDATE sessions SET generation = ?, owner = ?, active = ? WHERE no = ?",
+            (generation, worker_id, turn.no, session.no),
+        )
+    strand = session.head + 1
+    rows.db.execute(
+        "UPDATE turns SET state = 'running', strand = ?, answered = 0, takeovers = ?, takeover_mark = ?"
+        " WHERE no = ?",
+        (strand, turn.takeovers, turn.takeover_mark, turn.no),
+    )
+    session.generation, session.owner, session.active = generation, worker_id, turn.no
+    turn.state, turn.strand, turn.answered = "running", strand, 0
+
+
+def _extend(rows: Rows, worker_id: str, until_ms: int) -> int:
+    """Let a worker's lease last until then, or longer if it does already."""
+    (lasts_ms,) = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
+    if lasts_ms < until_ms:
+        rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
+    return int(max(lasts_ms, until_ms))

@@ -1,0 +1,202 @@
+"""Pages on their way into the log and out of it, with their long texts kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import apsw
+
+from windlass.errors import (
+    FormatUnsupported,
+    InvalidInput,
+    JournalCorrupt,
+    LimitExceeded,
+    ReplayError,
+    WindlassError,
+)
+from windlass.guards.secret import Redactor
+from windlass.journal import bodies, link_page
+from windlass.journal.bodies import Body
+from windlass.journal.redaction import redact
+from windlass.kernel import canonical
+from windlass.stores.sqlite.query import first, select
+
+T = TypeVar("T")
+
+
+class SplitPage(NamedTuple):
+    """A page as it is stored, and the bodies it refers to."""
+
+    data: bytes
+    bodies: tuple[Body, ...]
+
+
+def write_page(value: object, redactor: Redactor | None = None) -> SplitPage:
+    """Return a page's bytes. No registered secret passes this door, whatever came before it."""
+    return SplitPage(*bodies.split(clean(canonical.encode(value), redactor)))
+
+
+def clean(data: bytes, redactor: Redactor | None) -> bytes:
+    """Return canonical bytes without any registered secret."""
+    return data if redactor is None else redact(data, redactor)
+
+
+def read_page(db: apsw.Connection, data: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - as in canonical
+    """Return a page whose link was checked.
+
+    Raises:
+        FormatUnsupported: written by a release with another format.
+        JournalCorrupt: a body is missing or not what was written, or the page cannot be read.
+    """
+    try:
+        return canonical.read(bodies.join(data, lambda digest: _body(db, digest)), type)
+    except (InvalidInput, LimitExceeded, ReplayError) as error:
+        raise _at(place, error) from None
+
+
+def _at(place: str, error: WindlassError) -> ReplayError:
+    """Return why a page cannot be read, with its place."""
+    if isinstance(error, FormatUnsupported):
+        return FormatUnsupported(
+            f"{place}: {error}", field=place, found=error.found, wanted=error.wanted
+        )
+    return JournalCorrupt(f"{place}: {error}", field=place)
+
+
+class Strand(Generic[T]):
+    """Reads the pages of a strand in order, each checked against its link.
+
+    Sessions have thousands of pages and all are read when one is opened, so the way of a good page is short.
+    """
+
+    def __init__(self, db: apsw.Connection, place: str, kind: type[T], *, link: bytes) -> None:
+        self._db = db
+        self._place = place
+        self._kind = kind
+        self.link = link
+
+    def read(self, stored: Iterable[Any], *, start: int) -> list[T]:
+        """Return the pages of (seq, link, data) rows; the first is to have the number `start`.
+
+        Raises:
+            JournalCorrupt: a page is missing, or not the one that was written there.
+            FormatUnsupported: a page was written by a release with another format.
+        """
+        pages: list[T] = []
+        link, kind, wanted = self.link, self._kind, start
+        for seq, stored_link, data in stored:
+            link = link_page(link, data)
+            if seq != wanted or link != stored_link:
+                raise self._corrupt(seq, wanted)
+            if bodies.MARK in data:
+                pages.append(read_page(self._db, data, kind, place=f"{self._place}, page {seq}"))
+            else:
+                pages.append(self._read(data, seq))
+            wanted += 1
+        self.link = link
+        return pages
+
+    def _read(self, data: bytes, seq: int) -> T:
+        try:
+            return canonical.read(data, self._kind)
+        except (InvalidInput, LimitExceeded, FormatUnsupported) as error:
+            raise _at(f"{self._place}, page {seq}", error) from None
+
+    def _corrupt(self, seq: int, wanted: int) -> JournalCorrupt:
+        if seq != wanted:
+            return JournalCorrupt(f"{self._place}: page {wanted} is missing", field=self._place)
+        place = f"{self._place}, page {seq}"
+        return JournalCorrupt(
+            f"{place}: the page is not the one that was written there", field=place
+        )
+
+
+def insert_page(
+    db: apsw.Connection, strand: tuple[int, int, int], link: bytes, page: SplitPage, now_ms: int
+) -> int:
+    """Put a page at (session, strand, seq) and return its number in the log."""
+    put = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)"
+    db.execute(put, (*strand, link, page.data))
+    number = db.last_insert_rowid()
+    for body in page.bodies:
+        _use(db, number, _keep_body(db, body, now_ms))
+    return number
+
+
+def use_blobs(db: apsw.Connection, number: int, digests: Iterable[str]) -> None:
+    """Let a page hold on to blobs.
+
+    Raises:
+        InvalidInput: one was never put.
+    """
+    for digest in digests:
+        found = first(db, "SELECT no FROM bodies WHERE digest = ? AND is_blob = 1", (_raw(digest),))
+        if found is None:
+            raise InvalidInput("Unit.blobs: a digest of no blob in this store", field="Unit.blobs")
+        _use(db, number, found[0])
+
+
+class Deleted(NamedTuple):
+    """What went: pages, bodies, and the digests of blobs, whose files are still to be removed."""
+
+    pages: int
+    bodies: int
+    blobs: tuple[str, ...]
+
+
+def delete_pages(
+    db: apsw.Connection, where: str, values: tuple[object, ...], *, with_blobs: bool
+) -> Deleted:
+    """Delete pages and what nothing else uses."""
+    numbers = [number for (number,) in select(db, f"SELECT no FROM log WHERE {where}", values)]  # noqa: S608 - a constant of the callers
+    used: set[int] = set()
+    for number in numbers:
+        used.update(
+            body for (body,) in select(db, "SELECT body FROM uses WHERE log = ?", (number,))
+        )
+        db.execute("DELETE FROM uses WHERE log = ?", (number,))
+        db.execute("DELETE FROM log WHERE no = ?", (number,))
+    gone = 0
+    blobs: list[str] = []
+    unused = (
+        "SELECT digest, is_blob FROM bodies WHERE no = ?1 AND is_blob <= ?2"
+        " AND NOT EXISTS (SELECT 1 FROM uses WHERE body = ?1)"
+    )
+    for body in used:
+        for digest, is_blob in select(db, unused, (body, int(with_blobs))):
+            db.execute("DELETE FROM bodies WHERE no = ?", (body,))
+            gone += 1
+            if is_blob:
+                blobs.append(digest.hex())
+    return Deleted(len(numbers), gone, tuple(blobs))
+
+
+def _keep_body(db: apsw.Connection, body: Body, now_ms: int) -> int:
+    raw = _raw(body.digest)
+    found = first(db, "SELECT no FROM bodies WHERE digest = ? AND is_blob = 0", (raw,))
+    if found is not None:
+        return int(found[0])
+    db.execute(
+        "INSERT INTO bodies (digest, is_blob, kept_ms, size, data) VALUES (?, 0, ?, ?, ?)",
+        (raw, now_ms, len(body.data), body.data),
+    )
+    return db.last_insert_rowid()
+
+
+def _use(db: apsw.Connection, page: int, body: int) -> None:
+    db.execute("INSERT OR IGNORE INTO uses (log, body) VALUES (?, ?)", (page, body))
+
+
+def _body(db: apsw.Connection, digest: str) -> bytes:
+    found = first(db, "SELECT data FROM bodies WHERE digest = ? AND is_blob = 0", (_raw(digest),))
+    if found is None or found[0] is None:
+        raise JournalCorrupt("a text that it refers to is missing", field="body")
+    return bytes(found[0])
+
+
+def _raw(digest: str) -> bytes:
+    try:
+        return bytes.fromhex(digest)
+    except (TypeError, ValueError):
+        raise InvalidInput("digest: wanted 64 hex digits", field="digest") from None

@@ -1,0 +1,216 @@
+"""Reading: whole views, each from one moment of the file, on connections that cannot write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from windlass.errors import JournalCorrupt
+from windlass.journal import HistoryPage, JournalPage, check_link, strand_seed
+from windlass.ports.unit import TurnRequest
+from windlass.ports.views import (
+    Due,
+    DueTurn,
+    DueWait,
+    InboxView,
+    SessionSummary,
+    SessionView,
+    TurnView,
+)
+from windlass.stores.sqlite import inbox, turns, waits
+from windlass.stores.sqlite.history import lineage, load_history, load_page
+from windlass.stores.sqlite.leases import Liveness
+from windlass.stores.sqlite.pages import read_page
+from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.rows import (
+    Rows,
+    SessionRow,
+    TurnRow,
+    check_state,
+    load_pages,
+    read_usage,
+)
+
+
+def load_session(rows: Rows, session_id: str, *, history: bool) -> SessionView:
+    """Return a session, with its history unless that is not wanted."""
+    session = rows.session(session_id)
+    return SessionView(
+        session_id=session.id,
+        agent=session.agent,
+        created_ms=session.created_ms,
+        head=session.head,
+        generation=session.generation,
+        owner=session.owner,
+        active=_active(rows.db, session),
+        usage=read_usage(session),
+        parent=_parent(rows.db, session),
+        parent_head=session.parent_head,
+        pages=tuple(load_history(rows.db, session)) if history else (),
+    )
+
+
+def _parent(db: apsw.Connection, session: SessionRow) -> str | None:
+    if session.parent is None:
+        return None
+    *_, parent, _ = lineage(db, session)
+    return parent.session_id
+
+
+def _active(db: apsw.Connection, session: SessionRow) -> str | None:
+    if session.active is None:
+        return None
+    query = "SELECT id FROM turns WHERE no = ? AND session = ?"
+    found = first(db, query, (session.active, session.no))
+    if found is None:
+        place = f"session {session.id}"
+        raise JournalCorrupt(f"{place}: the turn that it is at is missing", field=place)
+    return str(found[0])
+
+
+def load_turn(rows: Rows, session_id: str, turn_id: str) -> TurnView | None:
+    """Return a turn, with its journal while that is kept; None if there is none of this id."""
+    session = rows.session(session_id)
+    turn = rows.find_turn(session, turn_id)
+    if turn is None:
+        return None
+    done = turn.state == "done"
+    mine = session.active == turn.no
+    pages: list[JournalPage] = []
+    if turn.strand is not None:
+        pages, _ = load_pages(rows.db, turn)
+    request = _request(rows.db, turn)
+    if request is not None:  # else the journal was reclaimed with it
+        _check_length(turn, len(pages))
+    return TurnView(
+        session_id=session_id,
+        turn_id=turn_id,
+        agent=turn.agent,
+        state=turn.state,
+        request=request,
+        request_digest=turn.digest,
+        turn_index=turn.strand,
+        generation=session.generation if mine else 0,
+        owner=session.owner if mine else None,
+        takeovers=turn.takeovers,
+        cancel=turn.cancel,
+        submitter=turn.submitter,
+        pages=tuple(pages),
+        waits=waits.of_turn(rows.db, turn),
+        outcome=_end(rows.db, turn).outcome if done else None,
+        receipt=turns.receipt_of(turn) if done else None,
+    )
+
+
+def _request(db: apsw.Connection, turn: TurnRow) -> TurnRequest | None:
+    query = "SELECT link, page FROM log WHERE session = ? AND strand = ? AND seq = 0"
+    found = first(db, query, (turn.session.no, -turn.no))
+    place = f"request of {turn.session.id}/{turn.id}"
+    if found is None:
+        if turn.state != "done":
+            raise JournalCorrupt(f"{place}: is missing", field=place)
+        return None
+    link, data = found
+    check_link(strand_seed(turn.session.id, f"{turn.id}/request"), data, link, place=place)
+    return read_page(db, data, turns.RequestPage, place=place).request
+
+
+def _check_length(turn: TurnRow, pages: int) -> None:
+    if turn.ended_pages not in (None, pages):
+        place = f"journal of {turn.session.id}/{turn.id}"
+        raise JournalCorrupt(
+            f"{place}: has {pages} pages, it ended with {turn.ended_pages}",
+            field=place,
+            found=pages,
+            wanted=turn.ended_pages,
+        )
+
+
+def _end(db: apsw.Connection, turn: TurnRow) -> HistoryPage:
+    page = load_page(db, turn.session, turn.head)
+    if page.turn_id != turn.id:
+        place = f"end of {turn.session.id}/{turn.id}"
+        raise JournalCorrupt(f"{place}: the page there is of another turn", field=place)
+    return page
+
+
+def list_sessions(rows: Rows, after: str, limit: int) -> tuple[SessionSummary, ...]:
+    """Return living sessions by id."""
+    found = select(
+        rows.db,
+        "SELECT sessions.id, sessions.agent, created_ms, sessions.head, turns.id FROM sessions"
+        " LEFT JOIN turns ON turns.no = active"
+        " WHERE sessions.id > ? AND deleted_ms IS NULL ORDER BY sessions.id LIMIT ?",
+        (after, limit),
+    )
+    return tuple(
+        SessionSummary(session_id=id_, agent=agent, created_ms=created, head=head, active=active)
+        for id_, agent, created, head, active in found
+    )
+
+
+def load_inbox(rows: Rows, session_id: str) -> InboxView:
+    """Return what waits to enter a session."""
+    session = rows.session(session_id)
+    queued = select(
+        rows.db,
+        "SELECT id FROM turns WHERE session = ? AND state = 'queued' ORDER BY arrived",
+        (session.no,),
+    )
+    return InboxView(
+        queued_turns=tuple(turn_id for (turn_id,) in queued),
+        items=inbox.read_items(rows, session),
+    )
+
+
+def due(rows: Rows, now_ms: int, agents: Sequence[str] | None, limit: int, gone: Liveness) -> Due:
+    """Return what there is to do."""
+    found = select(
+        rows.db,
+        "SELECT sessions.id, turns.id, turns.agent, turns.state, sessions.active, owner, until_ms FROM turns"
+        " JOIN sessions ON sessions.no = turns.session LEFT JOIN workers ON workers.id = owner"
+        " WHERE state <> 'done' AND state <> 'parked' ORDER BY turns.no",
+    )
+    turns_due: list[DueTurn] = []
+    waiting: set[str] = set()
+    dead: dict[str, bool] = {}
+
+    def is_free(owner: str | None, until_ms: int | None) -> bool:
+        if owner is None or until_ms is None or until_ms <= now_ms:
+            return True
+        return dead.setdefault(owner, gone(owner)) if owner not in dead else dead[owner]
+
+    for session_id, turn_id, agent, state, active, owner, until_ms in found:
+        check_state(state, place=f"turn {session_id}/{turn_id}")
+        why = _why(state, has_active=active is not None, is_first=session_id not in waiting)
+        waiting.add(session_id)
+        if why is None or (agents is not None and agent not in agents):
+            continue
+        if why == "queued" or is_free(owner, until_ms):
+            turns_due.append(
+                DueTurn(session_id=session_id, turn_id=turn_id, agent=agent, why=why)  # type: ignore[arg-type]  # one of _why's
+            )
+        if len(turns_due) == limit:
+            break
+    return Due(turns=tuple(turns_due), waits=_due_waits(rows, now_ms, limit))
+
+
+def _why(state: str, *, has_active: bool, is_first: bool) -> str | None:
+    if state == "queued":
+        return "queued" if is_first and not has_active else None
+    return "answered" if state == "ready" else "abandoned"
+
+
+def _due_waits(rows: Rows, now_ms: int, limit: int) -> tuple[DueWait, ...]:
+    found = select(
+        rows.db,
+        "SELECT key, kind, sessions.id, turns.id, expires_ms FROM waits"
+        " JOIN sessions ON sessions.no = waits.session JOIN turns ON turns.no = waits.turn"
+        " WHERE waits.state = 'open' AND expires_ms <= ? ORDER BY expires_ms, waits.no LIMIT ?",
+        (now_ms, limit),
+    )
+    return tuple(
+        DueWait(key=key, kind=kind, session_id=session_id, turn_id=turn_id, expires_ms=expires_ms)
+        for key, kind, session_id, turn_id, expires_ms in found
+    )

@@ -1,0 +1,133 @@
+"""What goes, and when. The table at the head of schema.py says who owns each row.
+
+A row goes in the transaction that takes its owner away; time may delay it, never cause it alone. Nothing is
+removed because a listing failed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from windlass.errors import HeadMoved
+from windlass.ports.views import DeleteReport, VacuumReport
+from windlass.stores.sqlite.blobs import DAY_MS
+from windlass.stores.sqlite.leases import Liveness
+from windlass.stores.sqlite.pages import delete_pages
+from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.rows import Rows
+
+
+class Reclaimed(NamedTuple):
+    """A report, and the blobs whose files may go now that no row names them."""
+
+    report: DeleteReport | VacuumReport
+    blobs: tuple[str, ...]
+    workers: tuple[str, ...] = ()
+
+
+def delete_session(
+    rows: Rows, session_id: str, now_ms: int, earlier: Reclaimed | None
+) -> Reclaimed:
+    """Remove what a session holds; its id stays as a tombstone."""
+    known = rows.find_session(session_id)
+    if earlier is not None and known is not None and known.deleted_ms == now_ms:
+        return earlier
+    session = rows.session(session_id)
+    unfinished = "SELECT 1 FROM turns WHERE session = ? AND state <> 'done'"
+    if first(rows.db, unfinished, (session.no,)) is not None:
+        raise HeadMoved(
+            f"session {session.id}: has an unfinished turn; cancel it first", field="session_id"
+        )
+    for table in ("turns", "waits", "inbox"):
+        rows.db.execute(f"DELETE FROM {table} WHERE session = ?", (session.no,))  # noqa: S608 - constants
+    rows.db.execute(
+        "UPDATE sessions SET deleted_ms = ?, owner = NULL, active = NULL, usage = NULL WHERE no = ?",
+        (now_ms, session.no),
+    )
+    pages, bodies, blobs = 0, 0, list[str]()
+    for number in _lineage(rows, session.no):
+        gone = delete_pages(
+            rows.db,
+            "session = ? AND (strand <> 0 OR seq > ?)",
+            (number, _shared_head(rows, number)),
+            with_blobs=True,
+        )
+        pages, bodies = pages + gone.pages, bodies + gone.bodies
+        blobs.extend(gone.blobs)
+    rows.forget()
+    report = DeleteReport(session_id=session.id, pages=pages, bodies=bodies)
+    return Reclaimed(report, tuple(blobs))
+
+
+def vacuum(rows: Rows, now_ms: int, retention_ms: int, gone: Liveness) -> Reclaimed:
+    """Reclaim journals that ended longer ago than the retention, and what nothing refers to."""
+    before = now_ms - retention_ms
+    old = select(
+        rows.db,
+        "SELECT no, session, strand FROM turns WHERE state = 'done' AND ended_ms < ?"
+        " AND EXISTS (SELECT 1 FROM log WHERE log.session = turns.session AND log.strand = -turns.no)",
+        (before,),
+    )
+    bodies, blobs = 0, list[str]()
+    waits = items = 0
+    for number, session, strand in old:
+        deleted = delete_pages(
+            rows.db,
+            "session = ? AND strand IN (?, ?)",
+            (session, strand, -number),
+            with_blobs=False,
+        )
+        bodies += deleted.bodies
+        rows.db.execute("DELETE FROM waits WHERE turn = ?", (number,))
+        waits += rows.db.changes()
+    rows.db.execute(
+        "DELETE FROM inbox WHERE state IN ('settled', 'withdrawn') AND ended_ms < ?", (before,)
+    )
+    items = rows.db.changes()
+    unused = (
+        "SELECT no, digest FROM bodies WHERE is_blob = 1 AND kept_ms < ?"
+        " AND NOT EXISTS (SELECT 1 FROM uses WHERE body = bodies.no)"
+    )
+    for number, digest in select(rows.db, unused, (now_ms - DAY_MS,)):
+        rows.db.execute("DELETE FROM bodies WHERE no = ?", (number,))
+        blobs.append(digest.hex())
+    workers = _forget_workers(rows, gone)
+    rows.forget()
+    report = VacuumReport(
+        journals=len(old),
+        waits=waits,
+        items=items,
+        bodies=bodies + len(blobs),
+        workers=len(workers),
+    )
+    return Reclaimed(report, tuple(blobs), workers)
+
+
+def _forget_workers(rows: Rows, gone: Liveness) -> tuple[str, ...]:
+    known = [worker for (worker,) in select(rows.db, "SELECT id FROM workers")]
+    dead = tuple(worker for worker in known if gone(worker))
+    for worker in dead:
+        rows.db.execute("UPDATE sessions SET owner = NULL WHERE owner = ?", (worker,))
+        rows.db.execute("DELETE FROM workers WHERE id = ?", (worker,))
+    return dead
+
+
+def _lineage(rows: Rows, number: int) -> list[int]:
+    """Return a session and those above it that are deleted: with it, their last reader may go."""
+    found = [number]
+    query = "SELECT no FROM sessions WHERE no = (SELECT parent FROM sessions WHERE no = ?) AND deleted_ms IS NOT NULL"
+    while (above := first(rows.db, query, (found[-1],))) is not None:
+        found.append(above[0])
+    return found
+
+
+def _shared_head(rows: Rows, number: int) -> int:
+    """Return up to which page of a deleted session's history some living fork still reads."""
+    needed = 0
+    forks = select(
+        rows.db, "SELECT no, parent_head, deleted_ms FROM sessions WHERE parent = ?", (number,)
+    )
+    for fork, parent_head, deleted_ms in forks:
+        alive = parent_head if deleted_ms is None else min(parent_head, _shared_head(rows, fork))
+        needed = max(needed, alive)
+    return needed

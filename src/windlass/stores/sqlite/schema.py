@@ -1,0 +1,139 @@
+"""The tables, as numbered steps from nothing to now.
+
+Everything a turn says is a page in `log`, in the order of arrival, found through one narrow index by
+(session, strand, seq). Strand 0 is the session's history; strand n the journal of its n-th turn; the request of a
+turn that has not begun lies under minus its number. An append-only table with a narrow index writes the
+same few pages for a session of a thousand turns as for a new one; rows kept together by session would not.
+
+Every table is strict, so that a cell holds what its column says. `turns.pages` says how long the journal of a turn
+was when it ended: the links of a strand cannot tell pages cut off its end from pages never written.
+
+    row class            owner          reclaimed by
+    sessions             itself         never: a deleted one stays as a tombstone without payload
+    turns                session        its session's delete
+    log, strand 0        session        its session's delete, once no fork shares it
+    log, other strands   turn           vacuum, when the turn ended longer ago than the retention
+    bodies, blobs        uses           whatever removes the last use; a blob never used, vacuum after a day
+    uses                 log            with its page
+    waits, inbox         turn, session  vacuum, once ended; its session's delete
+    workers              process        its leave; vacuum, when the process is dead
+"""
+
+from __future__ import annotations
+
+# "wndl": tells a windlass file from any other SQLite file.
+APPLICATION_ID = 0x776E646C
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE workers (
+        no INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        until_ms INTEGER NOT NULL
+    ) STRICT;
+
+    CREATE TABLE sessions (
+        no INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        agent TEXT NOT NULL,
+        created_ms INTEGER NOT NULL,
+        deleted_ms INTEGER,
+        generation INTEGER NOT NULL,
+        owner TEXT,
+        head INTEGER NOT NULL,
+        link BLOB NOT NULL,
+        active INTEGER,
+        arrivals INTEGER NOT NULL,
+        parent INTEGER,
+        parent_head INTEGER,
+        usage BLOB
+    ) STRICT;
+    CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+    CREATE INDEX sessions_by_owner ON sessions (owner) WHERE owner IS NOT NULL;
+
+    CREATE TABLE turns (
+        no INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        state TEXT NOT NULL,
+        arrived INTEGER NOT NULL,
+        strand INTEGER,
+        agent TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        submitter TEXT,
+        cancel TEXT,
+        takeovers INTEGER NOT NULL,
+        takeover_mark INTEGER NOT NULL,
+        answered INTEGER NOT NULL,
+        head INTEGER,
+        commit_digest TEXT,
+        pages INTEGER,
+        ended_ms INTEGER
+    ) STRICT;
+    CREATE UNIQUE INDEX turns_by_id ON turns (session, id);
+    CREATE INDEX turns_open ON turns (session, arrived) WHERE state <> 'done';
+
+    CREATE TABLE log (
+        no INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        strand INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        link BLOB NOT NULL,
+        page BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX log_by_strand ON log (session, strand, seq);
+
+    CREATE TABLE bodies (
+        no INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL,
+        is_blob INTEGER NOT NULL,
+        kept_ms INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        data BLOB
+    ) STRICT;
+    CREATE UNIQUE INDEX bodies_by_digest ON bodies (digest, is_blob);
+    CREATE TABLE uses (
+        log INTEGER NOT NULL,
+        body INTEGER NOT NULL,
+        PRIMARY KEY (log, body)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX uses_by_body ON uses (body);
+
+    CREATE TABLE waits (
+        no INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        session INTEGER NOT NULL,
+        turn INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        state TEXT NOT NULL,
+        consumed INTEGER NOT NULL,
+        expires_ms INTEGER,
+        wait BLOB NOT NULL,
+        answer BLOB
+    ) STRICT;
+    CREATE INDEX waits_by_turn ON waits (turn);
+    CREATE INDEX waits_open ON waits (expires_ms) WHERE state = 'open';
+
+    CREATE TABLE inbox (
+        no INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        arrived INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        due TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        turn INTEGER,
+        generation INTEGER,
+        ended_ms INTEGER,
+        item BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX inbox_by_id ON inbox (session, id);
+    CREATE INDEX inbox_waiting ON inbox (session, arrived) WHERE state IN ('pending', 'taken');
+    """,
+)
+VERSION = len(MIGRATIONS)
+TABLES = frozenset(
+    {"meta", "workers", "sessions", "turns", "log", "bodies", "uses", "waits", "inbox"}
+)

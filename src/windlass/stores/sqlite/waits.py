@@ -1,0 +1,164 @@
+"""Waits: opened by a turn, answered by anybody, once."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import apsw
+
+from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
+from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
+from windlass.stores.sqlite.inbox import Packs
+from windlass.stores.sqlite.packed import unpack
+from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.rows import Rows, TurnRow
+
+_WAITS = (
+    "SELECT sessions.id, turns.id, key, kind, expires_ms, waits.state, consumed, wait, answer FROM waits"
+    " LEFT JOIN sessions ON sessions.no = waits.session LEFT JOIN turns ON turns.no = waits.turn "
+)
+_OPEN = (
+    "WHERE waits.state = 'open' AND (?1 IS NULL OR kind = ?1)"
+    " AND (?2 IS NULL OR waits.session = (SELECT no FROM sessions WHERE id = ?2))"
+    " ORDER BY waits.no LIMIT ?3"
+)
+_STATES = frozenset(get_args(WaitState))
+# One that its turn left behind was answered by nobody.
+_UNANSWERED = frozenset({"open", "superseded"})
+
+
+def open_wait(rows: Rows, turn: TurnRow, wait: Wait, doorman: Packs) -> None:
+    """Open a wait; the same one again stays as it stands."""
+    known = find(rows.db, wait.key)
+    packed = doorman.pack(wait)
+    if known is not None:
+        if doorman.pack(known.wait) != packed:
+            raise IdempotencyConflict(
+                "Wait.key: is known with another wait", field="Wait.key", wanted="the same wait"
+            )
+        return
+    if (wait.session_id, wait.turn_id) != (turn.session.id, turn.id):
+        raise InvalidInput("Wait: is of another turn than its unit", field="Wait.turn_id")
+    rows.db.execute(
+        "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait)"
+        " VALUES (?, ?, ?, ?, 'open', 0, ?, ?)",
+        (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed),
+    )
+
+
+def find(db: apsw.Connection, key: str) -> WaitView | None:
+    """Return the wait of a key as it stands."""
+    found = first(db, _WAITS + "WHERE key = ?", (key,))
+    return None if found is None else _view(found)
+
+
+def of_turn(db: apsw.Connection, turn: TurnRow) -> tuple[WaitView, ...]:
+    """Return the waits of a turn, in the order in which they were opened."""
+    return tuple(map(_view, select(db, _WAITS + "WHERE turn = ? ORDER BY waits.no", (turn.no,))))
+
+
+def list_open(
+    db: apsw.Connection, kind: str | None, session_id: str | None, limit: int
+) -> tuple[WaitView, ...]:
+    """Return the open waits, oldest first."""
+    found = select(
+        db,
+        _WAITS + _OPEN,
+        (kind, session_id, limit),
+    )
+    return tuple(map(_view, found))
+
+
+def consume(rows: Rows, turn: TurnRow, key: str) -> None:
+    """Use up the answer to a wait: it allows one call.
+
+    Raises:
+        InvalidInput: the turn has no such wait.
+        IdempotencyConflict: it is not answered, or was used up.
+    """
+    found = first(rows.db, _WAITS + "WHERE key = ? AND turn = ?", (key, turn.no))
+    if found is None:
+        raise InvalidInput("Claimed.consumes: the turn has no such wait", field="Claimed.consumes")
+    view = _view(found)
+    if view.state != "answered" or view.consumed:
+        state = "used up" if view.consumed else view.state
+        raise IdempotencyConflict(
+            f"Claimed.consumes: the wait is {state}, wanted an answered one",
+            field="Claimed.consumes",
+            found=state,
+            wanted="answered",
+        )
+    rows.db.execute("UPDATE waits SET consumed = 1 WHERE key = ?", (key,))
+
+
+def resolve(
+    rows: Rows, key: str, answer: WaitAnswer, doorman: Packs, *, again: bool
+) -> WaitReceipt:
+    """Answer a wait; the first answer stands. `again`: this one may have landed already."""
+    view = find(rows.db, key)
+    if view is None:
+        raise InvalidInput("key: there is no such wait in this store", field="key")
+    stands = _in_time(view.wait, answer)
+    accepted = WaitReceipt(status="accepted" if stands is answer else "expired", answer=stands)
+    if view.state != "open":
+        if again and _has_answer(rows.db, key, doorman.pack(stands)):
+            return accepted
+        ended = view.state if view.state in ("expired", "superseded") else "already"
+        return WaitReceipt(status=ended, answer=view.answer)
+    rows.db.execute(
+        "UPDATE waits SET state = ?, answer = ? WHERE key = ?",
+        (stands.status, doorman.pack(stands), key),
+    )
+    _wake(rows, view.wait)
+    return accepted
+
+
+def supersede_open(rows: Rows, turn: TurnRow) -> None:
+    """End the waits of a turn that has ended."""
+    rows.db.execute(
+        "UPDATE waits SET state = 'superseded' WHERE turn = ? AND state = 'open'", (turn.no,)
+    )
+
+
+def _in_time(wait: Wait, answer: WaitAnswer) -> WaitAnswer:
+    """Return the answer, or that it came too late."""
+    late = wait.expires_ms is not None and answer.now_ms >= wait.expires_ms
+    return (
+        WaitAnswer(status="expired", now_ms=answer.now_ms)
+        if late and answer.status != "expired"
+        else answer
+    )
+
+
+def _wake(rows: Rows, wait: Wait) -> None:
+    session = rows.find_session(wait.session_id)
+    turn = None if session is None else rows.find_turn(session, wait.turn_id)
+    if turn is None or turn.state == "done":
+        return
+    turn.answered = 1
+    turn.state = "ready" if turn.state == "parked" else turn.state
+    rows.db.execute("UPDATE turns SET state = ?, answered = 1 WHERE no = ?", (turn.state, turn.no))
+
+
+def _has_answer(db: apsw.Connection, key: str, packed: bytes) -> bool:
+    """Whether these very bytes are the answer: what was kept may hold less than what was said."""
+    query = "SELECT 1 FROM waits WHERE key = ? AND answer = ?"
+    return first(db, query, (key, packed)) is not None
+
+
+def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
+    session_id, turn_id, key, kind, expires_ms, state, consumed, stored, packed = found
+    # Its key is a secret; its turn says where it is.
+    place = f"wait of {session_id}/{turn_id}"
+    wait = unpack(stored, Wait, place=place)
+    answer = None if packed is None else unpack(packed, WaitAnswer, place=f"answer to a {place}")
+    columns = (session_id, turn_id, key, kind, expires_ms)
+    if columns != (wait.session_id, wait.turn_id, wait.key, wait.kind, wait.expires_ms):
+        raise JournalCorrupt(f"{place}: the row is of another wait", field=place)
+    if state not in _STATES:
+        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+    unanswered = answer is None and state in _UNANSWERED
+    answered = answer is not None and answer.status == state
+    if not (unanswered or answered) or (consumed and state != "answered"):
+        raise JournalCorrupt(f"{place}: is {state}, and its answer says otherwise", field=place)
+    return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer)

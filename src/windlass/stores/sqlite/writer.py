@@ -1,0 +1,333 @@
+"""The one who writes: everything that is ready together goes to disk together.
+
+Law 1. Operations take effect in the order in which they were handed in.
+Law 2. All that wait when a transaction begins share it, and its one wait for the disk; each has its savepoint, so
+    one that is refused takes none along but those that said they come after it.
+Law 3. A COMMIT that fails says nothing about what landed. The writer rolls back, forgets what it believed and applies
+    every operation of it once more; each knows what it wrote before, so nothing is lost and nothing doubled.
+    It keeps the connection: opened anew, SQLite would take over from the log what a failed sync never brought to
+    the disk, and show it as written.
+Law 4. An operation is answered when it is on disk, and not before. A process that was killed between its write and its
+    sync leaves work in the log that looks committed; so the first transaction of a connection always writes, and
+    its sync covers what was found there.
+Law 5. Nobody else's loop is held up: the caller's thread commits only when a single turn is at work, the lock is
+    free and the disk has been fast; one pass of the loop later, so that whoever is about to join can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import apsw
+
+from windlass.errors import StoreUnavailable, WindlassError
+from windlass.stores.sqlite.faults import as_windlass_error, is_contention
+from windlass.stores.sqlite.identity import FileIdentity
+from windlass.stores.sqlite.operation import Operation
+from windlass.stores.sqlite.rows import Rows
+
+A = TypeVar("A")
+
+# A turn or two hand in at most this much between two passes of the loop; more means company.
+_ALONE = 2
+# Slower than this and the loop's other tasks would notice.
+_FAST_DISK_S = 0.0005
+_FIRST_PAUSE_S = 0.00025
+_LONGEST_PAUSE_S = 0.01
+_COMMIT_ATTEMPTS = 3
+
+_clock = time.perf_counter  # noqa: TID251 - measures the disk and a wait for a lock; nothing stored depends on it
+
+
+class Writer:
+    """Owns the writing connection and the order of writes."""
+
+    def __init__(
+        self,
+        place: str,
+        connect: Callable[[], apsw.Connection],
+        file: FileIdentity,
+        *,
+        busy_s: float,
+    ) -> None:
+        self._place = place
+        self._connect = connect
+        self._file = file
+        self._busy_s = busy_s
+        self._rows: Rows | None = None
+        self._queue: deque[Operation[Any]] = deque()
+        self._wake = threading.Condition()
+        self._at_work = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
+        self._thread: threading.Thread | None = None
+        self._deciding = False
+        self._closing = False
+        self._is_new = True
+        self._pace_s = _FAST_DISK_S
+        self.commits = 0
+        self.commits_in_loop = 0
+
+    def open(self, db: apsw.Connection) -> None:
+        """Start with a connection that is ready; called on the loop."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._adopt(db)
+        self._thread = threading.Thread(target=self._run, name="windlass-writer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what is waiting, then stop; called off the loop."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+        # What a disk refuses while it closes is in the log, and found there by the next who opens the file.
+        self._let_go()
+
+    def hand_in(
+        self,
+        apply: Callable[[Rows, A | None], A],
+        *,
+        session_id: str | None = None,
+        after: Operation[Any] | None = None,
+    ) -> Operation[A]:
+        """Put a write in line. It takes effect with all others that are ready by then."""
+        operation = Operation(self, apply, session_id, after)
+        if self._closing:
+            raise StoreUnavailable("the store is closed")
+        self._queue.append(operation)
+        if threading.get_ident() != self._loop_thread:
+            self._call_thread()
+        elif not self._deciding:
+            self._deciding = True
+            self._loop.call_soon(self._decide)  # type: ignore[union-attr]  # it is our thread's
+        return operation
+
+    # ------------------------------------------------------------- who commits: the loop or the thread
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a single turn is at work, on a disk that is fast enough to be waited for."""
+        return len(self._queue) <= _ALONE and self._pace_s < _FAST_DISK_S and self._rows is not None
+
+    def _decide(self) -> None:
+        self._deciding = False
+        if not self._queue:  # the thread was faster
+            return
+        if not self.is_alone or not self._at_work.acquire(blocking=False):
+            self._call_thread()
+            return
+        batch: list[Operation[Any]] = []
+        try:
+            if not self._begin():
+                self._call_thread()
+                return
+            batch = self._drain()
+            self.commits_in_loop += bool(batch)
+            if not self._attempt(batch):
+                # Whoever has to open the file anew may have to wait, and a loop must not.
+                self._queue.extendleft(reversed(batch))
+                batch = []
+                self._call_thread()
+        finally:
+            self._at_work.release()
+        self._settle(batch)
+
+    def _call_thread(self) -> None:
+        with self._wake:
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._closing:
+                    self._wake.wait()
+                if not self._queue:
+                    return
+            with self._at_work:
+                batch = self._write()
+            for operation in batch:
+                operation.mark_settled()
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                self._loop.call_soon_threadsafe(self._settle, batch)  # type: ignore[union-attr]  # set by open
+
+    def _drain(self) -> list[Operation[Any]]:
+        # Others only ever add at the end; whoever drains is at work alone.
+        return [self._queue.popleft() for _ in range(len(self._queue))]
+
+    def _settle(self, batch: list[Operation[Any]]) -> None:
+        for operation in batch:
+            operation.mark_settled()
+            operation.wake_tasks()
+
+    # ------------------------------------------------------------- transactions
+
+    def _write(self) -> list[Operation[Any]]:
+        """Write all that waits, however long the lock takes; return what is settled now."""
+        if not self._queue:  # the loop was faster
+            return []
+        began = self._begin_patiently()
+        batch = self._drain()
+        if not began:
+            self._refuse(batch, apsw.BusyError("locked"))
+            return batch
+        while not self._attempt(batch):
+            if not self._begin_patiently():
+                self._refuse(batch, apsw.BusyError("locked"))
+                break
+        return batch
+
+    def _begin(self) -> bool:
+        """Begin a transaction unless somebody holds the lock. Other trouble shows when it is written."""
+        try:
+            rows = self._ready()
+            rows.db.execute("BEGIN IMMEDIATE")
+            rows.begin()
+        except (apsw.Error, WindlassError, OSError) as error:
+            if is_contention(error):
+                return False
+            self._let_go()
+        return True
+
+    def _begin_patiently(self) -> bool:
+        pause, deadline = _FIRST_PAUSE_S, _clock() + self._busy_s
+        while not self._begin():
+            if _clock() >= deadline:
+                return False
+            with self._wake:
+                self._wake.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return True
+
+    def _attempt(self, batch: list[Operation[Any]]) -> bool:
+        """Apply a batch in the transaction that was begun, and commit. False: it has to be tried again."""
+        for operation in batch:
+            operation.attempts += 1
+        try:
+            rows = self._rows
+            if rows is None or not rows.db.in_transaction:  # it could not begin; now it says why
+                rows = self._ready()
+                rows.db.execute("BEGIN IMMEDIATE")
+                rows.begin()
+            if not self._apply_all(rows, batch):
+                self._apply_apart(rows, batch)
+            if any(operation.refusal is None for operation in batch):
+                self._sync_what_was_found(rows)
+        except Exception as error:  # noqa: BLE001 - whoever waits is answered, and the writer goes on
+            self._roll_back()
+            self._refuse(batch, error)
+            return True
+        try:
+            self._commit(rows)
+        except Exception as error:  # noqa: BLE001 - whatever it says, what landed is not known
+            # Ambiguous for every operation in it. Law 3.
+            self._roll_back()
+            if batch and batch[0].attempts < _COMMIT_ATTEMPTS:
+                return False
+            self._refuse(batch, error)
+        return True
+
+    def _apply_all(self, rows: Rows, batch: list[Operation[Any]]) -> bool:
+        """Apply a batch, trusting that whoever refuses does so before it writes; False if one did not.
+
+        Savepoints cost as much as the rows of a unit, and refusals are rare.
+        """
+        for operation in batch:
+            written = rows.db.total_changes()
+            try:
+                operation.apply(rows)
+            except apsw.ConstraintError:
+                # Another store of this process wrote under the same generation: look again.
+                return False
+            if operation.refusal is not None:
+                rows.forget_session(operation.session_id)
+                if rows.db.total_changes() != written:
+                    return False
+        return True
+
+    def _apply_apart(self, rows: Rows, batch: list[Operation[Any]]) -> None:
+        """Apply a batch from its beginning, each in its savepoint."""
+        rows.db.execute("ROLLBACK")
+        rows.forget()
+        rows.db.execute("BEGIN IMMEDIATE")
+        rows.begin()
+        for operation in batch:
+            rows.db.execute("SAVEPOINT unit")
+            try:
+                operation.apply(rows)
+            except apsw.ConstraintError as error:
+                operation.refusal = as_windlass_error(error, place=self._place)
+            if operation.refusal is not None:
+                rows.forget_session(operation.session_id)
+                rows.db.execute("ROLLBACK TO unit")
+            rows.db.execute("RELEASE unit")
+
+    def _commit(self, rows: Rows) -> None:
+        if not rows.db.in_transaction:
+            return
+        began = _clock()
+        rows.db.execute("COMMIT")
+        self._is_new = False
+        rows.committed()
+        self.commits += 1
+        # One hiccup of the disk is not its pace.
+        taken_s = min(_clock() - began, 2 * _FAST_DISK_S)
+        self._pace_s += (taken_s - self._pace_s) / 8
+
+    def _refuse(self, batch: list[Operation[Any]], error: BaseException) -> None:
+        refusal = as_windlass_error(error, place=self._place)
+        for operation in batch:
+            if operation.refusal is None:
+                operation.refusal = refusal
+
+    # ------------------------------------------------------------- the connection
+
+    def _adopt(self, db: apsw.Connection) -> None:
+        self._rows = Rows(db)
+        self._is_new = True
+
+    def _ready(self) -> Rows:
+        """Return the connection, opened anew if it was given up.
+
+        Raises:
+            StoreUnavailable: the file is not the one that was opened. SQLite would go on writing to one
+                that has no name any more, and all of it would be lost.
+        """
+        self._file.check()
+        if self._rows is None:
+            self._adopt(self._connect())
+        return self._rows  # type: ignore[return-value]  # adopted above
+
+    def _sync_what_was_found(self, rows: Rows) -> None:
+        """Let the first transaction of a connection write, whatever it is for. Law 4."""
+        if self._is_new and rows.db.in_transaction:
+            mark = "INSERT OR REPLACE INTO meta VALUES ('opened', ?)"
+            rows.db.execute(mark, (secrets.token_bytes(8),))
+
+    def _roll_back(self) -> None:
+        """Undo what was begun and believe nothing of it; the connection stays if it can. Law 3."""
+        rows = self._rows
+        if rows is None:
+            return
+        rows.forget()
+        try:
+            if rows.db.in_transaction:
+                rows.db.execute("ROLLBACK")
+        except apsw.Error:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close a connection that is of no use any more; the next transaction opens another."""
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            with suppress(apsw.Error):
+                rows.db.close()

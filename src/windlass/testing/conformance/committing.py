@@ -1,0 +1,263 @@
+"""Committing: a turn ends once, whole, onto the head that it expected."""
+
+# ruff: noqa: D103 - the name of a claim says it all
+from __future__ import annotations
+
+from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
+from windlass.journal import HistoryPage, UsageLine
+from windlass.kernel.messages import ConversationRecord, Message, Text
+from windlass.kernel.model_call import Usage
+from windlass.kernel.outcomes import Finished, Stopped
+from windlass.ports import CancelReceipt, CommitReceipt, TurnCommit
+from windlass.testing.conformance.checks import Claims
+from windlass.testing.conformance.entries import intent, reply, result
+from windlass.testing.conformance.scene import Scene, ending, expect
+
+COMMITTING = Claims("committing")
+
+NODES = (
+    ConversationRecord(message=Message(id="m1", role="user", parts=(Text(text="hi"),))),
+    ConversationRecord(message=Message(id="m2", role="assistant", parts=(Text(text="ho"),))),
+)
+CANCELLED = Stopped(reason="cancelled", detail="told so")
+
+
+def _receipt(end: TurnCommit, *, head: int = 1, turn_id: str = "t1") -> CommitReceipt:
+    return CommitReceipt(session_id="s1", turn_id=turn_id, head=head, digest=end.digest())
+
+
+@COMMITTING.claim
+async def an_end_is_a_page_of_history(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(reply(turn, tokens=3)))
+    end = TurnCommit(expected_head=0, nodes=NODES, outcome=Finished(text="ho"), now_ms=8)
+
+    receipt = await scene.commit(turn, end)
+
+    expect(receipt, _receipt(end))
+    usage = (UsageLine(source="turn", model="scripted", calls=1, usage=Usage(output_tokens=3)),)
+    page = HistoryPage(
+        format=1,
+        turn_id="t1",
+        nodes=NODES,
+        outcome=Finished(text="ho"),
+        usage=usage,
+        committed_ms=8,
+    )
+    session = await scene.session()
+    expect((session.head, session.active, session.pages), (1, None, (page,)))
+    expect((session.usage, session.owner), (usage, turn.worker_id))
+    view = await scene.turn()
+    expect((view.state, view.outcome, view.receipt), ("done", end.outcome, receipt))
+    expect((view.owner, view.generation, view.turn_index), (None, 0, 1))
+    expect((await scene.store.load_session("s1", history=False)).pages, ())
+
+
+@COMMITTING.claim
+async def entries_of_the_last_unit_count_for_its_end(scene: Scene) -> None:
+    turn = await scene.begin()
+
+    await scene.write(turn.unit(reply(turn, tokens=3), reply(turn, 1, tokens=4), commit=ending()))
+
+    line = UsageLine(source="turn", model="scripted", calls=2, usage=Usage(output_tokens=7))
+    session = await scene.session()
+    expect((session.usage, session.pages[0].usage), ((line,), (line,)))
+
+
+@COMMITTING.claim
+async def usage_adds_up_over_turns(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(reply(turn, tokens=3), commit=ending()))
+    await scene.accept("t2")
+    second = await scene.start("t2", worker_id=turn.worker_id)
+    await scene.write(second.unit(reply(second, tokens=4), commit=ending(head=1)))
+
+    line = UsageLine(source="turn", model="scripted", calls=2, usage=Usage(output_tokens=7))
+    session = await scene.session()
+    expect((session.usage, session.head), ((line,), 2))
+    expect([page.turn_id for page in session.pages], ["t1", "t2"])
+    expect(session.pages[1].usage[0].usage.output_tokens, 4)
+
+
+@COMMITTING.claim
+async def an_end_retried_after_a_lost_answer_gives_the_same_receipt(scene: Scene) -> None:
+    turn = await scene.begin()
+    end = ending("done", now_ms=5)
+    receipt = await scene.commit(turn, end)
+
+    await scene.unchanged(scene.commit(turn, end), receipt)
+    # When, and onto what, is no part of its content.
+    await scene.unchanged(scene.commit(turn, ending("done", head=9, now_ms=7)), receipt)
+
+
+@COMMITTING.claim
+async def an_end_is_known_even_after_the_lease_has_gone(scene: Scene) -> None:
+    turn = await scene.begin()
+    unit = turn.unit(reply(turn), commit=ending())
+    receipt = await scene.write(unit)
+    await scene.accept("t2")
+    other = await scene.join()
+    await scene.kill(turn.worker_id)
+    await scene.start("t2", worker_id=other, generation=2)
+
+    await scene.unchanged(scene.write(unit), receipt)
+    await scene.unchanged(scene.commit(turn), receipt.committed)
+
+
+@COMMITTING.claim
+async def an_end_alone_is_answered_with_all_pages_each_time(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(reply(turn)))
+    unit = turn.unit(commit=ending())
+
+    receipt = await scene.write(unit)
+
+    expect(receipt.page, 1)
+    await scene.unchanged(scene.write(unit), receipt)
+
+
+@COMMITTING.claim
+async def an_end_with_other_content_is_refused(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.commit(turn, ending("one"))
+
+    await scene.refused(IdempotencyConflict, scene.commit(turn, ending("two")))
+    await scene.refused(
+        IdempotencyConflict, scene.commit(turn._replace(generation=7), ending("two"))
+    )
+
+
+@COMMITTING.claim
+async def an_end_onto_another_head_is_refused(scene: Scene) -> None:
+    turn = await scene.begin()
+
+    for head in (1, -1):
+        await scene.refused(HeadMoved, scene.commit(turn, ending(head=head)))
+    await scene.commit(turn, ending(head=0))
+
+
+@COMMITTING.claim
+async def a_turn_that_was_not_begun_does_not_end(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.accept("t2")
+
+    await scene.refused(HeadMoved, scene.commit(turn._replace(turn_id="t2")))
+
+
+@COMMITTING.claim
+async def a_parked_turn_may_end(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
+
+    await scene.commit(turn)
+
+    expect((await scene.turn()).state, "done")
+
+
+@COMMITTING.claim
+async def the_ends_of_neighbours_do_not_meet(scene: Scene) -> None:
+    turns = [await scene.begin(session_id=f"s{at}") for at in range(5)]
+    for turn in turns[::2]:
+        await scene.write(turn.unit(reply(turn), commit=ending(turn.session_id)))
+    await scene.refused(HeadMoved, scene.commit(turns[1], ending(head=3)))
+
+    heads = [(await scene.session(turn.session_id)).head for turn in turns]
+    expect(heads, [1, 0, 1, 0, 1])
+    last = await scene.session("s4")
+    expect([page.outcome for page in last.pages], [Finished(text="s4")])
+
+
+@COMMITTING.claim
+async def cancelling_marks_a_turn_once(scene: Scene) -> None:
+    turn = await scene.begin()
+    store = scene.store
+
+    expect(await store.request_cancel("s1", "t1", reason="late"), CancelReceipt(status="requested"))
+    expect((await scene.turn()).cancel, "late")
+    again = store.request_cancel("s1", "t1", reason="other")
+    await scene.unchanged(again, CancelReceipt(status="already"))
+    await scene.commit(turn, ending(outcome=CANCELLED))
+    await scene.unchanged(store.request_cancel("s1", "t1"), CancelReceipt(status="finished"))
+    for place in (("s1", "t9"), ("s9", "t1")):
+        await scene.unchanged(store.request_cancel(*place), CancelReceipt(status="unknown"))
+
+
+@COMMITTING.claim
+async def a_cancel_without_a_reason_is_a_cancel(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.request_cancel("s1", "t1")
+
+    expect((await scene.turn()).cancel, "")
+    await scene.refused(TurnCancelled, scene.commit(turn))
+
+
+@COMMITTING.claim
+async def a_cancelled_turn_claims_nothing_and_ends_only_so(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(intent(turn)))
+    await scene.store.request_cancel("s1", "t1")
+
+    await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn, 1), position=1)))
+    await scene.write(turn.unit(result(turn), position=1))
+    for outcome in (Finished(text="done"), Stopped(reason="limit")):
+        await scene.refused(TurnCancelled, scene.commit(turn, ending(outcome=outcome)))
+    await scene.commit(turn, ending(outcome=CANCELLED))
+    expect((await scene.turn()).outcome, CANCELLED)
+
+
+@COMMITTING.claim
+async def what_is_claimed_already_is_refused_to_a_cancelled_turn_as_cancelled(
+    scene: Scene,
+) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(intent(turn)))
+    await scene.store.request_cancel("s1", "t1")
+
+    await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn), position=1)))
+
+
+@COMMITTING.claim
+async def a_queued_turn_that_is_cancelled_still_starts_and_ends_so(scene: Scene) -> None:
+    await scene.accept()
+    await scene.store.request_cancel("s1", "t1")
+    expect((await scene.turn()).state, "queued")
+    turn = await scene.start(worker_id=await scene.join())
+
+    await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn))))
+    await scene.commit(turn, ending(outcome=CANCELLED))
+
+
+@COMMITTING.claim
+async def cancelling_wakes_a_parked_turn(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
+
+    await scene.store.request_cancel("s1", "t1")
+
+    expect((await scene.turn()).state, "ready")
+
+
+@COMMITTING.claim
+async def a_cancel_before_the_turn_parks_is_not_lost(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.request_cancel("s1", "t1")
+
+    await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
+
+    expect((await scene.turn()).state, "ready")
+    now = await scene.take_over(turn, turn.worker_id)
+    await scene.write(now.unit(parks=True))
+    expect((await scene.turn()).state, "ready", "a cancelled turn that parks once more")
+
+
+@COMMITTING.claim_with_crash
+async def an_end_is_there_after_a_crash(scene: Scene) -> None:
+    turn = await scene.begin()
+    unit = turn.unit(reply(turn), commit=ending())
+    receipt = await scene.write(unit)
+    before = await scene.everything()
+
+    await scene.crash()
+
+    expect(await scene.everything(), before)
+    expect(await scene.write(unit), receipt)

@@ -1,0 +1,54 @@
+"""Journal entries as a worker would write them: tool calls and model replies of one turn."""
+
+from __future__ import annotations
+
+from windlass.journal import (
+    CallReturned,
+    Claimed,
+    ModelAnswered,
+    ModelCallCommand,
+    Recorded,
+    RequestSpec,
+    Scope,
+    ToolCallCommand,
+    replay_key,
+)
+from windlass.kernel import canonical
+from windlass.kernel.model_call import ModelReply, Usage
+from windlass.kernel.tool_call import ToolOutcome
+from windlass.testing.conformance.scene import Driven
+
+
+def _scope(turn: Driven) -> Scope:
+    return Scope(session_id=turn.session_id, turn_id=turn.turn_id, turn_index=1, iteration=1)
+
+
+def intent(
+    turn: Driven, call: int = 0, *, tool: str = "pay", consumes: str | None = None
+) -> Claimed:
+    """Return the claim of a call: it is about to run."""
+    command = ToolCallCommand(call_id=f"c{call}", name=tool, args={"call": call})
+    key = replay_key(_scope(turn), "tool_call", "tools", call_ordinal=call, moment="intent")
+    digest = canonical.digest(command)
+    return Claimed(key=key, digest=digest, command=command, contract="once", consumes=consumes)
+
+
+def result(turn: Driven, call: int = 0, *, value: str = "paid", tool: str = "pay") -> Recorded:
+    """Return the record of what a call gave."""
+    command = ToolCallCommand(call_id=f"c{call}", name=tool, args={"call": call})
+    key = replay_key(_scope(turn), "tool_call", "tools", call_ordinal=call, moment="result")
+    outcome = CallReturned(outcome=ToolOutcome(value=value))
+    return Recorded(key=key, digest=canonical.digest(command), outcome=outcome)
+
+
+def reply(turn: Driven, at: int = 0, *, text: str = "well", tokens: int = 10) -> Recorded:
+    """Return the record of a model's reply, which nothing claimed."""
+    spec = RequestSpec(model="scripted", messages="ab" * 32, message_count=1)
+    command = ModelCallCommand(request=spec)
+    answered = ModelAnswered(result=ModelReply(text=text, usage=Usage(output_tokens=tokens)))
+    return Recorded(
+        key=replay_key(_scope(turn), "model_call", f"model-{at}"),
+        digest=canonical.digest(command),
+        outcome=answered,
+        command=command,
+    )

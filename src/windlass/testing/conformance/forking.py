@@ -1,0 +1,238 @@
+"""Forking and deleting: history is shared, never copied, and goes with its last reader."""
+
+# ruff: noqa: D103 - the name of a claim says it all
+from __future__ import annotations
+
+from windlass.errors import (
+    HeadMoved,
+    IdempotencyConflict,
+    InvalidInput,
+    SessionDeleted,
+    UnknownSession,
+)
+from windlass.ports import CancelReceipt, NewItem, SessionView, WaitAnswer
+from windlass.testing.conformance.checks import Claims
+from windlass.testing.conformance.entries import reply
+from windlass.testing.conformance.scene import Scene, ending, expect
+
+FORKING = Claims("forking")
+
+
+async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: str = "t") -> str:
+    """Let a session have so many turns more; return the worker that drove them."""
+    worker = await scene.join()
+    view = await scene.store.load_session(session_id) if prefix != "t" else None
+    head = view.head if view else 0
+    generation = view.generation + 1 if view else 1
+    for at in range(turns):
+        turn_id = f"{prefix}{head + at + 1}"
+        await scene.accept(turn_id, session_id=session_id)
+        turn = await scene.start(
+            turn_id, session_id=session_id, worker_id=worker, generation=generation
+        )
+        await scene.write(turn.unit(reply(turn), commit=ending(turn_id, head=head + at)))
+    return worker
+
+
+async def _turn_ids(scene: Scene, session_id: str) -> list[str]:
+    return [page.turn_id for page in (await scene.session(session_id)).pages]
+
+
+@FORKING.claim
+async def a_fork_begins_with_the_history_of_its_parent(scene: Scene) -> None:
+    await _grown(scene, 3)
+    parent = await scene.session("s1")
+
+    fork = await scene.store.fork("s1", "f1", at=2, now_ms=9)
+
+    wanted = SessionView(
+        session_id="f1",
+        agent="helper",
+        created_ms=9,
+        head=2,
+        generation=0,
+        parent="s1",
+        parent_head=2,
+        pages=parent.pages[:2],
+    )
+    expect(fork, wanted)
+    expect(await scene.session("f1"), wanted)
+    expect(await scene.session("s1"), parent)
+
+
+@FORKING.claim
+async def a_fork_without_a_place_begins_at_the_head(scene: Scene) -> None:
+    await _grown(scene, 2)
+
+    await scene.store.fork("s1", "f1")
+    await scene.store.fork("s1", "f0", at=0)
+
+    expect(await _turn_ids(scene, "f1"), ["t1", "t2"])
+    expect(await _turn_ids(scene, "f0"), [])
+
+
+@FORKING.claim
+async def a_fork_and_its_parent_go_on_apart(scene: Scene) -> None:
+    await _grown(scene, 2)
+    await scene.store.fork("s1", "f1", at=1)
+    await _grown(scene, 2, session_id="f1", prefix="f")
+    await scene.store.release("s1", generation=1)
+    await _grown(scene, 1, session_id="s1", prefix="p")
+
+    expect(await _turn_ids(scene, "f1"), ["t1", "f2", "f3"])
+    expect(await _turn_ids(scene, "s1"), ["t1", "t2", "p3"])
+    expect((await scene.turn("f2", session_id="f1")).turn_index, 2)
+    expect((await scene.session("f1")).usage[0].calls, 2, "calls that the fork counts")
+
+
+@FORKING.claim
+async def a_fork_of_a_fork_may_begin_before_its_parent_did(scene: Scene) -> None:
+    await _grown(scene, 3)
+    await scene.store.fork("s1", "f1", at=2)
+    await _grown(scene, 1, session_id="f1", prefix="f")
+
+    await scene.store.fork("f1", "g1", at=1)
+    await scene.store.fork("f1", "g3", at=3)
+
+    expect(await _turn_ids(scene, "g1"), ["t1"])
+    expect(await _turn_ids(scene, "g3"), ["t1", "t2", "f3"])
+
+
+@FORKING.claim
+async def a_fork_takes_no_turns_items_or_waits_along(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+
+    fork = await scene.store.fork("s1", "f1")
+
+    expect((fork.active, fork.owner, fork.usage), (None, None, ()))
+    inbox = await scene.store.inbox("f1")
+    expect((inbox.queued_turns, inbox.items), ((), ()))
+    expect(await scene.store.list_waits(session_id="f1"), ())
+    expect(await scene.store.load_turn("f1", "t1"), None)
+
+
+@FORKING.claim
+async def a_place_that_is_no_end_of_a_turn_is_refused(scene: Scene) -> None:
+    await _grown(scene, 2)
+
+    for at in (-1, 3):
+        await scene.refused(InvalidInput, scene.store.fork("s1", "f1", at=at))
+    await scene.refused(InvalidInput, scene.store.fork("s1", "f/1"))
+
+
+@FORKING.claim
+async def an_id_that_is_taken_is_no_fork(scene: Scene) -> None:
+    await _grown(scene, 1)
+    await scene.store.fork("s1", "f1")
+    await scene.store.fork("s1", "gone")
+    await scene.store.delete_session("gone", now_ms=1)
+
+    for taken in ("f1", "s1"):
+        await scene.refused(IdempotencyConflict, scene.store.fork("s1", taken))
+    await scene.refused(SessionDeleted, scene.store.fork("s1", "gone"))
+    await scene.refused(UnknownSession, scene.store.fork("s9", "f2"))
+    await scene.refused(SessionDeleted, scene.store.fork("gone", "f2"))
+
+
+@FORKING.claim
+async def a_deleted_session_leaves_only_its_id(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+    await scene.commit(turn)
+    store = scene.store
+
+    report = await store.delete_session("s1", now_ms=1)
+
+    expect((report.session_id, report.pages > 0), ("s1", True))
+    expect(await store.list_sessions(), ())
+    for call in (
+        store.load_session("s1"),
+        store.load_turn("s1", "t1"),
+        store.inbox("s1"),
+        store.withdraw("s1", "i1"),
+        store.delete_session("s1", now_ms=2),
+        store.release("s1", generation=1),
+        scene.commit(turn),
+        scene.take_over(turn, turn.worker_id),
+    ):
+        await scene.refused(SessionDeleted, call)
+    await scene.refused(InvalidInput, store.resolve_wait("w", WaitAnswer()))
+    await scene.unchanged(store.request_cancel("s1", "t1"), CancelReceipt(status="unknown"))
+
+
+@FORKING.claim
+async def a_session_with_an_unfinished_turn_is_not_deleted(scene: Scene) -> None:
+    await scene.accept()
+    await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
+    turn = await scene.start(worker_id=await scene.join())
+    await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
+    await scene.write(turn.unit(parks=True))
+    await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
+    await scene.commit(turn)
+
+    await scene.store.delete_session("s1", now_ms=1)
+
+
+@FORKING.claim
+async def a_session_that_is_not_there_is_not_deleted(scene: Scene) -> None:
+    await scene.refused(UnknownSession, scene.store.delete_session("s9", now_ms=1))
+    await scene.refused(UnknownSession, scene.store.load_session("s9"))
+    await scene.refused(UnknownSession, scene.store.load_turn("s9", "t1"))
+
+
+@FORKING.claim
+async def a_fork_outlives_its_parent(scene: Scene) -> None:
+    await _grown(scene, 3)
+    fork = await scene.store.fork("s1", "f1", at=2)
+    await scene.store.fork("f1", "g1", at=1)
+
+    await scene.store.delete_session("s1", now_ms=1)
+
+    expect(await scene.session("f1"), fork)
+    await scene.store.delete_session("f1", now_ms=2)
+    expect(await _turn_ids(scene, "g1"), ["t1"])
+    await scene.store.delete_session("g1", now_ms=3)
+    expect(await scene.store.list_sessions(), ())
+
+
+@FORKING.claim
+async def the_delete_of_a_fork_leaves_its_parent_whole(scene: Scene) -> None:
+    await _grown(scene, 2)
+    await scene.store.fork("s1", "f1")
+    await _grown(scene, 1, session_id="f1", prefix="f")
+    parent = await scene.session("s1")
+
+    await scene.store.delete_session("f1", now_ms=1)
+
+    expect(await scene.session("s1"), parent)
+
+
+@FORKING.claim
+async def sessions_are_listed_by_id_page_by_page(scene: Scene) -> None:
+    for name in ("b", "a", "d", "c"):
+        await scene.accept(session_id=name)
+    store = scene.store
+
+    async def names(after: str = "", limit: int = 100) -> list[str]:
+        found = await store.list_sessions(after=after, limit=limit)
+        return [summary.session_id for summary in found]
+
+    expect(await names(), ["a", "b", "c", "d"])
+    expect(await names(limit=2), ["a", "b"])
+    expect(await names(after="b", limit=2), ["c", "d"])
+    expect(await names(after="d"), [])
+
+
+@FORKING.claim_with_crash
+async def forks_and_tombstones_are_there_after_a_crash(scene: Scene) -> None:
+    await _grown(scene, 3)
+    fork = await scene.store.fork("s1", "f1", at=2)
+    await scene.store.delete_session("s1", now_ms=1)
+
+    await scene.crash()
+
+    expect(await scene.session("f1"), fork)
+    await scene.refused(SessionDeleted, scene.store.load_session("s1"))

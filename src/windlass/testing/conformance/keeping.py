@@ -1,0 +1,224 @@
+"""Keeping: bytes stay while something refers to them, journals while somebody may ask."""
+
+# ruff: noqa: D103 - the name of a claim says it all
+from __future__ import annotations
+
+from hashlib import sha256
+
+from windlass.errors import IdempotencyConflict, InvalidInput, LeaseLost
+from windlass.ports import InboxReceipt, NewItem, NewTurn, Unit, WaitAnswer
+from windlass.testing.conformance.checks import Claims
+from windlass.testing.conformance.entries import reply
+from windlass.testing.conformance.scene import Scene, ending, expect, expect_that, request
+
+KEEPING = Claims("keeping")
+
+DAY_MS = 24 * 60 * 60 * 1000
+WORDS = b"some words"
+
+
+async def _is_kept(scene: Scene, digest: str) -> bool:
+    try:
+        return await scene.store.get_blob(digest) == WORDS
+    except InvalidInput:
+        return False
+
+
+async def _vacuum(scene: Scene, now_ms: int) -> None:
+    await scene.store.vacuum(now_ms=now_ms, retention_ms=0)
+
+
+@KEEPING.claim
+async def bytes_are_found_by_their_digest(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+
+    expect(digest, sha256(WORDS).hexdigest())
+    expect(await scene.store.get_blob(digest), WORDS)
+    expect(await scene.store.put_blob(WORDS, now_ms=1), digest)
+    empty = await scene.store.put_blob(b"", now_ms=0)
+    expect(await scene.store.get_blob(empty), b"")
+
+
+@KEEPING.claim
+async def large_bytes_are_kept_whole(scene: Scene) -> None:
+    large = bytes(range(256)) * 16 * 1024
+
+    digest = await scene.store.put_blob(large, now_ms=0)
+
+    expect_that(await scene.store.get_blob(digest) == large, "the bytes are equal")
+
+
+@KEEPING.claim
+async def a_digest_of_nothing_is_refused(scene: Scene) -> None:
+    await scene.refused(InvalidInput, scene.store.get_blob("ab" * 32))
+    await scene.refused(InvalidInput, scene.store.get_blob("no digest"))
+
+
+@KEEPING.claim
+async def a_unit_refers_only_to_bytes_that_are_there(scene: Scene) -> None:
+    turn = await scene.begin()
+
+    unit = turn.unit(reply(turn), blobs=("ab" * 32,))
+    await scene.refused(InvalidInput, scene.write(unit))
+    unit = turn.unit(commit=ending(), blobs=("ab" * 32,))
+    await scene.refused(InvalidInput, scene.write(unit))
+
+
+@KEEPING.claim
+async def bytes_that_nothing_refers_to_go_after_a_day(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=5)
+
+    await _vacuum(scene, DAY_MS + 5)
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+    report = await scene.store.vacuum(now_ms=DAY_MS + 6, retention_ms=0)
+    expect_that(not await _is_kept(scene, digest), "the bytes are gone")
+    expect(report.bodies, 1)
+
+
+@KEEPING.claim
+async def bytes_that_are_put_again_have_another_day(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    await scene.store.put_blob(WORDS, now_ms=DAY_MS)
+
+    await _vacuum(scene, DAY_MS + 1)
+
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+
+@KEEPING.claim
+async def bytes_stay_while_a_journal_refers_to_them(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    turn = await scene.begin()
+    await scene.write(turn.unit(reply(turn), blobs=(digest,)))
+
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+
+@KEEPING.claim
+async def bytes_stay_while_a_turn_that_waits_refers_to_them(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    new = NewTurn(agent="helper", request=request("hi"))
+    await scene.write(Unit(session_id="s1", turn_id="t1", accept=new, blobs=(digest,)))
+
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+
+@KEEPING.claim
+async def bytes_stay_while_history_refers_to_them(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    turn = await scene.begin()
+    await scene.write(turn.unit(commit=ending(), blobs=(digest,)))
+
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect((await scene.turn()).request, None, "the request of a turn that ended long ago")
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+
+@KEEPING.claim
+async def bytes_go_with_the_last_session_that_refers_to_them(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    turn = await scene.begin()
+    await scene.write(turn.unit(commit=ending(), blobs=(digest,)))
+    await scene.store.fork("s1", "f1")
+    await scene.store.delete_session("s1", now_ms=9 * DAY_MS)
+    await _vacuum(scene, 9 * DAY_MS)
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+    await scene.store.delete_session("f1", now_ms=9 * DAY_MS)
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect_that(not await _is_kept(scene, digest), "the bytes are gone")
+
+
+@KEEPING.claim
+async def the_journal_of_a_turn_that_ended_long_ago_goes(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(reply(turn), waits=(turn.wait("w"), turn.wait("w2"))))
+    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    receipt = await scene.commit(turn, ending(now_ms=100))
+    before, session = await scene.turn(), await scene.session()
+
+    report = await scene.store.vacuum(now_ms=200, retention_ms=100)
+    expect((report.journals, report.waits), (0, 0))
+    expect(await scene.turn(), before)
+    report = await scene.store.vacuum(now_ms=201, retention_ms=100)
+
+    expect((report.journals, report.waits), (1, 2))
+    view = await scene.turn()
+    expect((view.request, view.pages, view.waits), (None, (), ()))
+    expect((view.state, view.outcome, view.receipt), ("done", before.outcome, receipt))
+    expect((view.request_digest, view.turn_index), (before.request_digest, 1))
+    expect(await scene.session(), session)
+    report = await scene.store.vacuum(now_ms=999, retention_ms=100)
+    expect((report.journals, report.waits), (0, 0))
+
+
+@KEEPING.claim
+async def a_turn_that_ended_long_ago_still_answers(scene: Scene) -> None:
+    turn = await scene.begin()
+    receipt = await scene.commit(turn)
+    await _vacuum(scene, 1)
+
+    expect((await scene.accept()).state, "done")
+    await scene.refused(IdempotencyConflict, scene.accept(text="other"))
+    await scene.unchanged(scene.commit(turn), receipt)
+    await scene.refused(IdempotencyConflict, scene.commit(turn, ending("other")))
+
+
+@KEEPING.claim
+async def a_turn_that_has_not_ended_keeps_everything(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+    await scene.write(turn.unit(reply(turn), waits=(turn.wait("w"),), parks=True))
+    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    before = await scene.everything()
+
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect(await scene.everything(), before)
+
+
+@KEEPING.claim
+async def items_that_ended_long_ago_go(scene: Scene) -> None:
+    turn = await scene.begin()
+    for item_id in ("used", "back", "open"):
+        await scene.store.enqueue("s1", NewItem(item_id=item_id), now_ms=100)
+    await scene.store.withdraw("s1", "back")
+    await scene.store.take_inbox("s1", "t1", generation=1, limit=1)
+    await scene.commit(turn, ending(settle=("used",), now_ms=150))
+
+    reports = [await scene.store.vacuum(now_ms=now, retention_ms=0) for now in (100, 101, 151)]
+
+    expect([report.items for report in reports], [0, 1, 1])
+    expect([item.item_id for item in (await scene.store.inbox("s1")).items], ["open"])
+    receipt = await scene.store.enqueue("s1", NewItem(item_id="used", content="new"))
+    expect(receipt, InboxReceipt(item_id="used", state="pending"))
+
+
+@KEEPING.claim
+async def dead_workers_go_and_live_ones_stay(scene: Scene) -> None:
+    turn = await scene.begin()
+    alive = await scene.begin(session_id="s2")
+    await scene.kill(turn.worker_id)
+
+    report = await scene.store.vacuum(now_ms=0, retention_ms=0)
+
+    expect(report.workers, 1)
+    expect((await scene.session("s1")).owner, None)
+    expect((await scene.session("s2")).owner, alive.worker_id)
+    await scene.refused(LeaseLost, scene.store.renew(turn.worker_id, until_ms=9).durable())
+    await scene.store.renew(alive.worker_id, until_ms=9).durable()
+
+
+@KEEPING.claim_with_crash
+async def bytes_are_there_after_a_crash(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+
+    await scene.crash()
+
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")

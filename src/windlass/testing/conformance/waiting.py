@@ -1,0 +1,271 @@
+"""Waiting: a wait is answered once, and the turn that waits is woken."""
+
+# ruff: noqa: D103 - the name of a claim says it all
+from __future__ import annotations
+
+from asyncio import gather
+
+from windlass.errors import IdempotencyConflict, InvalidInput, LeaseLost
+from windlass.ports import WaitAnswer, WaitReceipt, WaitView
+from windlass.testing.conformance.checks import Claims
+from windlass.testing.conformance.entries import reply
+from windlass.testing.conformance.scene import Driven, Scene, expect, expect_that
+
+WAITING = Claims("waiting")
+
+YES = WaitAnswer(value={"ok": True}, by="eva", now_ms=5)
+NO = WaitAnswer(status="rejected", value="no", by="ada", now_ms=6)
+TIME_IS_OVER = WaitAnswer(status="expired", now_ms=50)
+
+
+async def _parked(scene: Scene, **more: object) -> Driven:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w", **more),), parks=True))
+    return turn
+
+
+async def _state(scene: Scene) -> str:
+    return (await scene.turn()).state
+
+
+@WAITING.claim
+async def a_wait_is_opened_and_seen(scene: Scene) -> None:
+    turn = await scene.begin()
+    wait = turn.wait(
+        "w", call_id="c1", title="Pay?", detail={"cents": 5}, created_ms=3, expires_ms=50
+    )
+
+    view = await scene.store.open_wait("s1", "t1", wait, generation=1)
+
+    expect(view, WaitView(wait=wait))
+    expect((await scene.turn()).waits, (view,))
+    expect(await scene.store.list_waits(), (view,))
+
+
+@WAITING.claim
+async def the_same_wait_again_stays_as_it_stands(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.open_wait("s1", "t1", turn.wait("w"), generation=1)
+    await scene.store.resolve_wait("w", YES)
+
+    stands = WaitView(wait=turn.wait("w"), state="answered", answer=YES)
+    call = scene.store.open_wait("s1", "t1", turn.wait("w"), generation=1)
+    await scene.unchanged(call, stands)
+
+
+@WAITING.claim
+async def another_wait_under_a_known_key_is_refused(scene: Scene) -> None:
+    turn = await scene.begin()
+    other = await scene.begin(session_id="s2")
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+
+    unit = turn.unit(waits=(turn.wait("w2"), turn.wait("w", title="other")))
+    await scene.refused(IdempotencyConflict, scene.write(unit))
+    unit = other.unit(waits=(other.wait("w"),))
+    await scene.refused(IdempotencyConflict, scene.write(unit))
+
+
+@WAITING.claim
+async def a_turn_opens_no_wait_for_another(scene: Scene) -> None:
+    turn = await scene.begin()
+    other = await scene.begin(session_id="s2")
+
+    await scene.refused(InvalidInput, scene.write(turn.unit(waits=(other.wait("w"),))))
+
+
+@WAITING.claim
+async def the_first_answer_stands_for_ever(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+
+    expect(await scene.store.resolve_wait("w", YES), WaitReceipt(status="accepted", answer=YES))
+    for late in (NO, YES, TIME_IS_OVER):
+        call = scene.store.resolve_wait("w", late)
+        await scene.unchanged(call, WaitReceipt(status="already", answer=YES))
+    view = WaitView(wait=turn.wait("w"), state="answered", answer=YES)
+    expect((await scene.turn()).waits, (view,))
+    expect(await scene.store.list_waits(), ())
+
+
+@WAITING.claim
+async def a_no_is_an_answer_that_stands(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+    await scene.store.resolve_wait("w", NO)
+
+    expect((await scene.turn()).waits[0].state, "rejected")
+    call = scene.store.resolve_wait("w", YES)
+    await scene.unchanged(call, WaitReceipt(status="already", answer=NO))
+
+
+@WAITING.claim
+async def a_key_that_is_not_known_is_refused_and_not_repeated(scene: Scene) -> None:
+    await scene.begin()
+
+    call = scene.store.resolve_wait("w_secret", YES)
+    refusal = await scene.refused(InvalidInput, call)
+
+    expect(refusal.field, "key")
+    expect_that("w_secret" not in str(refusal), "the message does not tell the key")
+
+
+@WAITING.claim
+async def of_fifty_answers_that_race_one_stands(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+
+    receipts = await gather(
+        *(scene.store.resolve_wait("w", WaitAnswer(value=at)) for at in range(50))
+    )
+
+    statuses = sorted(receipt.status for receipt in receipts)
+    expect(statuses, ["accepted"] + ["already"] * 49)
+    expect(len({receipt.answer.value for receipt in receipts if receipt.answer}), 1)
+
+
+@WAITING.claim
+async def an_answer_wakes_a_parked_turn(scene: Scene) -> None:
+    await _parked(scene)
+    expect(await _state(scene), "parked")
+
+    await scene.store.resolve_wait("w", YES)
+
+    expect(await _state(scene), "ready")
+
+
+@WAITING.claim
+async def an_answer_before_the_turn_parks_is_not_lost(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+    await scene.store.resolve_wait("w", YES)
+    expect(await _state(scene), "running")
+
+    await scene.write(turn.unit(reply(turn), parks=True))
+
+    expect(await _state(scene), "ready")
+
+
+@WAITING.claim
+async def a_turn_that_was_driven_on_since_the_answer_parks(scene: Scene) -> None:
+    turn = await _parked(scene)
+    await scene.store.resolve_wait("w", YES)
+    now = await scene.take_over(turn, turn.worker_id)
+
+    await scene.write(now.unit(waits=(now.wait("w2"),), parks=True))
+
+    expect(await _state(scene), "parked")
+
+
+@WAITING.claim
+async def a_turn_whose_worker_still_has_it_goes_on_by_writing(scene: Scene) -> None:
+    turn = await _parked(scene)
+    await scene.store.resolve_wait("w", YES)
+
+    await scene.write(turn.unit(reply(turn)))
+    expect(await _state(scene), "running")
+    await scene.write(turn.unit(parks=True))
+    expect(await _state(scene), "parked")
+    await scene.write(turn.unit(reply(turn, 1), position=1))
+    expect(await _state(scene), "running")
+
+
+@WAITING.claim
+async def a_wait_that_expires_wakes_its_turn(scene: Scene) -> None:
+    await _parked(scene, expires_ms=50)
+
+    receipt = await scene.store.resolve_wait("w", TIME_IS_OVER)
+
+    expect(receipt, WaitReceipt(status="accepted", answer=TIME_IS_OVER))
+    expect(await _state(scene), "ready")
+    expect((await scene.turn()).waits[0].state, "expired")
+    call = scene.store.resolve_wait("w", YES)
+    await scene.unchanged(call, WaitReceipt(status="expired", answer=TIME_IS_OVER))
+
+
+@WAITING.claim
+async def an_answer_that_comes_at_the_deadline_comes_too_late(scene: Scene) -> None:
+    await _parked(scene, expires_ms=50)
+
+    late = WaitAnswer(value="yes", by="eva", now_ms=50)
+    receipt = await scene.store.resolve_wait("w", late)
+
+    stands = WaitAnswer(status="expired", now_ms=50)
+    expect(receipt, WaitReceipt(status="expired", answer=stands))
+    view = (await scene.turn()).waits[0]
+    expect((view.state, view.answer), ("expired", stands))
+    expect(await _state(scene), "ready")
+
+
+@WAITING.claim
+async def an_answer_just_before_the_deadline_stands(scene: Scene) -> None:
+    await _parked(scene, expires_ms=50)
+
+    receipt = await scene.store.resolve_wait("w", WaitAnswer(value="yes", now_ms=49))
+
+    expect(receipt.status, "accepted")
+
+
+@WAITING.claim
+async def open_waits_end_with_their_turn(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"), turn.wait("answered"))))
+    await scene.store.resolve_wait("answered", YES)
+    await scene.commit(turn)
+
+    expect([wait.state for wait in (await scene.turn()).waits], ["superseded", "answered"])
+    call = scene.store.resolve_wait("w", YES)
+    await scene.unchanged(call, WaitReceipt(status="superseded"))
+    expect(await scene.store.list_waits(), ())
+
+
+@WAITING.claim
+async def a_wait_can_be_superseded_by_an_answer(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(waits=(turn.wait("w"),)))
+    answer = WaitAnswer(status="superseded", now_ms=3)
+
+    receipt = await scene.store.resolve_wait("w", answer)
+
+    expect(receipt, WaitReceipt(status="accepted", answer=answer))
+    call = scene.store.resolve_wait("w", YES)
+    await scene.unchanged(call, WaitReceipt(status="superseded", answer=answer))
+
+
+@WAITING.claim
+async def only_the_owner_opens_a_wait(scene: Scene) -> None:
+    turn = await scene.begin()
+
+    call = scene.store.open_wait("s1", "t1", turn.wait("w"), generation=0)
+    await scene.refused(LeaseLost, call)
+
+
+@WAITING.claim
+async def open_waits_are_listed_oldest_first_by_kind_and_session(scene: Scene) -> None:
+    turn = await scene.begin()
+    other = await scene.begin(session_id="s2")
+    await scene.write(turn.unit(waits=(turn.wait("c"), turn.wait("a", kind="timer"))))
+    await scene.write(other.unit(waits=(other.wait("b"),)))
+    store = scene.store
+
+    async def keys(**wanted: object) -> list[str]:
+        return [view.wait.key for view in await store.list_waits(**wanted)]  # type: ignore[arg-type]  # its options
+
+    expect(await keys(), ["c", "a", "b"])
+    expect(await keys(limit=2), ["c", "a"])
+    expect(await keys(kind="approval"), ["c", "b"])
+    expect(await keys(session_id="s1"), ["c", "a"])
+    expect(await keys(session_id="s1", kind="timer"), ["a"])
+    expect(await keys(session_id="s9"), [])
+
+
+@WAITING.claim_with_crash
+async def an_answer_is_there_after_a_crash(scene: Scene) -> None:
+    await _parked(scene)
+    await scene.store.resolve_wait("w", YES)
+    before = await scene.turn()
+
+    await scene.crash()
+
+    expect(await scene.turn(), before)
+    receipt = await scene.store.resolve_wait("w", NO)
+    expect(receipt, WaitReceipt(status="already", answer=YES))

@@ -1,0 +1,49 @@
+"""What programs are made of: small pools of ids, so that they meet, and units of every shape."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.conformance.pair import SESSIONS, TURNS
+from windlass.journal import Entry
+from windlass.kernel.outcomes import Finished, Stopped
+from windlass.testing.conformance.entries import intent, reply, result
+from windlass.testing.conformance.scene import Driven
+
+DAY_MS = 24 * 60 * 60 * 1000
+KEYS = ("w1", "w2", "w3")
+ITEMS = ("i1", "i2", "i3")
+BLOBS = (b"one", b"two")
+
+# Small pools, so that ids meet. What is right most of the time stands there several times.
+sessions = st.sampled_from((*SESSIONS, "s1", "s1", "s1"))
+turns = st.sampled_from((*TURNS, "t1"))
+workers = st.sampled_from((0, 0, 0, 1, 1, 2, 7))
+lags = st.sampled_from((0, 0, 0, 0, 0, 0, 0, -1, 1))
+keys = st.sampled_from(KEYS)
+items = st.sampled_from(ITEMS)
+places = st.integers(0, 3)
+texts = st.sampled_from(("a", "a", "a", "b"))
+chance = st.sampled_from((False, False, False, True))
+entry_kinds = st.sampled_from(("intent", "intent", "result", "result", "reply", "other", "consume"))
+entry_lists = st.lists(st.tuples(entry_kinds, places, keys), min_size=1, max_size=3)
+endings = st.sampled_from(("done", "done", "other", "cancelled", "limit"))
+statuses = st.sampled_from(
+    ("answered", "answered", "answered", "rejected", "expired", "superseded")
+)
+
+
+def entry(turn: Driven, kind: str, at: int, key: str) -> Entry:
+    if kind == "intent":
+        return intent(turn, at)
+    if kind == "consume":
+        return intent(turn, at, consumes=key)
+    if kind == "result":
+        return result(turn, at)
+    return reply(turn, at) if kind == "reply" else result(turn, at, value="other")
+
+
+def outcome(kind: str) -> Finished | Stopped:
+    if kind == "cancelled":
+        return Stopped(reason="cancelled")
+    return Stopped(reason="limit") if kind == "limit" else Finished(text=kind)

@@ -1,0 +1,139 @@
+"""One write of each kind, on a store that has all it takes, and how often it has landed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeAlias
+
+from tests.durability.workload import Worker, blob, commit, item, new_turn, unit
+from windlass.errors import InvalidInput
+from windlass.ports import Start, Store, Wait, WaitAnswer
+
+WAIT = Wait(key="w_ask", kind="approval", session_id="s0", turn_id="t0")
+YES = WaitAnswer(value={"ok": True}, by="ada", now_ms=2_000)
+LARGE = b"another blob" * 1_000
+
+Run: TypeAlias = Callable[[Store, Worker, int], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOperation:
+    """A write, and a count of it: 0 before it has landed, 1 after, whatever happened in between."""
+
+    name: str
+    run: Run
+    landed: Callable[[Store], Awaitable[int]]
+    is_fenced: bool = False
+
+
+async def prepare(store: Store) -> Worker:
+    """Bring a new store to where each of the operations can be done once."""
+    worker = Worker(await store.join(until_ms=3_601_000, now_ms=1_000))
+    begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=1_000)
+    await store.accept("s0", "t0", new_turn("s0", 0))
+    await store.start("s0", "t0", begins, generation=1)
+    await store.put_blob(blob("s0", 0), now_ms=0)
+    await store.submit(unit("s0", 0, 0, generation=1)).durable()
+    await store.open_wait("s0", "t0", WAIT, generation=1)
+    await store.accept("s1", "t0", new_turn("s1", 0))
+    return worker
+
+
+async def _submit(store: Store, _: Worker, generation: int) -> object:
+    return await store.submit(unit("s0", 0, 1, generation=generation)).durable()
+
+
+async def _submitted(store: Store) -> int:
+    turn = await store.load_turn("s0", "t0")
+    assert turn is not None
+    assert [page.entries for page in turn.pages] == [
+        unit("s0", 0, position, generation=1).entries for position in range(len(turn.pages))
+    ]
+    return len(turn.pages) - 1
+
+
+async def _commit(store: Store, _: Worker, generation: int) -> object:
+    receipt = await store.commit("s0", "t0", commit("s0", 0), generation=generation)
+    assert receipt.head == 1
+    return receipt
+
+
+async def _committed(store: Store) -> int:
+    view = await store.load_session("s0")
+    assert [page.nodes for page in view.pages] == [commit("s0", 0).nodes] * view.head
+    return view.head
+
+
+async def _accept(store: Store, _: Worker, __: int) -> object:
+    return await store.accept("s0", "t1", new_turn("s0", 1))
+
+
+async def _accepted(store: Store) -> int:
+    return (await store.inbox("s0")).queued_turns.count("t1")
+
+
+async def _start(store: Store, worker: Worker, _: int) -> object:
+    begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=1_000)
+    return await store.start("s1", "t0", begins, generation=1)
+
+
+async def _started(store: Store) -> int:
+    return (await store.load_session("s1")).generation
+
+
+async def _resolve(store: Store, _: Worker, __: int) -> object:
+    receipt = await store.resolve_wait(WAIT.key, YES)
+    assert receipt.answer == YES
+    return receipt
+
+
+async def _resolved(store: Store) -> int:
+    turn = await store.load_turn("s0", "t0")
+    assert turn is not None
+    (view,) = turn.waits
+    assert (view.state, view.answer) in [("open", None), ("answered", YES)]
+    return int(view.state == "answered")
+
+
+async def _enqueue(store: Store, _: Worker, __: int) -> object:
+    return await store.enqueue("s0", item("s0", 0))
+
+
+async def _enqueued(store: Store) -> int:
+    return len((await store.inbox("s0")).items)
+
+
+async def _put_blob(store: Store, _: Worker, __: int) -> object:
+    return await store.put_blob(LARGE, now_ms=0)
+
+
+async def _blob_is_there(store: Store) -> int:
+    try:
+        return int(await store.get_blob(sha256(LARGE).hexdigest()) == LARGE)
+    except InvalidInput:
+        return 0
+
+
+async def _cancel(store: Store, _: Worker, __: int) -> object:
+    return await store.request_cancel("s0", "t0", reason="enough")
+
+
+async def _cancelled(store: Store) -> int:
+    turn = await store.load_turn("s0", "t0")
+    assert turn is not None
+    assert turn.cancel in (None, "enough")
+    return int(turn.cancel is not None)
+
+
+OPERATIONS = (
+    StoreOperation(name="submit", run=_submit, landed=_submitted, is_fenced=True),
+    StoreOperation(name="commit", run=_commit, landed=_committed, is_fenced=True),
+    StoreOperation(name="accept", run=_accept, landed=_accepted),
+    StoreOperation(name="start", run=_start, landed=_started),
+    StoreOperation(name="resolve_wait", run=_resolve, landed=_resolved),
+    StoreOperation(name="enqueue", run=_enqueue, landed=_enqueued),
+    StoreOperation(name="put_blob", run=_put_blob, landed=_blob_is_there),
+    StoreOperation(name="request_cancel", run=_cancel, landed=_cancelled),
+)

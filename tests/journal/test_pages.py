@@ -1,0 +1,173 @@
+"""Pages: each link covers the page and all before it, from the strand's own name on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+import pytest
+
+from tests.kernel.refusals import refused
+from windlass.errors import JournalCorrupt
+from windlass.journal import (
+    JournalPage,
+    PluginVersion,
+    TurnStarted,
+    check_link,
+    check_place,
+    check_position,
+    link_page,
+    node_id,
+    strand_seed,
+)
+from windlass.kernel import Json, canonical
+
+PAGES = tuple(
+    canonical.encode(
+        JournalPage(
+            format=1,
+            generation=1,
+            entries=(TurnStarted(agent=f"a{at}", model="m", plugins=(PluginVersion(name="p"),)),),
+        )
+    )
+    for at in range(4)
+)
+
+Strand = list[tuple[bytes, bytes]]
+"""Pages with their links, as a store keeps them."""
+
+
+def written(pages: Sequence[bytes], seed: bytes) -> Strand:
+    strand, link = [], seed
+    for page in pages:
+        link = link_page(link, page)
+        strand.append((page, link))
+    return strand
+
+
+def read(strand: Strand, seed: bytes) -> bytes:
+    """Check a strand as a store does, and return its last link."""
+    link = seed
+    for at, (page, stored) in enumerate(strand):
+        link = check_link(link, page, stored, place=f"page {at}")
+    return link
+
+
+SEED = strand_seed("s", "t")
+STRAND = written(PAGES, SEED)
+
+
+def test_a_strand_begins_with_its_own_name() -> None:
+    assert strand_seed("s", "t") == sha256(b"journal/s/t").digest()
+    assert strand_seed("s") == sha256(b"history/s").digest()
+
+
+def test_no_two_strands_begin_alike() -> None:
+    seeds = [
+        strand_seed("s", "t"),
+        strand_seed("s"),
+        strand_seed("t"),
+        strand_seed("s", "u"),
+        strand_seed("t", "s"),
+    ]
+    assert len(set(seeds)) == 5
+
+
+def test_a_link_covers_the_page_and_the_link_before() -> None:
+    first = sha256(sha256(b"journal/s/t").digest() + PAGES[0]).digest()
+    second = sha256(first + PAGES[1]).digest()
+    assert [link for _, link in STRAND[:2]] == [first, second]
+    assert read(STRAND[:2], SEED) == second
+
+
+def test_what_was_written_is_read() -> None:
+    assert read(STRAND, SEED) == STRAND[-1][1]
+    assert read([], SEED) == SEED
+
+
+def broken(strand: Strand, seed: bytes = SEED) -> str:
+    """Return the place that is named when this strand is read."""
+    error = refused(lambda: read(strand, seed), JournalCorrupt)
+    assert error.field is not None
+    return error.field
+
+
+def test_a_missing_page_is_noticed() -> None:
+    assert broken(STRAND[1:]) == "page 0"
+    assert broken([*STRAND[:1], *STRAND[2:]]) == "page 1"
+
+
+def test_a_doubled_page_is_noticed() -> None:
+    assert broken([*STRAND[:2], STRAND[1], *STRAND[2:]]) == "page 2"
+
+
+def test_swapped_pages_are_noticed() -> None:
+    one, two, three, four = STRAND
+    assert broken([two, one, three, four]) == "page 0"
+    assert broken([one, three, two, four]) == "page 1"
+    swapped = [one, (three[0], two[1]), (two[0], three[1]), four]
+    assert broken(swapped) == "page 1"
+
+
+def test_a_page_from_elsewhere_is_noticed() -> None:
+    for seed in (strand_seed("s", "u"), strand_seed("r", "t"), strand_seed("s")):
+        foreign = written(PAGES, seed)
+        assert broken(foreign) == "page 0"
+        assert broken([*STRAND[:2], foreign[2], STRAND[3]]) == "page 2"
+        assert broken(STRAND, seed) == "page 0"
+
+
+def test_one_flipped_bit_is_noticed_wherever_it_is() -> None:
+    page, link = STRAND[1]
+    for bit in range(len(page) * 8):
+        assert broken([STRAND[0], (flipped(page, bit), link)]) == "page 1"
+    for bit in range(len(link) * 8):
+        assert broken([STRAND[0], (page, flipped(link, bit))]) == "page 1"
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_a_cut_or_lengthened_page_is_noticed() -> None:
+    page, link = STRAND[0]
+    for changed in (page[:-1], page[1:], b"", page + b" ", page + page):
+        assert broken([(changed, link)]) == "page 0"
+
+
+def test_a_broken_link_shows_no_payload() -> None:
+    error = refused(
+        lambda: check_link(SEED, b"canary", b"", place="journal s/t, page 3"), JournalCorrupt
+    )
+    assert "journal s/t, page 3" in str(error)
+    assert "canary" not in str(error)
+
+
+# --- places --------------------------------------------------------------------------------------
+
+
+def test_a_node_id_derives_from_where_it_stands() -> None:
+    digest = sha256(b'["s","t",0]').hexdigest()
+    assert node_id("s", "t", 0) == f"n_{digest[:32]}"
+    ids = {
+        node_id(*place) for place in (("s", "t", 0), ("s", "t", 1), ("s", "u", 0), ("r", "t", 0))
+    }
+    assert len(ids) == 4
+
+
+@pytest.mark.parametrize("bad", ["", "a/b", "x" * 129, None])
+def test_a_place_is_two_ids(bad: Json) -> None:
+    check_place("s", "t")
+    assert refused(lambda: check_place(bad, "t")).field == "session_id"
+    assert refused(lambda: check_place("s", bad)).field == "turn_id"
+
+
+def test_a_position_is_a_count() -> None:
+    check_position(0, field="head")
+    check_position(2**40, field="head")
+    negative = refused(lambda: check_position(-1, field="head"))
+    assert (negative.field, negative.found) == ("head", -1)
+    bad: Json = "1"
+    assert refused(lambda: check_position(bad, field="head")).wanted == "int"

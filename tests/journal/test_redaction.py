@@ -1,0 +1,69 @@
+"""The last door before the disk takes secrets out of words, and leaves what windlass itself wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.guards import Redactor, Secret
+from windlass.journal import (
+    Claimed,
+    JournalPage,
+    ModelAnswered,
+    ModelCallCommand,
+    Recorded,
+    RequestSpec,
+    ToolCallCommand,
+    TurnStarted,
+)
+from windlass.journal.redaction import redact
+from windlass.kernel import Json, ModelReply, canonical
+
+KEY = "sk-4711-canary"
+REDACTOR = Redactor([Secret(KEY, name="KEY")])
+SPEC = RequestSpec(model="m", messages="ab" * 32, message_count=1)
+
+
+def page(text: str, args: dict[str, Json]) -> JournalPage:
+    model = ModelCallCommand(request=SPEC)
+    tool = ToolCallCommand(call_id="c1", name="add", args=args)
+    return JournalPage(
+        format=1,
+        generation=1,
+        entries=(
+            TurnStarted(agent="a", model="m", instructions=text, context={"deep": [args]}),
+            Recorded(
+                key="s/t/1/0/model_call/1",
+                digest="0" * 64,
+                outcome=ModelAnswered(result=ModelReply(text=text)),
+                command=model,
+            ),
+            Claimed(key="s/t/1/0/tool_call/2/0/intent", digest="1" * 64, command=tool),
+        ),
+    )
+
+
+def test_words_keys_and_values_lose_the_secret() -> None:
+    before = page(f"it is {KEY}.", {"url": f"?k={KEY}", KEY: 1, "name": KEY, "n": [1.5, None, KEY]})
+    wanted = page(
+        "it is [KEY].", {"url": "?k=[KEY]", "[KEY]": 1, "name": "[KEY]", "n": [1.5, None, "[KEY]"]}
+    )
+
+    assert redact(canonical.encode(before), REDACTOR) == canonical.encode(wanted)
+
+
+def test_bytes_without_a_secret_are_the_same_object() -> None:
+    data = canonical.encode(page("nothing to hide", {"a": 1}))
+
+    assert redact(data, REDACTOR) is data
+
+
+@pytest.mark.parametrize(
+    "word", ["journal_page", "model_call", "generation", "recorded", "s/t/1/0"]
+)
+def test_what_windlass_wrote_stays_when_a_secret_is_spelled_like_it(word: str) -> None:
+    redactor = Redactor([Secret(word, name="KEY")])
+    before = page(f"my {word}", {"a": word})
+
+    cleaned = canonical.read(redact(canonical.encode(before), redactor), JournalPage)
+
+    assert cleaned == page("my [KEY]", {"a": "[KEY]"})

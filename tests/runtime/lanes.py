@@ -1,0 +1,77 @@
+"""Lanes on a real file, a store that remembers, and a lock that somebody else holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tests.runtime import turns
+from tests.runtime.turns import GENERATION, begin, reply
+from windlass.ports import Ticket, Unit, UnitReceipt, Wait
+from windlass.runtime.lane import Lane, Submits
+from windlass.stores.sqlite import SqliteStore
+
+PASSES = 8
+"""More than a lane's patience, few enough to be nothing."""
+
+
+class Recording:
+    """A store that remembers what it was handed."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.units: list[Unit] = []
+        self.tickets: list[Ticket[UnitReceipt]] = []
+
+    def submit(
+        self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
+    ) -> Ticket[UnitReceipt]:
+        self.units.append(unit)
+        self.tickets.append(self.store.submit(unit, after=after))
+        return self.tickets[-1]
+
+
+async def passes(n: int = PASSES) -> None:
+    for _ in range(n):
+        await asyncio.sleep(0)
+
+
+@contextmanager
+def write_lock(path: Path) -> Iterator[None]:
+    """Hold the file's write lock on another connection."""
+    db = apsw.Connection(str(path))
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
+        db.close()
+
+
+def lane_of(store: Submits, session_id: str, **more: Any) -> Lane:
+    return Lane(store, session_id, "t1", generation=GENERATION, **more)
+
+
+def pages_on_disk(path: Path) -> int:
+    """Return how many journal pages another connection sees."""
+    return sum(strand > 0 for _, _, strand, *_ in turns.dump(path)["log"])  # type: ignore[operator]  # an integer
+
+
+def wait_of(session_id: str, key: str) -> Wait:
+    return Wait(key=key, kind="approval", session_id=session_id, turn_id="t1")
+
+
+async def refused_lane(store: SqliteStore, **more: Any) -> Lane:
+    """Return a lane that has just handed in something the store refuses."""
+    worker = await store.join(until_ms=turns.UNTIL_MS, now_ms=0)
+    await begin(store, "a", worker)
+    lane = lane_of(store, "a", **more)
+    lane.add(reply("a", 0))
+    await lane.durable()
+    lane.add(reply("a", 0, text="another"))
+    return lane

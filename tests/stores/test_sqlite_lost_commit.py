@@ -1,0 +1,118 @@
+"""A write whose COMMIT landed and said that it failed is answered as if it had said nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import apsw
+import pytest
+
+from tests.runtime import turns
+from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, reply, unit
+from windlass.guards.secret import Redactor, Secret
+from windlass.ports import NewItem, Wait, WaitAnswer
+from windlass.stores.sqlite import SqliteStore
+
+KEY = "sk-canary-4711"
+WAIT = Wait(key="w_1", kind="approval", session_id="a", turn_id="t1")
+Do: TypeAlias = Callable[[SqliteStore, str], Awaitable[object]]
+
+
+async def prepared(path: Path) -> tuple[SqliteStore, str]:
+    """Return a store with a turn under way, one that has ended, an item, and a wait."""
+    store = SqliteStore(path, redactor=Redactor([Secret(KEY, name="KEY")]))
+    await store.open()
+    worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
+    await begin(store, "a", worker)
+    await store.submit(unit("a", 0, reply("a", 0), waits=(WAIT,))).durable()
+    await store.enqueue("a", NewItem(item_id="i1", content={"n": 1}))
+    await begin(store, "ended", worker)
+    await store.commit("ended", "t1", ending(), generation=GENERATION)
+    return store, worker
+
+
+async def take_over(store: SqliteStore, worker: str) -> object:
+    lease = await store.take_over("a", "t1", worker_id=worker, until_ms=UNTIL_MS, now_ms=1)
+    turn = await store.load_turn("a", "t1")
+    assert turn is not None
+    return lease.generation, lease.takeovers, turn.generation, turn.takeovers
+
+
+async def fork(store: SqliteStore, worker: str) -> object:
+    return await store.fork("ended", "f", now_ms=1)
+
+
+WRITES: dict[str, Do] = {
+    "accept": lambda store, _: store.accept("b", "t1", new_turn()),
+    "accept in a known session": lambda store, _: store.accept("a", "t2", new_turn()),
+    "unit": lambda store, _: store.submit(unit("a", 1, reply("a", 1))).durable(),
+    "commit": lambda store, _: store.commit("a", "t1", ending(), generation=GENERATION),
+    "cancel": lambda store, _: store.request_cancel("a", "t1", reason="enough"),
+    "cancel with a secret": lambda store, _: store.request_cancel("a", "t1", reason=f"no {KEY}"),
+    "take over": take_over,
+    "release": lambda store, _: store.release("a", generation=GENERATION),
+    "leave": lambda store, worker: store.leave(worker),
+    "renew": lambda store, worker: store.renew(worker, until_ms=UNTIL_MS * 2).durable(),
+    "fork": fork,
+    "delete": lambda store, _: store.delete_session("ended", now_ms=3),
+    "enqueue": lambda store, _: store.enqueue("a", NewItem(item_id="i2", content="x")),
+    "withdraw": lambda store, _: store.withdraw("a", "i1"),
+    "take inbox": lambda store, _: store.take_inbox("a", "t1", generation=GENERATION),
+    "open wait": lambda store, _: store.open_wait(
+        "a",
+        "t1",
+        Wait(key="w_2", kind="approval", session_id="a", turn_id="t1"),
+        generation=GENERATION,
+    ),
+    "resolve": lambda store, _: store.resolve_wait("w_1", WaitAnswer(value="yes", by="ann")),
+    "resolve with a secret": lambda store, _: store.resolve_wait("w_1", WaitAnswer(value=KEY)),
+    "put blob": lambda store, _: store.put_blob(b"bytes", now_ms=1),
+}
+
+
+class Hook:
+    """Raises once, when a transaction has landed and its COMMIT has not returned."""
+
+    def __init__(self) -> None:
+        self.fired = 0
+
+    def __call__(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self.fired += 1
+        if self.fired == 1:
+            raise apsw.exception_for(apsw.SQLITE_IOERR)
+        return apsw.SQLITE_OK
+
+
+def without_names(path: Path) -> dict[str, list[Any]]:
+    """Return all rows but what is different in every file: its own name and its workers'."""
+    rows = turns.dump(path)
+    workers = {str(row[1]): f"worker {row[0]}" for row in rows.pop("workers")}
+    del rows["meta"]
+    return {
+        table: [tuple(workers.get(str(cell), cell) for cell in row) for row in found]
+        for table, found in rows.items()
+    }
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_whose_commit_landed_unheard_is_answered_as_ever(
+    tmp_path: Path, name: str
+) -> None:
+    control, worker = await prepared(tmp_path / "control.db")
+    wanted = await WRITES[name](control, worker)
+    store, worker = await prepared(tmp_path / "w.db")
+    hook = Hook()
+    assert store._writer._rows is not None
+    store._writer._rows.db.set_wal_hook(hook)
+
+    try:
+        found = await WRITES[name](store, worker)
+
+        assert hook.fired >= 1
+        assert found == wanted
+        assert without_names(tmp_path / "w.db") == without_names(tmp_path / "control.db")
+    finally:
+        await control.close()
+        await store.close()

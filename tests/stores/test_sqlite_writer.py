@@ -1,0 +1,62 @@
+"""Whoever hands in a write is answered, whatever goes wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.turns import new_turn
+from windlass.errors import WindlassBug
+from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite.rows import Rows
+
+PATIENCE_S = 2
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "w.db", durability="process")
+    await store.open()
+    yield store
+    await store.close()
+
+
+def broken(rows: Rows, again: object) -> None:
+    raise TypeError("nobody thought of this")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_fault_that_nobody_thought_of_is_answered_as_a_bug(store: SqliteStore) -> None:
+    with pytest.raises(WindlassBug):
+        async with asyncio.timeout(PATIENCE_S):
+            await store._do(broken).durable()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_the_writer_goes_on_behind_a_fault_that_nobody_thought_of(
+    store: SqliteStore,
+) -> None:
+    fault = store._do(broken)
+    neighbour = store._do(lambda rows, again: 7)
+    async with asyncio.timeout(PATIENCE_S):
+        await store.accept("a", "t1", new_turn())
+        assert await neighbour.durable() == 7
+    assert fault.refusal is not None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_fault_on_the_loop_itself_is_answered_too(store: SqliteStore) -> None:
+    for n in range(40):  # until the writer trusts the disk to be quick
+        await store.accept(f"s{n}", "t1", new_turn())
+    unheard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+
+    with pytest.raises(WindlassBug):
+        async with asyncio.timeout(PATIENCE_S):
+            await store._do(broken).durable()
+    assert unheard == []
+    async with asyncio.timeout(PATIENCE_S):
+        await store.accept("after", "t1", new_turn())
