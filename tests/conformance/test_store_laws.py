@@ -367,7 +367,7 @@ class SqliteLaws(StoreLaws):
 
 LOOK = settings(
     max_examples=200,
-    stateful_step_count=40,
+    stateful_step_count=60,
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
 )
 

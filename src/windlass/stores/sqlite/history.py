@@ -9,7 +9,7 @@ import apsw
 from windlass.errors import JournalCorrupt
 from windlass.journal import HistoryPage, check_link, strand_seed
 from windlass.stores.sqlite.pages import Strand, read_page
-from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.query import first
 from windlass.stores.sqlite.rows import SessionRow
 
 _PAGES = (
@@ -55,7 +55,7 @@ def load_history(db: apsw.Connection, session: SessionRow) -> list[HistoryPage]:
     link = strand_seed(stretches[0].session_id)
     for number, session_id, last in stretches:
         strand = Strand(db, f"history of {session_id}", HistoryPage, link=link)
-        pages += strand.read(select(db, _PAGES, (number, last)), start=len(pages) + 1)
+        pages += strand.read(db.execute(_PAGES, (number, last)), start=len(pages) + 1)
         link = strand.link
     if len(pages) != session.head or link != session.link:
         raise JournalCorrupt(

@@ -21,7 +21,7 @@ from windlass.ports.unit import TurnState
 from windlass.ports.views import fold_journal
 from windlass.stores.sqlite.packed import unpack
 from windlass.stores.sqlite.pages import Strand
-from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.query import first
 
 _MAX_SESSIONS = 4_096
 
@@ -220,7 +220,7 @@ def load_pages(db: apsw.Connection, turn: TurnRow) -> tuple[list[JournalPage], b
         JournalPage,
         link=strand_seed(session.id, turn.id),
     )
-    pages = strand.read(select(db, query, (session.no, turn.strand)), start=0)
+    pages = strand.read(db.execute(query, (session.no, turn.strand)), start=0)
     return pages, strand.link
 
 

@@ -188,7 +188,8 @@ class SqliteStore(Doors):
         self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
     ) -> Operation[UnitReceipt]:
         """Hand in a unit; it is refused if the one that it comes after is."""
-        self._check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
+        if self._doorman.redactor is not None:
+            self._check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
         written = units.encode_unit(unit, self._doorman)
         return self._do(
             lambda rows, earlier: units.apply_unit(rows, written, self._is_gone, earlier),
