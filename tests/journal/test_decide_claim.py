@@ -284,3 +284,12 @@ def test_a_mismatch_of_deeply_nested_arguments_is_a_mismatch_too() -> None:
     decision = decide_claim(row, Claimed(key=INTENT, digest="d", command=now), generation=5)
     assert isinstance(decision, Mismatch)
     assert [place.path for place in decision.diff] == ["$.name"]
+
+
+def test_the_same_command_asked_by_somebody_else_is_a_mismatch_that_says_so() -> None:
+    command = COMMANDS["model_call"]
+    row = JournalRow(key="k", digest="d", generation=1, command=command)
+    decision = decide_claim(row, Claimed(key="k", digest="e", command=command), generation=1)
+
+    assert isinstance(decision, Mismatch)
+    assert list(map(str, decision.diff)) == ["$.invocation: changed"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from tests.journal.golden_journal import GOLDEN
 from windlass.guards import Redactor, Secret
 from windlass.journal import (
     Claimed,
@@ -67,3 +69,32 @@ def test_what_windlass_wrote_stays_when_a_secret_is_spelled_like_it(word: str) -
     cleaned = canonical.read(redact(canonical.encode(before), redactor), JournalPage)
 
     assert cleaned == page("my [KEY]", {"a": "[KEY]"})
+
+
+def words_of_the_format() -> set[str]:
+    """Return every tag and every literal that a value may hold, if it could be a secret at all."""
+    words: set[str] = set()
+    for group in GOLDEN.values():
+        for value in group.values():
+            words |= texts_in(msgspec.to_builtins(value))
+    return {word for word in words if len(word) >= 6}
+
+
+def texts_in(value: Json) -> set[str]:
+    if isinstance(value, dict):
+        return set(value) | set().union(*map(texts_in, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(texts_in, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def test_no_secret_however_it_is_spelled_makes_a_stored_value_unreadable() -> None:
+    """Each word that stands anywhere in stored bytes is tried as a secret, on all of them."""
+    words = words_of_the_format()
+    assert {"claimed", "approved", "answered", "short_circuit", "idempotent"} & words
+    for word in words:
+        redactor = Redactor([Secret(word, name="KEY")])
+        for group in GOLDEN.values():
+            for name, value in group.items():
+                cleaned = redact(canonical.encode(value), redactor)
+                assert type(canonical.read(cleaned, type(value))) is type(value), (word, name)

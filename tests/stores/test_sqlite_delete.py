@@ -3,54 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import apsw
-import pytest
-
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, reply, unit
-from windlass.errors import (
-    StoreUnavailable,
-    WindlassError,
-)
+from tests.stores.files import MIB
 from windlass.ports import NewItem, Wait
 from windlass.stores.sqlite import SqliteStore
-
-MIB = 1024 * 1024
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "w.db"
-
-
-@pytest.fixture
-async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path)
-    await store.open()
-    yield store
-    await store.close()
-
-
-def raw(path: Path) -> apsw.Connection:
-    return apsw.Connection(str(path))
-
-
-async def refused(path: Path, kind: type[WindlassError]) -> WindlassError:
-    """Open a store that cannot be opened; return why, and see that nothing is left open."""
-    store = SqliteStore(path)
-    with pytest.raises(kind) as refusal:
-        await store.open()
-    assert type(refusal.value) is kind
-    with pytest.raises(StoreUnavailable):
-        await store.load_session("a")
-    return refusal.value
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in sorted(folder.iterdir()) if found.is_file()}
-
 
 # --- deleted for good -------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -12,6 +12,7 @@ import pytest
 
 from tests.runtime import turns
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, reply, unit
+from tests.stores.files import closed_file, everything, raw, refused
 from windlass.errors import (
     ConfigError,
     FormatUnsupported,
@@ -21,41 +22,6 @@ from windlass.errors import (
 )
 from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
-
-MIB = 1024 * 1024
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "w.db"
-
-
-@pytest.fixture
-async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path)
-    await store.open()
-    yield store
-    await store.close()
-
-
-def raw(path: Path) -> apsw.Connection:
-    return apsw.Connection(str(path))
-
-
-async def refused(path: Path, kind: type[WindlassError]) -> WindlassError:
-    """Open a store that cannot be opened; return why, and see that nothing is left open."""
-    store = SqliteStore(path)
-    with pytest.raises(kind) as refusal:
-        await store.open()
-    assert type(refusal.value) is kind
-    with pytest.raises(StoreUnavailable):
-        await store.load_session("a")
-    return refusal.value
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in sorted(folder.iterdir()) if found.is_file()}
-
 
 # --- made and reopened ---------------------------------------------------------------------------
 
@@ -182,14 +148,6 @@ async def test_what_is_no_database_is_refused_and_not_touched(tmp_path: Path, pa
     await refused(path, JournalCorrupt)
 
     assert everything(tmp_path) == before
-
-
-async def closed_file(path: Path) -> None:
-    """Make a file with something in it."""
-    store = SqliteStore(path)
-    await store.open()
-    await store.accept("a", "t1", new_turn())
-    await store.close()
 
 
 async def test_a_file_of_a_newer_release_is_refused_and_not_changed(

@@ -8,15 +8,15 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import apsw
 import pytest
 
 from tests.runtime import turns
 from tests.runtime.lanes import write_lock
 from tests.runtime.turns import UNTIL_MS, begin, new_turn, reply, unit
+from tests.stores.files import closed_file, everything
 from windlass.errors import (
     ConfigError,
     StoreContended,
@@ -26,49 +26,6 @@ from windlass.errors import (
 from windlass.ports import NewItem
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.worker_lock import _HELD, is_gone
-
-MIB = 1024 * 1024
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "w.db"
-
-
-@pytest.fixture
-async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path)
-    await store.open()
-    yield store
-    await store.close()
-
-
-def raw(path: Path) -> apsw.Connection:
-    return apsw.Connection(str(path))
-
-
-async def refused(path: Path, kind: type[WindlassError]) -> WindlassError:
-    """Open a store that cannot be opened; return why, and see that nothing is left open."""
-    store = SqliteStore(path)
-    with pytest.raises(kind) as refusal:
-        await store.open()
-    assert type(refusal.value) is kind
-    with pytest.raises(StoreUnavailable):
-        await store.load_session("a")
-    return refusal.value
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in sorted(folder.iterdir()) if found.is_file()}
-
-
-async def closed_file(path: Path) -> None:
-    """Make a file with something in it."""
-    store = SqliteStore(path)
-    await store.open()
-    await store.accept("a", "t1", new_turn())
-    await store.close()
-
 
 # --- taken away ------------------------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ class Difference(Value, kw_only=True):
     found: str | None = None
 
     def __str__(self) -> str:
+        if self.recorded is None and self.found is None:
+            return f"{self.path}: {self.change}"
         if self.change == "changed":
             return f"{self.path}: recorded {self.recorded}, now {self.found}"
         return f"{self.path}: {self.change} ({self.recorded or self.found})"

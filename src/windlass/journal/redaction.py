@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from windlass.guards.secret import Redactor
-from windlass.kernel.value import Json, JsonValue, Value
+from windlass.kernel.value import Json, Value
 
-# Fields of values whose text windlass chooses, or that name something.
+# Fields of values that name something. Those that are one of a few words are found by their type.
 _NAMES = frozenset(
     {
-        "agent", "call_id", "checkpoint", "consumes", "contract", "digest", "driver", "driver_version", "due",
-        "effect", "effect_id", "event_type", "frame_id", "id", "item_id", "key", "kind", "language", "messages",
-        "mode", "model", "name", "plugin", "policy_version", "process_id", "prune", "ref", "replay_key", "reply",
-        "role", "session_id", "signal_id", "status", "subject", "terminal", "tool", "tool_choice", "turn_id",
-        "type", "usage_source", "verdict", "version", "wait_key", "when",
+        "agent", "call_id", "consumes", "digest", "driver", "driver_version", "effect_id", "event_type", "frame_id",
+        "id", "item_id", "key", "language", "messages", "model", "name", "plugin", "policy_version", "process_id",
+        "ref", "replay_key", "reply", "session_id", "signal_id", "subject", "terminal", "tool", "turn_id", "type",
+        "usage_source", "version", "wait_key",
     }
 )  # fmt: skip
 _ENCODER = msgspec.json.Encoder(order="sorted")
@@ -46,22 +46,31 @@ def _clean(value: Json, redactor: Redactor, *, is_free: bool) -> Json:
         return {
             redactor.clean(key): _clean(item, redactor, is_free=True) for key, item in value.items()
         }
-    json_fields = _json_fields()
+    free, fixed = _fields(value.get("type"))
     return {
         key: item
-        if key in _NAMES and isinstance(item, str)
-        else _clean(item, redactor, is_free=key in json_fields)
+        if key in fixed and isinstance(item, str)
+        else _clean(item, redactor, is_free=key in free)
         for key, item in value.items()
     }
 
 
 @cache
-def _json_fields() -> frozenset[str]:
-    return frozenset(_collect(JsonValue))
+def _fields(tag: object) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which fields of values with this tag hold plain JSON, and which no words of anybody."""
+    kinds = [kind for kind in _subclasses(Value) if kind.__struct_config__.tag == tag]
+    free = {name for kind in kinds for name in getattr(kind, "json_fields", ())}
+    chosen = {
+        name for kind in kinds for name, hint in get_type_hints(kind).items() if _is_choice(hint)
+    }
+    return frozenset(free), _NAMES | chosen
 
 
-def _collect(kind: type[Value]) -> Iterator[str]:
-    """Return the names of all fields that hold plain JSON, of whatever value."""
+def _subclasses(kind: type[Value]) -> Iterator[type[Value]]:
     for child in kind.__subclasses__():
-        yield from getattr(child, "json_fields", ())
-        yield from _collect(child)
+        yield child
+        yield from _subclasses(child)
+
+
+def _is_choice(hint: object) -> bool:
+    return get_origin(hint) is Literal or any(map(_is_choice, get_args(hint)))
