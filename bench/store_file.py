@@ -16,8 +16,8 @@ import apsw
 
 from windlass.ports import Unit
 from windlass.stores.sqlite import SqliteStore, connection
+from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.store import Durability
-from windlass.stores.sqlite.turns import Doorman
 from windlass.stores.sqlite.units import encode_unit
 
 PAGE_BYTES = 4_096

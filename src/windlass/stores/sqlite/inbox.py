@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, get_args
+from typing import get_args
 
 import msgspec
 
 from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem
 from windlass.ports.views import WithdrawReceipt
+from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.packed import unpack
 from windlass.stores.sqlite.query import first, select
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
@@ -16,14 +17,8 @@ from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 _STATES = frozenset(get_args(ItemState))
 
 
-class Packs(Protocol):
-    """What makes bytes of a value on its way into the file."""
-
-    def pack(self, value: object) -> bytes: ...
-
-
 def enqueue(
-    rows: Rows, session: SessionRow, item: NewItem, doorman: Packs, now_ms: int
+    rows: Rows, session: SessionRow, item: NewItem, doorman: Doorman, now_ms: int
 ) -> InboxReceipt:
     """Keep an item, once. One that is withdrawn ended when it came."""
     query = "SELECT state, digest FROM inbox WHERE session = ? AND id = ?"

@@ -15,10 +15,8 @@ from windlass.errors import (
     ReplayError,
     WindlassError,
 )
-from windlass.guards.secret import Redactor
 from windlass.journal import bodies, link_page
 from windlass.journal.bodies import Body
-from windlass.journal.redaction import redact
 from windlass.kernel import canonical
 from windlass.stores.sqlite.query import first, select
 
@@ -30,16 +28,6 @@ class SplitPage(NamedTuple):
 
     data: bytes
     bodies: tuple[Body, ...]
-
-
-def write_page(value: object, redactor: Redactor | None = None) -> SplitPage:
-    """Return a page's bytes. No registered secret passes this door, whatever came before it."""
-    return SplitPage(*bodies.split(clean(canonical.encode(value), redactor)))
-
-
-def clean(data: bytes, redactor: Redactor | None) -> bytes:
-    """Return canonical bytes without any registered secret."""
-    return data if redactor is None else redact(data, redactor)
 
 
 def read_page(db: apsw.Connection, data: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - as in canonical

@@ -55,6 +55,7 @@ from windlass.stores.sqlite import (
     waits,
     worker_lock,
 )
+from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.faults import as_windlass_error
 from windlass.stores.sqlite.identity import FileIdentity
 from windlass.stores.sqlite.operation import Operation
@@ -97,7 +98,7 @@ class SqliteStore(Doors):
         self.secret = b""
         self._synchronous = SYNCHRONOUS[durability]
         self._vfs = vfs
-        self._doorman = turns.Doorman(redactor)
+        self._doorman = Doorman(redactor)
         self._blobs = blobs.BlobFolder(self.path.with_name(f"{self.path.name}-blobs"))
         self._worker_folder = self.path.with_name(f"{self.path.name}-workers")
         self._locks: dict[str, WorkerLock] = {}
@@ -158,12 +159,12 @@ class SqliteStore(Doors):
 
     def renew(self, worker_id: str, *, until_ms: int) -> Operation[None]:
         """Hold on to all sessions of a worker until then. May be called from any thread."""
-        self._check_names(worker_id)
+        self._doorman.check_names(worker_id)
         return self._do(lambda rows, _: leases.renew(rows, worker_id, until_ms))
 
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
-        self._check_names(session_id)
+        self._doorman.check_names(session_id)
         await self._do(
             lambda rows, _: leases.release(rows, rows.session(session_id), generation), session_id
         ).durable()
@@ -172,7 +173,7 @@ class SqliteStore(Doors):
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
     ) -> Lease:
         """Own the session of an unfinished turn whose worker is gone."""
-        self._check_names(session_id, turn_id, worker_id)
+        self._doorman.check_names(session_id, turn_id, worker_id)
 
         def apply(rows: Rows, earlier: Lease | None) -> Lease:
             turn = rows.turn(rows.session(session_id), turn_id)
@@ -189,7 +190,7 @@ class SqliteStore(Doors):
     ) -> Operation[UnitReceipt]:
         """Hand in a unit; it is refused if the one that it comes after is."""
         if self._doorman.redactor is not None:
-            self._check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
+            self._doorman.check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
         written = units.encode_unit(unit, self._doorman)
         return self._do(
             lambda rows, earlier: units.apply_unit(rows, written, self._is_gone, earlier),
@@ -206,8 +207,8 @@ class SqliteStore(Doors):
         now_ms: int = 0,  # noqa: ARG002 - the port's
     ) -> CancelReceipt:
         """Mark a turn as cancelled: nothing is claimed in it any more."""
-        self._check_names(session_id, turn_id)
-        said = self._doorman.clean(reason)
+        self._doorman.check_names(session_id, turn_id)
+        said = self._doorman.words(reason)
         return await self._do(
             lambda rows, earlier: turns.request_cancel(rows, session_id, turn_id, said, earlier),
             session_id,
@@ -215,12 +216,12 @@ class SqliteStore(Doors):
 
     async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
         """Return a turn as it stands; None if there is none of this id."""
-        self._check_names(session_id, turn_id)
+        self._doorman.check_names(session_id, turn_id)
         return await self._look(lambda rows: reads.load_turn(rows, session_id, turn_id))
 
     async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
         """Return a session, with its history unless that is not wanted."""
-        self._check_names(session_id)
+        self._doorman.check_names(session_id)
         return await self._look(lambda rows: reads.load_session(rows, session_id, history=history))
 
     async def list_sessions(
@@ -233,7 +234,7 @@ class SqliteStore(Doors):
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
     ) -> SessionView:
         """Begin a session that shares the history of another. Copies nothing."""
-        self._check_names(session_id, new_id)
+        self._doorman.check_names(session_id, new_id)
         await self._do(
             lambda rows, again: forks.fork(
                 rows, rows.session(session_id), new_id, at, now_ms, again=bool(again)
@@ -244,7 +245,7 @@ class SqliteStore(Doors):
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
         """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
-        self._check_names(session_id)
+        self._doorman.check_names(session_id)
         done = await self._do(
             lambda rows, earlier: reclaim.delete_session(rows, session_id, now_ms, earlier)
         ).durable()
@@ -262,7 +263,7 @@ class SqliteStore(Doors):
 
     async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
         """Keep an item, once."""
-        self._check_names(session_id, item.item_id)
+        self._doorman.check_names(session_id, item.item_id)
 
         def apply(rows: Rows, earlier: InboxReceipt | None) -> InboxReceipt:
             receipt = inbox.enqueue(rows, rows.session(session_id), item, self._doorman, now_ms)
@@ -272,14 +273,14 @@ class SqliteStore(Doors):
 
     async def inbox(self, session_id: str) -> InboxView:
         """Return what waits to enter a session."""
-        self._check_names(session_id)
+        self._doorman.check_names(session_id)
         return await self._look(lambda rows: reads.load_inbox(rows, session_id))
 
     async def take_inbox(
         self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
     ) -> tuple[InboxItem, ...]:
         """Take what waits for now into a turn; and again what it took before."""
-        self._check_names(session_id, turn_id)
+        self._doorman.check_names(session_id, turn_id)
 
         def apply(rows: Rows, _: object) -> tuple[InboxItem, ...]:
             session = rows.session(session_id)
@@ -291,7 +292,7 @@ class SqliteStore(Doors):
 
     async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt:
         """Take an item back that nobody has taken."""
-        self._check_names(session_id, item_id)
+        self._doorman.check_names(session_id, item_id)
         return await self._do(
             lambda rows, earlier: inbox.withdraw(
                 rows, rows.session(session_id), item_id, again=earlier is not None
@@ -328,8 +329,7 @@ class SqliteStore(Doors):
         self._check_process()
         if not isinstance(data, bytes):
             raise InvalidInput(f"data: found {type(data).__name__}, wanted bytes", field="data")
-        if self._doorman.redactor is not None and self._doorman.redactor.is_in(data):
-            raise InvalidInput("data: the bytes hold a registered secret", field="data")
+        self._doorman.check_blob(data)
         digest = sha256(data).hexdigest()
         row: bytes | None = data
         if len(data) > blobs.MAX_ROW_BYTES:
@@ -415,12 +415,6 @@ class SqliteStore(Doors):
 
     def _is_gone(self, worker_id: str) -> bool:
         return worker_lock.is_gone(self._worker_folder, worker_id)
-
-    def _check_names(self, *names: str) -> None:
-        """Refuse a name that is a secret: redacted it would be another name, and errors show names."""
-        redactor = self._doorman.redactor
-        if redactor is not None and any(redactor.is_in(str(name).encode()) for name in names):
-            raise InvalidInput("name: found a registered secret, wanted an id", field="name")
 
     def _write_file(self, digest: str, data: bytes) -> None:
         try:

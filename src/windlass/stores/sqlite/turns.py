@@ -12,7 +12,6 @@ from windlass.errors import (
     TurnCancelled,
 )
 from windlass.guards.ids import check_id
-from windlass.guards.secret import Redactor
 from windlass.journal import HistoryPage, JournalPage, UsageLine, link_page, strand_seed
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
@@ -23,9 +22,10 @@ from windlass.ports.unit import CommitReceipt, NewTurn, TurnCommit, TurnReceipt,
 from windlass.ports.views import CancelReceipt
 from windlass.ports.waits import Wait, WaitAnswer
 from windlass.stores.sqlite import inbox, waits
+from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.history import check_head
 from windlass.stores.sqlite.packed import pack
-from windlass.stores.sqlite.pages import SplitPage, clean, insert_page, use_blobs, write_page
+from windlass.stores.sqlite.pages import SplitPage, insert_page, use_blobs
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, read_usage
 
 
@@ -42,20 +42,6 @@ class RequestPage(Value, kw_only=True):
 canonical.prepare(
     RequestPage, JournalPage, HistoryPage, Wait, WaitAnswer, NewItem, tuple[UsageLine, ...]
 )
-
-
-class Doorman(NamedTuple):
-    """What everything passes on its way into the file."""
-
-    redactor: Redactor | None
-
-    def clean(self, text: str) -> str:
-        """Return words that are kept in a column of their own."""
-        return text if self.redactor is None else self.redactor.clean(text)
-
-    def pack(self, value: object) -> bytes:
-        """Return a small payload as it is stored."""
-        return pack(clean(canonical.encode(value), self.redactor))
 
 
 def when(unit: Unit) -> int:
@@ -94,7 +80,7 @@ def accept(
             arrived,
             turn.agent,
             digest,
-            doorman.clean(turn.submitter or "") or None,
+            doorman.words(turn.submitter or "") or None,
         ),
     )
     number = rows.db.last_insert_rowid()
@@ -186,7 +172,7 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
     check_head(rows.db, session)
     usage = rows.journal(turn).usage()
     head = session.head + 1
-    page = write_page(
+    page = doorman.page(
         HistoryPage(
             format=HistoryPage.FORMAT,
             turn_id=turn.id,
@@ -195,8 +181,7 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
             usage=usage,
             events=end.events,
             committed_ms=end.now_ms,
-        ),
-        doorman.redactor,
+        )
     )
     link = link_page(session.link, page.data)
     number = insert_page(rows.db, (session.no, 0, head), link, page, end.now_ms)

@@ -12,8 +12,9 @@ from windlass.errors import HeadMoved, IdempotencyConflict, LeaseLost, TurnCance
 from windlass.journal import Claimed, JournalPage, Plan, link_page
 from windlass.ports.unit import CommitReceipt, TurnReceipt, Unit, UnitReceipt
 from windlass.stores.sqlite import turns, waits
+from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.leases import Liveness, start_turn
-from windlass.stores.sqlite.pages import SplitPage, insert_page, use_blobs, write_page
+from windlass.stores.sqlite.pages import SplitPage, insert_page, use_blobs
 from windlass.stores.sqlite.query import first
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
@@ -24,23 +25,20 @@ class WrittenUnit(NamedTuple):
     unit: Unit
     page: SplitPage | None
     request: SplitPage | None
-    secrets: turns.Doorman
+    doorman: Doorman
 
 
-def encode_unit(unit: Unit, doorman: turns.Doorman) -> WrittenUnit:
+def encode_unit(unit: Unit, doorman: Doorman) -> WrittenUnit:
     """Encode what a unit brings."""
-    page = None
+    page = request = None
     if unit.entries:
-        page = write_page(
-            JournalPage(
-                format=JournalPage.FORMAT, generation=unit.generation, entries=unit.entries
-            ),
-            doorman.redactor,
+        page = doorman.page(
+            JournalPage(format=JournalPage.FORMAT, generation=unit.generation, entries=unit.entries)
         )
-    request = None
     if unit.accept is not None:
-        asked = turns.RequestPage(format=turns.RequestPage.FORMAT, request=unit.accept.request)
-        request = write_page(asked, doorman.redactor)
+        request = doorman.page(
+            turns.RequestPage(format=turns.RequestPage.FORMAT, request=unit.accept.request)
+        )
     return WrittenUnit(unit, page, request, doorman)
 
 
@@ -62,7 +60,7 @@ def apply_unit(
     accepted: TurnReceipt | None = None
     if unit.accept is not None:
         assert written.request is not None  # noqa: S101 - encode_unit makes both or none
-        accepted = turns.accept(rows, unit, unit.accept, written.request, written.secrets)
+        accepted = turns.accept(rows, unit, unit.accept, written.request, written.doorman)
         if accepted.known and earlier is not None:
             accepted = earlier.accepted
     session = rows.session(unit.session_id)
@@ -78,12 +76,12 @@ def apply_unit(
     if written.page is not None:
         _add_page(rows, turn, unit, written.page)
     for wait in unit.waits:
-        waits.open_wait(rows, turn, wait, written.secrets)
+        waits.open_wait(rows, turn, wait, written.doorman)
     if unit.parks:
         turns.park(rows, turn)
     committed: CommitReceipt | None = None
     if unit.commit is not None:
-        committed = turns.commit(rows, turn, unit, written.secrets)
+        committed = turns.commit(rows, turn, unit, written.doorman)
     else:
         rows.journal(turn)
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)

@@ -8,7 +8,7 @@ import apsw
 
 from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
-from windlass.stores.sqlite.inbox import Packs
+from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.packed import unpack
 from windlass.stores.sqlite.query import first, select
 from windlass.stores.sqlite.rows import Rows, TurnRow
@@ -27,7 +27,7 @@ _STATES = frozenset(get_args(WaitState))
 _UNANSWERED = frozenset({"open", "superseded"})
 
 
-def open_wait(rows: Rows, turn: TurnRow, wait: Wait, doorman: Packs) -> None:
+def open_wait(rows: Rows, turn: TurnRow, wait: Wait, doorman: Doorman) -> None:
     """Open a wait; the same one again stays as it stands."""
     known = find(rows.db, wait.key)
     packed = doorman.pack(wait)
@@ -92,7 +92,7 @@ def consume(rows: Rows, turn: TurnRow, key: str) -> None:
 
 
 def resolve(
-    rows: Rows, key: str, answer: WaitAnswer, doorman: Packs, *, again: bool
+    rows: Rows, key: str, answer: WaitAnswer, doorman: Doorman, *, again: bool
 ) -> WaitReceipt:
     """Answer a wait; the first answer stands. `again`: this one may have landed already."""
     view = find(rows.db, key)
