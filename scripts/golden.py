@@ -78,5 +78,9 @@ def main(golden: Mapping[str, Mapping[str, Value]], folder: Path = FOLDER) -> in
 if __name__ == "__main__":
     from tests.journal.golden_journal import GOLDEN as JOURNAL
     from tests.kernel.golden_snapshots import GOLDEN as KERNEL
+    from tests.ports.golden_ports import FOLDER as PORTS_FOLDER
+    from tests.ports.golden_ports import GOLDEN as PORTS
 
-    raise SystemExit(main(KERNEL) | main(JOURNAL, Path("tests/journal/golden")))
+    raise SystemExit(
+        main(KERNEL) | main(JOURNAL, Path("tests/journal/golden")) | main(PORTS, PORTS_FOLDER)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, TypeAlias
 
 from windlass.guards.text import check_text
-from windlass.kernel.value import Json, JsonValue, Value
+from windlass.kernel.value import Json, JsonValue, Value, use_default
 
 WaitKind: TypeAlias = Literal[
     "approval",
@@ -19,6 +19,8 @@ WaitKind: TypeAlias = Literal[
     "budget",
     "poison",
 ]
+AnswerStatus: TypeAlias = Literal["answered", "rejected", "expired", "superseded"]
+ANSWERED: AnswerStatus = "answered"
 WaitState: TypeAlias = Literal["open", "answered", "rejected", "expired", "superseded"]
 
 
@@ -43,7 +45,7 @@ class WaitAnswer(JsonValue, kw_only=True):
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
-    status: Literal["answered", "rejected", "expired", "superseded"] = "answered"
+    status: AnswerStatus = ANSWERED
     value: Json = None
     by: str | None = None
     now_ms: int = 0
@@ -51,6 +53,7 @@ class WaitAnswer(JsonValue, kw_only=True):
     def __post_init__(self) -> None:
         """Freeze the value; refuse a name that is no text."""
         super().__post_init__()
+        use_default(self, "status", ANSWERED)
         if self.by is not None:
             check_text(self.by, field="WaitAnswer.by")
 
