@@ -38,7 +38,9 @@ async def check_file(file: Path, writers: list[WritingProcess]) -> None:
     # Each shared turn was new to one of the two, and known to the other if that came so far.
     new = [int(number) for said in both for number, how in said if how == "new"]
     assert sorted(new) == list(range(max(map(len, both))))
-    assert all(len([how for _, how in said if how == "new"]) > 0 for said in both)
+    # They did race. Who is ahead may stay ahead: that one of the two is always second is no fault.
+    assert all(both)
+    assert any(how == "known" for said in both for _, how in said)
 
 
 def test_processes_that_make_the_same_new_file_at_once_all_open_it(tmp_path: Path) -> None:
