@@ -12,15 +12,15 @@ MAKEFLAGS += --no-print-directory
 say = printf '\033[36m•\033[0m %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fmt mutants lock clean ready
+.PHONY: help demo test check bench bench-peers fmt mutants lock clean ready
 
 help: ## this table
 	@printf '\n\033[1mwindlass\033[0m\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[36mmake %-9s\033[0m %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[36mmake %-11s\033[0m %s\n", $$1, $$2 }' Makefile
 	@printf '\n  PYTHON=python3.12 picks the interpreter, VENV=dir the environment.\n\n'
 
-demo: ready ## watch a turn being killed and going on
-	@$(BIN)/python -m windlass.cli.demo
+demo: ready ## watch an agent being killed and going on
+	@$(BIN)/python -m windlass demo
 
 test: ready ## the whole suite; every branch of the kernel and the journal has to be covered
 	@$(say) 'tests'
@@ -46,6 +46,9 @@ endif
 
 bench: ready ## what it costs, in figures and ratios, with the bar beside each
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: ready ## the same workloads on other runtimes, in one table (installs them into .bench/)
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 fmt: ready ## format, and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)

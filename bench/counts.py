@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
 
 def count_instructions(work: Callable[[], object]) -> int:
     """Return how many bytecode instructions `work` executes."""
-    count = 0
+    return instructions_by_file(work).total()
+
+
+def instructions_by_file(work: Callable[[], object]) -> Counter[str]:
+    """Return how many bytecode instructions `work` executes on this thread, by source file."""
+    counts: Counter[str] = Counter()
 
     def trace(frame: FrameType, event: str, _argument: object) -> TraceFunction:
-        nonlocal count
         if event == "opcode":
-            count += 1
+            counts[frame.f_code.co_filename] += 1
         else:
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
@@ -35,7 +40,7 @@ def count_instructions(work: Callable[[], object]) -> int:
         work()
     finally:
         sys.settrace(before)
-    return count
+    return counts
 
 
 def peak_bytes(work: Callable[[], object]) -> int:

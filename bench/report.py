@@ -40,8 +40,9 @@ def table(groups: Sequence[Sequence[Figure]]) -> str:
 
 def _line(each: Figure) -> str:
     spread = f"{_number(each.low)} to {_number(each.high)}"
-    bar = "" if each.bar is None else f"<= {_number(each.bar)} {each.unit}"
-    verdict = {True: "pass", False: "MISS", None: ""}[each.passes]
+    sign = ">=" if each.at_least else "<="
+    bar = "" if each.bar is None else f"{sign} {_number(each.bar)} {each.unit}"
+    verdict = {True: "held", False: "MISSED", None: ""}[each.passes]
     median = f"{_number(each.median)} {each.unit}"
     return f"{each.name:<47} {median:>10} {spread:>16} {bar:>10} {verdict}".rstrip()
 

@@ -18,15 +18,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     n_samples: int
     bar: float | None = None
+    at_least: bool = False
 
     @property
     def passes(self) -> bool | None:
-        """Whether it is within its bar; None without one."""
-        return None if self.bar is None else self.median <= self.bar
+        """Whether it is within its bar, or with `at_least` beyond it; None without one."""
+        if self.bar is None:
+            return None
+        return self.median >= self.bar if self.at_least else self.median <= self.bar
 
 
-def figure(name: str, unit: str, samples: Sequence[float], *, bar: float | None = None) -> Figure:
-    """Sum samples up: the median, and the tenth and ninetieth percentile as spread."""
+def figure(
+    name: str,
+    unit: str,
+    samples: Sequence[float],
+    *,
+    bar: float | None = None,
+    at_least: float | None = None,
+) -> Figure:
+    """Sum samples up: the median, and the tenth and ninetieth percentile as spread.
+
+    `bar` is what the median must not exceed, `at_least` what it must reach.
+    """
     deciles = statistics.quantiles(samples, n=10, method="inclusive")
     return Figure(
         name=name,
@@ -35,7 +48,8 @@ def figure(name: str, unit: str, samples: Sequence[float], *, bar: float | None 
         low=deciles[0],
         high=deciles[-1],
         n_samples=len(samples),
-        bar=bar,
+        bar=bar if at_least is None else at_least,
+        at_least=at_least is not None,
     )
 
 

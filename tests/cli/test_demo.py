@@ -1,4 +1,4 @@
-"""The demo does what it says, seen from outside: exit codes, one killed process, counts in files."""
+"""The demo does what it says, seen from outside: exit codes, killed processes, counts in files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import msgspec
 import pytest
 
 from windlass.cli import demo
-from windlass.cli.one_step import Note
-from windlass.cli.timeline import Style, Timeline
-from windlass.kernel import TurnSnapshot, canonical
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "windlass.cli.demo"]
+COMMAND = [sys.executable, "-m", "windlass", "demo"]
 ESCAPE = "\x1b"
-ROW = re.compile(r"^ +(?P<step>\d+) +(?P<pid>\d+) +(?P<effect>\d+) (?P<rest>.+)$", re.MULTILINE)
+PROCESS = re.compile(r"^process (?P<number>\d+), pid (?P<pid>\d+): (?P<title>.+)$", re.MULTILINE)
+ANSWER = (
+    "Booked: 2 nights at Casa do Rio in Lisbon for 236 euros; book answered RIO-2N. Pay answered "
+    "receipt 23600. Notify was begun, and nobody can say whether it was done; it was not done again."
+)
 
 
 def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -37,88 +38,118 @@ def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demo") / "steps"
+    return tmp_path_factory.mktemp("demo") / "kept"
 
 
 @pytest.fixture(scope="module")
 def shown(kept: Path) -> str:
     """One run of the demo, looked at from many sides."""
-    done = run("--plain", "--steps-dir", str(kept))
+    done = run("--plain", "--dir", str(kept))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for temporary files."""
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def piped(scratch: Path) -> str:
+    """What it prints where there is no terminal, and nothing was asked for."""
+    done = run(TMPDIR=str(scratch))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def lines_of(kept: Path, name: str) -> list[list[str]]:
+    """The lines of a file, without the process that wrote each."""
+    text = (kept / f"{name}.txt").read_text(encoding="utf-8")
+    return [line.split(" ")[1:] for line in text.splitlines()]
+
+
+def cells(shown: str) -> dict[str, list[tuple[str, ...]]]:
+    """The rows of each process: what, came back, how."""
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    _, _, table = shown.partition("-\n")
+    table, _, _ = table.partition("\n\n")
+    for line in table.splitlines():
+        if match := PROCESS.match(line):
+            current = rows.setdefault(match["number"], [])
+        else:
+            what, back, how = line[:8], line[40:77], line[78:]
+            current.append((what.strip(), back.strip(), how.strip()))
+    return rows
+
+
 def test_it_ends_with_the_answer(shown: str) -> None:
-    assert (
-        "Answer     Booked: 2 nights at Casa do Rio in Lisbon for 236 euros, "
-        "confirmation RIO-2N-236." in shown.splitlines()
-    )
+    assert ANSWER in " ".join(shown.split())
 
 
-def test_each_step_has_a_process_of_its_own_and_one_is_killed(shown: str) -> None:
-    rows = [match.groupdict() for match in ROW.finditer(shown)]
-    killed = [row["pid"] for row in rows if "KILLED" in row["rest"]]
+def test_the_turn_goes_through_five_processes(shown: str) -> None:
+    found = [match.groupdict() for match in PROCESS.finditer(shown)]
 
-    assert len(rows) == len({row["pid"] for row in rows}) == 12
-    assert len(killed) == 1
-    assert f"processes: 12, killed: 1 (pid {killed[0]} in the middle of book)" in shown
+    assert [process["number"] for process in found] == ["1", "2", "3", "4", "5"]
+    assert len({process["pid"] for process in found}) == 5
 
 
-def test_the_killed_effect_comes_again_in_the_next_process_with_the_same_id(shown: str) -> None:
-    rows = [match.groupdict() for match in ROW.finditer(shown)]
-    at = next(at for at, row in enumerate(rows) if "KILLED" in row["rest"])
+def test_each_process_adds_what_the_one_before_left_open(shown: str) -> None:
+    rows = cells(shown)
 
-    assert rows[at + 1]["rest"].startswith("> call tool book, asked again")
-    assert rows[at]["effect"] == rows[at + 1]["effect"]
-
-
-def test_no_model_call_is_bought_again_and_the_booking_is_made_once(shown: str, kept: Path) -> None:
-    calls = (kept / "model-calls.txt").read_text(encoding="utf-8").splitlines()
-    tools = Counter((kept / "tools.txt").read_text(encoding="utf-8").splitlines())
-
-    assert len(calls) == len(set(calls)) == 4
-    assert tools == {
-        "started look_up": 1, "ended look_up": 1,
-        "started multiply": 1, "ended multiply": 1,
-        "started book": 2, "acted book": 1, "ended book": 1,
-    }  # fmt: skip
-    assert "model calls bought: 4, bought again: 0" in shown
-    assert "tools started: look_up 1, multiply 1, book 2; bookings made: 1" in shown
-
-
-def test_it_says_what_the_bare_machine_does_not_give(shown: str) -> None:
-    assert "The model is a stand-in" in shown
-    assert "Not yet: the bare machine keeps no journal and knows no effect contracts." in shown
-
-
-def test_every_step_that_answered_left_its_snapshot(shown: str, kept: Path) -> None:
-    numbers = [int(path.stem.removeprefix("step-")) for path in sorted(kept.glob("step-*.json"))]
-    sizes = {number: len((kept / f"step-{number:02}.json").read_bytes()) for number in numbers}
-
-    assert numbers == [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12]
-    for match in ROW.finditer(shown):
-        if "KILLED" not in match["rest"]:
-            assert match["rest"].endswith(f" {sizes[int(match['step'])]:,} B")
+    assert rows["1"] == [
+        ("model", "look_up('Lisbon')", "bought"),
+        ("look_up", '{"cents":11800,"hotel":"Casa do Rio"}', "pure: ran"),
+        ("model", "book('Casa do Rio', 2)", "bought"),
+        ("book", "x KILLED (signal 9)", "keyed: no result"),
+    ]
+    assert rows["2"] == [
+        ("journal", "2 replies, look_up", "as recorded, not run"),
+        ("book", "RIO-2N", "keyed: again, same key"),
+        ("model", "notify('Booked: 2 nights at Casa d...", "bought"),
+        ("notify", "x KILLED (signal 9)", "once: no result"),
+    ]
+    assert [(what, how) for what, _, how in rows["3"]] == [
+        ("journal", "as recorded, not run"),
+        ("notify", "once: not run again"),
+        ("model", "bought"),
+        ("wait", "stored, no process"),
+    ]
+    assert rows["4"] == [("wait", "answered by eva", "from outside")]
+    assert rows["5"] == [
+        ("journal", "4 replies, look_up, book, notify", "as recorded, not run"),
+        ("pay", "receipt 23600", "once: ran"),
+        ("model", "words, and no more calls", "bought"),
+    ]
 
 
-def test_the_snapshots_are_canonical_bytes_of_the_turn(shown: str, kept: Path) -> None:
-    for path in kept.glob("step-*.json"):
-        assert canonical.decode(path.read_bytes(), TurnSnapshot).turn_id == "t1"
+def test_no_reply_is_bought_again(shown: str, kept: Path) -> None:
+    asked = [digest for (digest,) in lines_of(kept, "model")]
+
+    assert len(asked) == len(set(asked)) == 5
+    assert "model       5 replies bought, 0 of them twice" in shown
+
+
+def test_a_keyed_tool_runs_again_and_the_world_sees_it_once(shown: str, kept: Path) -> None:
+    keys = [words[1] for words in lines_of(kept, "tools") if words[0] == "book"]
+    ((key, confirmation),) = lines_of(kept, "hotel")
+
+    assert keys == [key, key]
+    assert confirmation == "RIO-2N"
+
+
+def test_a_tool_that_acts_once_acts_once(shown: str, kept: Path) -> None:
+    started = Counter(words[0] for words in lines_of(kept, "tools"))
+
+    assert started == {"look_up": 1, "book": 2, "notify": 1, "pay": 1}
+    assert len(lines_of(kept, "messages")) == 1
+    assert lines_of(kept, "payments") == [["23600"]]
 
 
 def test_plain_output_is_ascii_within_100_columns(shown: str) -> None:
     assert shown.isascii()
-    assert ESCAPE not in shown
     assert max(map(len, shown.splitlines())) <= 100
-
-
-@pytest.fixture(scope="module")
-def piped() -> str:
-    """What it prints where there is no terminal, and nothing was asked for."""
-    done = run()
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_output_that_is_no_terminal_has_no_colors(piped: str) -> None:
@@ -126,139 +157,48 @@ def test_output_that_is_no_terminal_has_no_colors(piped: str) -> None:
     assert max(map(len, piped.splitlines())) <= 100
 
 
-def without_numbers(text: str) -> list[str]:
-    """The lines without what differs from run to run (pids) and with the kernel (sizes)."""
-    masked = re.sub(r"(?m)^( +\d+) +\d+", r"\1 PID", text)
-    masked = re.sub(r"pid \d+", "pid PID", masked)
-    return re.sub(r" +[\d,]+ B$", " SIZE", masked, flags=re.MULTILINE).splitlines()
+def masked(text: str) -> list[str]:
+    """The lines without what differs from run to run: process ids and keys."""
+    text = re.sub(r"pid \d+", "pid PID", text)
+    text = re.sub(r"\d+ in (book|notify)", r"PID in \1", text)
+    return re.sub(r"wl_[0-9a-f]+", "KEY", text).splitlines()
 
 
 def test_the_readme_shows_what_it_prints(piped: str) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = next(block for block in readme.split("```\n") if block.startswith("step "))
+    shown = next(block for block in readme.split("```\n") if block.startswith("what "))
     _intro, _blank, table = piped.partition("\n\n")
 
-    assert without_numbers(shown) == without_numbers(table)
+    assert masked(shown) == masked(table)
 
 
-class Terminal:
-    """A stream that claims to be a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("env", "plain", "color"),
-    [
-        pytest.param({}, False, True, id="a-terminal"),
-        pytest.param({}, True, False, id="plain"),
-        pytest.param({"NO_COLOR": "1"}, False, False, id="NO_COLOR"),
-        pytest.param({"NO_COLOR": ""}, False, True, id="empty-NO_COLOR"),
-        pytest.param({"TERM": "dumb"}, False, False, id="dumb"),
-    ],
-)
-def test_colors_are_for_terminals_that_want_them(
-    env: dict[str, str], plain: bool, color: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
-
-    style = Style.of(Terminal(), plain=plain)  # type: ignore[arg-type] # all of a stream it looks at
-
-    assert style.color is color
-    assert (ESCAPE in style.paint("x", "red")) is color
-
-
-def test_a_cell_that_is_too_long_is_cut_where_one_can_see_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    screen = Timeline(sys.stdout, Style(color=False, unicode=False))
-
-    screen.row("1", "2", "3", "a" * 31, "b" * 40, "4 B")
-
-    assert capsys.readouterr().out == (f"   1       2   3 {'a' * 27}... {'b' * 40}      4 B\n")
-
-
-@pytest.mark.parametrize(
-    ("args", "complaint"),
-    [
-        pytest.param(["--colour"], "unrecognized arguments: --colour", id="unknown"),
-        pytest.param(["now"], "unrecognized arguments: now", id="positional"),
-        pytest.param(["--steps-dir"], "expected one argument", id="no-folder"),
-    ],
-)
-def test_wrong_arguments_are_answered_with_usage_and_2(args: list[str], complaint: str) -> None:
-    done = run(*args)
-
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("usage: python -m windlass.cli.demo ")
-    assert complaint in done.stderr
-
-
-def test_a_folder_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("x", encoding="utf-8")
-
-    done = run("--steps-dir", str(tmp_path))
-
-    assert done.returncode == 2
-    assert f"{tmp_path} is not empty" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-
-    done = run("--steps-dir", str(tmp_path / "file" / "below"))
-
-    assert done.returncode == 2
-    assert "Not a directory" in done.stderr
-
-
-def test_help_names_every_option() -> None:
-    done = run("--help")
-
-    assert done.returncode == 0
-    assert {"--plain", "--steps-dir", "--help"} <= set(re.findall(r"--[a-z-]+", done.stdout))
+def test_nothing_is_left_behind_without_a_folder(piped: str, scratch: Path) -> None:
+    assert list(scratch.iterdir()) == []
 
 
 def test_ctrl_c_ends_it_with_130_and_no_traceback(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, "--plain", "--steps-dir", str(tmp_path / "steps")],
+        [*COMMAND, "--plain", "--dir", str(tmp_path / "kept")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert any(ROW.match(line) for line in process.stdout), "it was seen to run"
+        assert any(PROCESS.match(line) for line in process.stdout), "it was seen to run"
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate()
 
     assert process.returncode == 130
-    assert complaint == "\ndemo: interrupted\n"
+    assert complaint == "\nwindlass: interrupted\n"
 
 
-def test_a_step_without_a_parent_ends_before_it_acts(tmp_path: Path) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "windlass.cli.one_step", str(tmp_path)],
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    finally:
-        os.close(writing)
+def test_whatever_happens_here_a_process_does_not_outlive_it() -> None:
+    sleeper = [sys.executable, "-c", "import signal; signal.pause()"]
 
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt), demo._child(sleeper) as child:
+        raise KeyboardInterrupt
+
+    assert child.returncode == -signal.SIGKILL
 
 
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
@@ -276,42 +216,58 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
 # --- the faults that turn the demo's own check red ---------------------------------------------
 
 
-def step(number: int, *, pid: int, exit_code: int = 0, digest: str = "d") -> demo.Step:
-    asked = Note(stage="asked", text="call tool book", effect_id=8, effect_digest=digest)
-    return demo.Step(number=number, pid=pid, asked=asked, answered=None, exit_code=exit_code)
-
-
-GOOD = [step(1, pid=11, exit_code=-9), step(2, pid=12)]
-BOUGHT = Counter(["request"])
-ACTED = Counter(["acted book"])
+GOOD = demo.Seen(
+    pids=[1, 2, 3, 4, 5],
+    model=["a", "b", "c", "d", "e"],
+    tools=["look_up", "book", "book", "notify", "pay"],
+    keys=["k", "k"],
+    bookings=1,
+    messages=1,
+    payers=[5],
+    answer="Booked.",
+)
 
 
 def test_what_holds_passes_the_check() -> None:
-    demo.check(GOOD, BOUGHT, ACTED)
+    demo.check(GOOD)
 
 
 @pytest.mark.parametrize(
-    ("steps", "bought", "tools", "claim"),
+    ("changed", "claim"),
     [
-        pytest.param(GOOD[1:], BOUGHT, ACTED, "exactly one process was killed", id="none-killed"),
-        pytest.param(
-            [*GOOD, *GOOD], BOUGHT, ACTED, "exactly one process was killed", id="two-killed"
-        ),
-        pytest.param(GOOD, BOUGHT + BOUGHT, ACTED, "sent to the model twice", id="bought-again"),
-        pytest.param(GOOD, BOUGHT, ACTED + ACTED, "acted once", id="acted-twice"),
-        pytest.param(GOOD, BOUGHT, Counter(), "acted once", id="never-acted"),
-        pytest.param(
-            [GOOD[0], msgspec.structs.replace(GOOD[1], pid=11)],
-            BOUGHT, ACTED, "a process of its own", id="same-process",
-        ),
-        pytest.param(
-            [GOOD[0], step(2, pid=12, digest="other")],
-            BOUGHT, ACTED, "id and payload the same", id="another-effect",
-        ),
+        ({"pids": [1, 2, 3, 4, 4]}, "every process was another one"),
+        ({"model": ["a", "b", "c", "d", "d"]}, "none of them twice"),
+        ({"model": ["a", "b", "c", "d", "e", "f"]}, "5 requests went to the model"),
+        ({"tools": ["look_up", *GOOD.tools]}, "look_up ran once"),
+        ({"keys": ["k", "l"]}, "book ran twice under one key"),
+        ({"keys": ["k"]}, "book ran twice under one key"),
+        ({"bookings": 2}, "the hotel has one booking"),
+        ({"tools": ["notify", *GOOD.tools]}, "notify ran once"),
+        ({"messages": 2}, "one message went out"),
+        ({"tools": ["pay", *GOOD.tools]}, "pay ran once"),
+        ({"payers": []}, "one payment was made"),
+        ({"payers": [5, 5]}, "one payment was made"),
+        ({"payers": [3]}, "after the approval"),
+        ({"answer": ""}, "the turn ended with an answer"),
     ],
-)  # fmt: skip
-def test_what_does_not_hold_is_named(
-    steps: list[demo.Step], bought: Counter[str], tools: Counter[str], claim: str
+)
+def test_what_does_not_hold_is_named(changed: dict[str, object], claim: str) -> None:
+    with pytest.raises(demo.NotAsTold, match=claim):
+        demo.check(msgspec.structs.replace(GOOD, **changed))
+
+
+def test_a_process_that_ends_otherwise_is_told(tmp_path: Path) -> None:
+    """`approve` on an empty file finds nothing to approve and is to die in no tool."""
+    act = demo.Act(role="approve", title="", dies_in="pay")
+
+    with pytest.raises(demo.NotAsTold, match="process 1 ended with 0, wanted -9"):
+        demo._play(act, 1, tmp_path)
+
+
+def test_what_is_not_as_told_ends_it_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(demo.NotAsClaimed, match=claim):
-        demo.check(steps, bought, tools)
+    monkeypatch.setattr(demo, "ACTS", (demo.Act(role="approve", title="", dies_in="pay"),))
+
+    assert demo.run(tmp_path, plain=True) == 1
+    assert capsys.readouterr().err == "demo: process 1 ended with 0, wanted -9\n"

@@ -10,7 +10,17 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 
 from windlass.errors import WindlassError
-from windlass.ports import DeleteReport, Lease, SessionView, Store, TurnView, VacuumReport
+from windlass.ports import (
+    DeleteReport,
+    Due,
+    DueCancel,
+    DueTurn,
+    Lease,
+    SessionView,
+    Store,
+    TurnView,
+    VacuumReport,
+)
 from windlass.testing.conformance import StoreHarness
 
 A = TypeVar("A")
@@ -48,17 +58,25 @@ class Side:
         match value:
             case tuple() | list():
                 return [self.seen(item) for item in value]
+            case Due():
+                return self.seen(msgspec.structs.astuple(value))
             # A store names workers, and counts pages and bodies, in its own way.
-            case SessionView(owner=str(name)) | TurnView(owner=str(name)):
+            case (
+                SessionView(owner=str(name))
+                | TurnView(owner=str(name))
+                | DueTurn(owner=str(name))
+                | DueCancel(owner=str(name))
+            ):
                 return msgspec.structs.replace(value, owner=f"#{self.workers.index(name)}")
             case Lease(worker_id=name):
                 return msgspec.structs.replace(value, worker_id=f"#{self.workers.index(name)}")
             case DeleteReport():
-                return msgspec.structs.replace(value, pages=0, bodies=0)
+                value = msgspec.structs.replace(value, pages=0, bodies=0)
             case VacuumReport():
-                return msgspec.structs.replace(value, bodies=0)
+                value = msgspec.structs.replace(value, bodies=0)
             case _:
-                return value
+                pass
+        return value
 
     async def everything(self, turns: Collection[tuple[str, str]] = ALL_TURNS) -> list[object]:
         """All that can be seen of a store, of these turns."""

@@ -1,9 +1,12 @@
-"""Whatever program is put to it, a store answers and shows what the memory store does."""
+"""Whatever program is put to it, a store answers and shows what the memory store does.
+
+Length: one machine, with a rule for each method of the port.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
 import pytest
@@ -33,7 +36,6 @@ from tests.conformance.pools import (
 )
 from windlass.errors import WindlassError
 from windlass.journal import Entry
-from windlass.kernel.outcomes import Finished
 from windlass.ports import (
     NewItem,
     NewTurn,
@@ -130,6 +132,11 @@ class StoreLaws(RuleBasedStateMachine):
         until_ms = self.now + lease_ms
         self.ask(lambda side: side.store.renew(side.worker(at), until_ms=until_ms).durable())
 
+    @rule(at=workers, later=st.sampled_from((0, 2_000)))
+    def is_present(self, at: int, later: int) -> None:
+        now_ms = self.now + later
+        self.ask(lambda side: side.store.is_present(side.worker(at), now_ms=now_ms))
+
     @rule(session=sessions, lag=lags)
     def release(self, session: str, lag: int) -> None:
         generation = self.pair.fence(session) + lag
@@ -154,10 +161,18 @@ class StoreLaws(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------- turns
 
-    @rule(session=sessions, turn=turns, text=texts, agent=st.sampled_from(("helper", "other")))
-    def accept(self, session: str, turn: str, text: str, agent: str) -> None:
+    @rule(
+        session=sessions,
+        turn=turns,
+        text=texts,
+        agent=st.sampled_from(("helper", "other")),
+        takes=st.lists(items, max_size=2),
+    )
+    def accept(
+        self, session: str, turn: str, text: str, agent: str, takes: Sequence[str] = ()
+    ) -> None:
         self.turns.add((session, turn))
-        new = NewTurn(agent=agent, request=request(text), now_ms=self.now)
+        new = NewTurn(agent=agent, request=request(text), now_ms=self.now, takes=tuple(takes))
         self.ask(lambda side: side.store.accept(session, turn, new))
 
     @rule(session=sessions, turn=turns, at=workers, lag=st.sampled_from((0, 1, 1, 1, 2)))
@@ -270,8 +285,17 @@ class StoreLaws(RuleBasedStateMachine):
 
         self.ask(pipeline)
 
-    @rule(session=sessions, turn=turns, at=workers, text=texts)
-    def write_a_whole_turn(self, session: str, turn: str, at: int, text: str) -> None:
+    @rule(
+        session=sessions,
+        turn=turns,
+        at=workers,
+        text=texts,
+        takes=st.lists(items, max_size=1),
+        cancelled=chance,
+    )
+    def write_a_whole_turn(
+        self, session: str, turn: str, at: int, text: str, *, takes: list[str], cancelled: bool
+    ) -> None:
         self.turns.add((session, turn))
         head, generation = self.pair.head(session), self.pair.fence(session)
 
@@ -280,9 +304,14 @@ class StoreLaws(RuleBasedStateMachine):
             start = Start(worker_id=now.worker_id, until_ms=self.now + 2_000, now_ms=self.now)
             unit = now.unit(
                 reply(now),
-                accept=NewTurn(agent="helper", request=request(text)),
+                accept=NewTurn(agent="helper", request=request(text), takes=tuple(takes)),
                 start=start,
-                commit=TurnCommit(expected_head=head, nodes=(), outcome=Finished(text=text)),
+                commit=TurnCommit(
+                    expected_head=head,
+                    nodes=(),
+                    outcome=outcome("cancelled" if cancelled else text),
+                    settle=tuple(takes),
+                ),
             )
             return side.store.submit(unit).durable()
 
@@ -311,6 +340,21 @@ class StoreLaws(RuleBasedStateMachine):
     def resolve_wait(self, key: str, status: Status, value: str) -> None:
         answer = WaitAnswer(status=status, value=value, by="eva", now_ms=self.now)
         self.ask(lambda side: side.store.resolve_wait(key, answer))
+
+    @rule(
+        kind=st.sampled_from((None, "approval", "timer")),
+        session=st.one_of(st.none(), sessions),
+        turn=st.one_of(st.none(), turns),
+        limit=st.integers(1, 3),
+    )
+    def list_waits(
+        self, kind: str | None, session: str | None, turn: str | None, limit: int
+    ) -> None:
+        self.ask(
+            lambda side: side.store.list_waits(
+                kind=kind, session_id=session, turn_id=turn, limit=limit
+            )
+        )
 
     @rule(
         session=sessions, name=items, text=texts, when=st.sampled_from(("now", "now", "next_turn"))

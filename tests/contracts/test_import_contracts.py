@@ -108,7 +108,17 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
         ),
         pytest.param(
             LAYERS,
-            {"stores/memory.py": "", "runtime/lane.py": "from windlass.stores import memory"},
+            {"tools/toolbox.py": "", "ports/model.py": "import windlass.tools.toolbox"},
+            id="ports-tools",
+        ),
+        pytest.param(
+            LAYERS,
+            {"net/client.py": "", "tools/planted.py": "import windlass.net.client"},
+            id="tools-net",
+        ),
+        pytest.param(
+            LAYERS,
+            {"runtime/planted.py": "from windlass.stores import memory"},
             id="runtime-store",
         ),
         pytest.param(
@@ -118,7 +128,7 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
         ),
         pytest.param(
             LAYERS,
-            {"api/agent.py": "", "engines/local.py": "import windlass.api.agent"},
+            {"engines/planted.py": "import windlass.api.agent"},
             id="engine-api",
         ),
         pytest.param(

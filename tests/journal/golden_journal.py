@@ -22,6 +22,7 @@ from windlass.journal import (
     CheckpointGiven,
     Claimed,
     CodeRan,
+    DecisionRemembered,
     DeleteSessionProcesses,
     Difference,
     DirectAnswered,
@@ -239,6 +240,9 @@ ENTRIES: dict[str, Value] = {
     "Recorded.least": Recorded(
         key="s-1///0/sleep/e-1", digest="2" * 64, outcome=Slept(due_ms=1_700_000_000_000)
     ),
+    "TurnStarted.structured": TurnStarted(
+        agent="helper", model="m-large", driver="structured", output={"type": "integer"}
+    ),
 }
 
 CLAIMS: dict[str, Value] = {
@@ -290,6 +294,8 @@ PAGES: dict[str, Value] = {
         committed_ms=1_700_000_000_000,
     ),
     "HistoryPage.least": HistoryPage(format=1, turn_id="t-1", nodes=(), outcome=Finished()),
+    "DecisionRemembered": DecisionRemembered(session_id="s-1", action_key="refund", by="eva"),
+    "DecisionRemembered.least": DecisionRemembered(session_id="s-1", action_key="refund"),
 }
 
 # File name → what is in it.

@@ -8,6 +8,8 @@ Law 2. A new field gets a new value under a new name, beside the old one: `Messa
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.kernel import (
     Append,
     Attachment,
@@ -317,6 +319,12 @@ EVENTS: dict[str, Value] = {
         id="e-1", correlation_id="c-1", plugin="clock", name="tick", data={"n": 1}
     ),
     "Recovered": Recovered(id="e-1", correlation_id="c-1", view=(message,)),
+}
+# As a live reader gets them: what is stored has no cursor.
+EVENTS |= {
+    f"{name}.delivered": msgspec.structs.replace(event, cursor="f-1.7")
+    for name, event in EVENTS.items()
+    if not name.endswith(".least")
 }
 
 EFFECTS: dict[str, Value] = {

@@ -47,6 +47,7 @@ async def fork(store: SqliteStore, worker: str) -> object:
 WRITES: dict[str, Do] = {
     "accept": lambda store, _: store.accept("b", "t1", new_turn()),
     "accept in a known session": lambda store, _: store.accept("a", "t2", new_turn()),
+    "accept with an item": lambda store, _: store.accept("a", "t2", new_turn(takes=("i1",))),
     "unit": lambda store, _: store.submit(unit("a", 1, reply("a", 1))).durable(),
     "commit": lambda store, _: store.commit("a", "t1", ending(), generation=GENERATION),
     "cancel": lambda store, _: store.request_cancel("a", "t1", reason="enough"),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from typing import Literal, TextIO
 
 import msgspec
 
 COLUMNS = 100
-_WIDTHS = (4, 7, 3, 30, 40, 8)
-_HEADS = ("step", "pid", "#", "asked", "answered", "snapshot")
-_RIGHT = frozenset({0, 1, 2, 5})
+_WIDTHS = (8, 30, 37, 22)
+_HEADS = ("what", "asked", "came back", "how")
 _GAP = " "
 
-_CODES = {"bold": "1", "dim": "2", "red": "1;31", "green": "32", "yellow": "33", "cyan": "36"}
-Color = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
+_CODES = {
+    "bold": "1", "dim": "2", "red": "1;31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36",
+}  # fmt: skip
+Color = Literal["bold", "dim", "red", "green", "yellow", "magenta", "cyan"]
 
 
 class Style(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +44,13 @@ class Style(msgspec.Struct, frozen=True, kw_only=True):
         dash = "─" if self.unicode else "-"
         return self.paint(_GAP.join(dash * width for width in _WIDTHS), "dim")
 
+    def sign(self, sign: str, plain: str) -> str:
+        """Return a sign, or what stands for it where only ASCII can be shown."""
+        return sign if self.unicode else plain
+
     def cut(self, text: str, width: int) -> str:
         """Return `text` in at most `width` characters, marked where it was cut."""
-        dots = "…" if self.unicode else "..."
+        dots = self.sign("…", "...")
         return text if len(text) <= width else text[: width - len(dots)] + dots
 
 
@@ -60,6 +66,12 @@ class Timeline:
         self._stream.write(self.style.paint(text, color) + "\n")
         self._stream.flush()
 
+    def tell(self, label: str, text: str, color: Color | None = None) -> None:
+        """Write words under a label, on as many lines as they need."""
+        lines = textwrap.wrap(text, COLUMNS - 11)
+        for at, line in enumerate(lines):
+            self.say(f"{label if at == 0 else '':<10} {line}", color)
+
     def head(self) -> None:
         """Write the head of the table."""
         self.say(self._line(_HEADS), "bold")
@@ -70,8 +82,8 @@ class Timeline:
         self.say(self._line(cells), color)
 
     def _line(self, cells: tuple[str, ...]) -> str:
-        placed = []
-        for at, (cell, width) in enumerate(zip(cells, _WIDTHS, strict=True)):
-            text = self.style.cut(cell, width)
-            placed.append(text.rjust(width) if at in _RIGHT else text.ljust(width))
+        placed = [
+            self.style.cut(cell, width).ljust(width)
+            for cell, width in zip(cells, _WIDTHS, strict=True)
+        ]
         return _GAP.join(placed).rstrip()

@@ -1,4 +1,4 @@
-"""The demo's task: book a weekend with three tools, and a stand-in for the model.
+"""The demo's task: a trip, the agent that books it, and the world in which it acts.
 
 Law 1. Whatever costs or acts is written to a file by whoever does it, before it answers, so that it
     can be counted from outside the process.
@@ -7,150 +7,121 @@ Law 1. Whatever costs or acts is written to a file by whoever does it, before it
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
+import signal
 from pathlib import Path
-from typing import Any
 
-from windlass.kernel import (
-    CompletedToolCall,
-    Message,
-    ModelReply,
-    ModelRequest,
-    PendingToolCall,
-    StandardDriver,
-    Text,
-    ToolCall,
-    ToolOutcome,
-    ToolResult,
-    ToolSpec,
-    TurnConfig,
-    canonical,
-)
+import msgspec
+
+from windlass import Agent, ToolContext, tool
+from windlass.kernel import Json, ModelReply, ModelRequest, canonical
+from windlass.models.demo import DemoModel
+from windlass.ports.model import EmitModelEvent
 
 QUESTION = "Book 2 nights in Lisbon for at most 300 euros."
-CALLS_FILE = "model-calls.txt"
-TOOLS_FILE = "tools.txt"
+SESSION = "traveller"
+TURN = "trip"
+TOOLS = ("look_up", "book", "notify", "pay")
 
-_HOTELS = {
-    "Lisbon": {"hotel": "Casa do Rio", "euros": 118},
-    "Vienna": {"hotel": "Zum Anker", "euros": 131},
+_HOTELS: dict[str, Json] = {
+    "Lisbon": {"hotel": "Casa do Rio", "cents": 11_800},
+    "Vienna": {"hotel": "Zum Anker", "cents": 13_100},
 }
 
 
-def _spec(name: str, description: str, **properties: str) -> ToolSpec:
-    schema = {
-        "type": "object",
-        "properties": {key: {"type": kind} for key, kind in properties.items()},
-        "required": list(properties),
-    }
-    return ToolSpec(name=name, description=description, parameters=schema)
+def address(folder: Path) -> str:
+    """Return where the turn is kept."""
+    return f"sqlite:///{folder / 'trip.db'}"
 
 
-CONFIG = TurnConfig(
-    driver=StandardDriver(),
-    model="stand-in/rules",
-    session_id="demo",
-    turn_id="t1",
-    system_prompt="Book what the user asks for, within the budget.",
-    tools=(
-        _spec("look_up", "Find a hotel and its price for a night.", city="string"),
-        _spec("multiply", "Multiply two numbers.", a="number", b="number"),
-        _spec("book", "Book a hotel.", hotel="string", nights="integer", euros="number"),
-    ),
-    max_iterations=8,
-)
-INPUT = (Message(id="m1", role="user", parts=(Text(text=QUESTION),)),)
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """Files that stand for the world, each line with the process that wrote it.
 
-
-def append_line(path: Path, line: str) -> None:
-    """Add a line to a file and see it onto the disk."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-# --- the stand-in ------------------------------------------------------------------------------
-
-
-def reply_to(request: ModelRequest, folder: Path) -> ModelReply:
-    """Answer a request by rules: read the question and the results, take the next step.
-
-    It is no model, but it knows only what is in the request: were a result lost on the way, it would
-    ask for it again.
+    `dies_in` is the tool in the middle of which this process is to die: after it acted, before it
+    answered, which is the worst moment that there is.
     """
-    append_line(folder / CALLS_FILE, canonical.digest(request))
-    city, nights, budget = _read_question(request)
-    results = _read_results(request)
-    if "look_up" not in results:
-        return _call(request, "look_up", city=city)
-    found = results["look_up"]
-    if "multiply" not in results:
-        return _call(request, "multiply", a=found["euros"], b=nights)
-    euros = results["multiply"]
-    if euros > budget:
-        return ModelReply(text=f"{found['hotel']} would cost {euros} euros: over your {budget}.")
-    if "book" not in results:
-        return _call(request, "book", hotel=found["hotel"], nights=nights, euros=euros)
-    return ModelReply(
-        text=f"Booked: {nights} nights at {found['hotel']} in {city} for {euros} euros, "
-        f"confirmation {results['book']['confirmation']}."
-    )
+
+    folder: Path
+    dies_in: str | None = None
+
+    def write(self, name: str, *words: object) -> None:
+        """Add a line to a file and see it onto the disk."""
+        with (self.folder / f"{name}.txt").open("a", encoding="utf-8") as file:
+            file.write(" ".join(map(str, (os.getpid(), *words))) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read(self, name: str) -> list[list[str]]:
+        """Return the lines of a file, each as its words; the first one is the process."""
+        path = self.folder / f"{name}.txt"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [line.split(" ") for line in lines]
+
+    def die_in(self, name: str) -> None:
+        """Kill this process, if this is where it is to die."""
+        if self.dies_in == name:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _read_question(request: ModelRequest) -> tuple[str, int, int]:
-    said = " ".join(
-        part.text
-        for message in request.messages
-        if message.role == "user"
-        for part in message.parts
-        if isinstance(part, Text)
-    )
-    wanted = re.search(r"(\d+) nights in (\w+) for at most (\d+) euros", said)
-    if wanted is None:
-        raise ValueError("the stand-in only understands the demo's question")
-    return wanted[2], int(wanted[1]), int(wanted[3])
+class CountedModel:
+    """The demo's model, with every request that reaches it on record."""
+
+    def __init__(self, world: World) -> None:
+        self._model = DemoModel()
+        self._world = world
+
+    @property
+    def name(self) -> str:
+        """As the demo's model."""
+        return self._model.name
+
+    async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
+        """Count, and ask the model."""
+        self._world.write("model", canonical.digest(request))
+        return await self._model.complete(request, emit)
 
 
-def _read_results(request: ModelRequest) -> dict[str, Any]:
-    """Return each tool's last result, read back from the text that a model would see."""
-    results: dict[str, Any] = {}
-    for message in request.messages:
-        for part in message.parts:
-            if isinstance(part, ToolResult) and isinstance(part.content[0], Text):
-                results[part.name] = canonical.decode(part.content[0].text.encode(), Any)
-    return results
+@tool(effect="pure")
+def look_up(ctx: ToolContext[World], city: str) -> Json:
+    """Find a hotel and what a night costs there."""
+    ctx.deps.write("tools", "look_up")
+    return _HOTELS[city]
 
 
-def _call(request: ModelRequest, name: str, **args: object) -> ModelReply:
-    call_id = f"call_{len(request.messages)}"
-    return ModelReply(parts=(ToolCall(call_id=call_id, name=name, args=args),), terminal="tool_use")
+@tool(effect="keyed")
+def book(ctx: ToolContext[World], hotel: str, nights: int) -> str:
+    """Book a hotel. The hotel takes one booking per key, however often it is asked."""
+    world = ctx.deps
+    world.write("tools", "book", ctx.idempotency_key)
+    confirmation = f"{hotel.rsplit(maxsplit=1)[-1].upper()}-{nights}N"
+    if all(key != ctx.idempotency_key for _pid, key, _booked in world.read("hotel")):
+        world.write("hotel", ctx.idempotency_key, confirmation)
+    world.die_in("book")
+    return confirmation
 
 
-# --- the tools ---------------------------------------------------------------------------------
+@tool(effect="once")
+def notify(ctx: ToolContext[World], text: str) -> str:
+    """Send the traveller a message. Nobody can take it back, or tell whether it arrived."""
+    ctx.deps.write("tools", "notify")
+    ctx.deps.write("messages", *text.split())
+    ctx.deps.die_in("notify")
+    return "sent"
 
 
-def run_tool(
-    call: PendingToolCall, folder: Path, ask_desk: Callable[[], None]
-) -> CompletedToolCall:
-    """Run one call. `book` first calls the hotel's desk, which takes its time to answer."""
-    append_line(folder / TOOLS_FILE, f"started {call.name}")
-    match call.name:
-        case "look_up":
-            value: object = _HOTELS[call.args["city"]]
-        case "multiply":
-            value = call.args["a"] * call.args["b"]
-        case "book":
-            ask_desk()
-            append_line(folder / TOOLS_FILE, "acted book")
-            value = {"confirmation": f"RIO-{call.args['nights']}N-{call.args['euros']}"}
-        case _:
-            raise ValueError(f"there is no tool called {call.name}")
-    append_line(folder / TOOLS_FILE, f"ended {call.name}")
-    return CompletedToolCall(
-        call_id=call.call_id,
-        name=call.name,
-        args=call.args,
-        outcome=ToolOutcome(value=value),
+@tool(effect="once", approval="ask")
+def pay(ctx: ToolContext[World], cents: int) -> str:
+    """Pay the hotel, if somebody says so."""
+    ctx.deps.write("tools", "pay")
+    ctx.deps.write("payments", cents)
+    return f"receipt {cents}"
+
+
+def agent(world: World) -> Agent[World, str]:
+    """Return the agent that books trips."""
+    return Agent(
+        "traveller",
+        model=CountedModel(world),
+        instructions="Book what the user asks for, within the budget.",
+        tools=[look_up, book, notify, pay],
+        deps_type=World,
     )

@@ -109,6 +109,7 @@ from windlass.journal.moments import (
     usage_of,
 )
 from windlass.journal.pages import (
+    DecisionRemembered,
     FrameOpened,
     HistoryPage,
     JournalPage,
@@ -150,6 +151,7 @@ __all__ = [
     "Command",
     "Contract",
     "Decision",
+    "DecisionRemembered",
     "DeleteSessionProcesses",
     "Difference",
     "DirectAnswered",

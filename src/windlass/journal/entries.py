@@ -10,7 +10,7 @@ from windlass.journal.envelope import Envelope
 from windlass.journal.moments import RecordedMoment, check_moment
 from windlass.kernel.messages import Part
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, Usage
-from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, use_default
+from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, use_default
 
 STANDARD = "standard"
 
@@ -38,10 +38,11 @@ class TurnStarted(JsonValue, kw_only=True):
     """The start record: everything that a worker needs to drive this turn, whatever its own code says.
 
     `tools` is the canonical text of the tool specs, `instructions` the prompt: long texts are kept once per
-    store however many turns have them. `input` is there when it is not what was accepted.
+    store however many turns have them. `input` is there when it is not what was accepted, `output` when an
+    answer of a certain shape is asked for: its schema.
     """
 
-    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits")
+    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output")
 
     agent: str
     model: str
@@ -58,6 +59,7 @@ class TurnStarted(JsonValue, kw_only=True):
     context: dict[str, Any] = EMPTY_DICT
     history: int = 0
     started_ms: int = 0
+    output: Json = None
 
     def __post_init__(self) -> None:
         """Freeze what is plain; let equal records have equal bytes."""

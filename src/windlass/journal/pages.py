@@ -31,7 +31,15 @@ class FrameOpened(JsonValue, kw_only=True):
     detail: Json = None
 
 
-NodeBody: TypeAlias = ConversationRecord | DriverRecord | FrameOpened
+class DecisionRemembered(Value, kw_only=True):
+    """A person allowed an action for the rest of this session; a fork of it does not inherit that."""
+
+    session_id: str
+    action_key: str
+    by: str | None = None
+
+
+NodeBody: TypeAlias = ConversationRecord | DriverRecord | FrameOpened | DecisionRemembered
 
 
 class JournalPage(Value, kw_only=True):

@@ -3,6 +3,7 @@
 A *fact* is durable before it is shown and is never taken back. A *preview* is live and may be
 retracted. Events with the same `correlation_id` belong to one model call or one tool call. The
 machine fills in `id` and `correlation_id`; both derive from the turn, so a replay gives the same.
+`cursor` is where a live reader stands after the event: filled in when it is delivered, never stored.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class _Event(Value, kw_only=True):
 
     id: str = ""
     correlation_id: str = ""
+    cursor: str = ""
 
 
 class _JsonEvent(_Event, JsonValue, kw_only=True):

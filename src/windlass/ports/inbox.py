@@ -38,7 +38,10 @@ class NewItem(JsonValue, kw_only=True):
 
 
 class InboxItem(JsonValue, kw_only=True):
-    """An item as it stands. `arrived` orders the inbox; `turn_id` is the turn that took it."""
+    """An item as it stands. `arrived` orders the inbox; `turn_id` is the turn that took it.
+
+    `generation` is the one under which it was taken; None if it came in with the turn, which has not begun then.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("content",)
 

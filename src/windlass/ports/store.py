@@ -99,6 +99,13 @@ class Store(Protocol):
         """Hold on to all sessions of a worker until then. May be called from any thread."""
         ...
 
+    async def is_present(self, worker_id: str, *, now_ms: int) -> bool:
+        """Return whether a worker of that id has joined, its process lives, and its lease is not over.
+
+        Of an id that nobody has it is False. Whether a process lives is told as well as the store can tell.
+        """
+        ...
+
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
         ...
@@ -107,6 +114,9 @@ class Store(Protocol):
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
     ) -> Lease:
         """Own the session of an unfinished turn whose worker is gone, under a new generation.
+
+        Only takeovers of a running turn are counted, for somebody must have died over it. A turn that is parked or
+        ready goes on because of an answer: its count begins anew.
 
         Raises:
             LeaseLost: its worker is alive and its lease not over.
@@ -124,8 +134,12 @@ class Store(Protocol):
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
         """Accept a turn; the session is made if it is new.
 
+        A new turn takes the items that enter with it, under no generation yet. A known one takes nothing more.
+
         Raises:
-            IdempotencyConflict: the turn is known with another request.
+            IdempotencyConflict: the turn is known with another request; or an item that it is to take is taken by
+                another turn, settled or withdrawn.
+            InvalidInput: there is no such item.
             SessionDeleted: its id is not used again.
         """
         ...
@@ -158,10 +172,19 @@ class Store(Protocol):
     async def request_cancel(
         self, session_id: str, turn_id: str, *, reason: str = "", now_ms: int = 0
     ) -> CancelReceipt:
-        """Mark a turn as cancelled: nothing is claimed in it any more."""
+        """Mark a turn as cancelled: nothing is claimed in it any more.
+
+        One that is queued stays so, for whoever starts it to end it.
+        """
         ...
 
-    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None: ...
+    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
+        """Return a turn; None if there is none, or no such session.
+
+        Raises:
+            SessionDeleted: there was such a session.
+        """
+        ...
 
     async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
         """Return a session, with its history unless that is not wanted.
@@ -189,7 +212,10 @@ class Store(Protocol):
     async def due(
         self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
     ) -> Due:
-        """Return turns that somebody should drive and waits whose time is over."""
+        """Return what there is to do: turns to drive or to end, waits whose time is over, inboxes with something in.
+
+        `agents` leaves out turns of other agents, and inboxes of sessions of other agents. `limit` is for each list.
+        """
         ...
 
     # ---------------------------------------------------------------- inbox
@@ -223,9 +249,18 @@ class Store(Protocol):
         ...
 
     async def list_waits(
-        self, *, kind: str | None = None, session_id: str | None = None, limit: int = 1000
+        self,
+        *,
+        kind: str | None = None,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+        limit: int = 1000,
     ) -> tuple[WaitView, ...]:
-        """Return the open waits, oldest first."""
+        """Return the open waits, oldest first.
+
+        Raises:
+            InvalidInput: a turn without its session; turn ids are of their session.
+        """
         ...
 
     # ---------------------------------------------------------------- bytes

@@ -40,12 +40,22 @@ class TurnRequest(JsonValue, kw_only=True):
 
 
 class NewTurn(Value, kw_only=True):
-    """A turn to be accepted."""
+    """A turn to be accepted. `takes` are inbox items that enter with it, as its input.
+
+    What it takes is no part of the request: the same request again is the same turn, whatever it took.
+    """
 
     agent: str
     request: TurnRequest
     submitter: str | None = None
     now_ms: int = 0
+    takes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse ids that are none."""
+        check_instance(self.takes, tuple, field="NewTurn.takes")
+        for item_id in self.takes:
+            check_id(item_id, field="NewTurn.takes")
 
 
 class Start(Value, kw_only=True):
@@ -141,7 +151,10 @@ class UnitReceipt(Value, kw_only=True):
 
 
 class Lease(Value, kw_only=True):
-    """The right to write a session, until then. `takeovers` counts those that recorded nothing new."""
+    """The right to write a session, until then.
+
+    `takeovers` counts those after a death that recorded nothing new; going on after a wait sets it to 0.
+    """
 
     session_id: str
     turn_id: str

@@ -15,7 +15,10 @@ from windlass.ports.waits import WaitView
 
 
 class SessionView(Value, kw_only=True):
-    """A session as it stands. `head` counts its committed turns; `active` is the unfinished one."""
+    """A session as it stands. `head` counts its committed turns; `active` is the one under way.
+
+    `queued` are the turns that wait to begin, in the order in which they were accepted.
+    """
 
     session_id: str
     agent: str
@@ -24,6 +27,7 @@ class SessionView(Value, kw_only=True):
     generation: int
     owner: str | None = None
     active: str | None = None
+    queued: tuple[str, ...] = ()
     usage: tuple[UsageLine, ...] = ()
     parent: str | None = None
     parent_head: int | None = None
@@ -31,7 +35,7 @@ class SessionView(Value, kw_only=True):
 
 
 class TurnView(Value, kw_only=True):
-    """A turn as it stands, with its journal while that is kept."""
+    """A turn as it stands, with its journal while that is kept; `page` is what it added, once it is done."""
 
     session_id: str
     turn_id: str
@@ -49,6 +53,7 @@ class TurnView(Value, kw_only=True):
     waits: tuple[WaitView, ...] = ()
     outcome: Outcome | None = None
     receipt: CommitReceipt | None = None
+    page: HistoryPage | None = None
 
     def journal(self) -> TurnJournal:
         """Return its journal, folded."""
@@ -82,12 +87,13 @@ class SessionSummary(Value, kw_only=True):
 
 
 class DueTurn(Value, kw_only=True):
-    """A turn that somebody should drive."""
+    """A turn that somebody should drive. `owner` is the worker that has its session, alive or not."""
 
     session_id: str
     turn_id: str
     agent: str
     why: Literal["queued", "abandoned", "answered"]
+    owner: str | None = None
 
 
 class DueWait(Value, kw_only=True):
@@ -100,11 +106,36 @@ class DueWait(Value, kw_only=True):
     expires_ms: int
 
 
+class DueCancel(Value, kw_only=True):
+    """A running turn that is to end as cancelled; `owner` may not have heard of it yet."""
+
+    session_id: str
+    turn_id: str
+    agent: str
+    owner: str | None = None
+
+
+class DueInbox(Value, kw_only=True):
+    """A session with items that no turn has taken.
+
+    `agent` is the session's; `active` the turn under way; `now`: one of the items is for now; `first` is the
+    oldest of them.
+    """
+
+    session_id: str
+    agent: str
+    active: str | None
+    now: bool
+    first: InboxItem
+
+
 class Due(Value, kw_only=True):
-    """What there is to do, oldest first."""
+    """What there is to do, each list oldest first."""
 
     turns: tuple[DueTurn, ...] = ()
     waits: tuple[DueWait, ...] = ()
+    cancels: tuple[DueCancel, ...] = ()
+    inboxes: tuple[DueInbox, ...] = ()
 
 
 class CancelReceipt(Value, kw_only=True):

@@ -51,7 +51,7 @@ class Submits(Protocol):
 class Lane:
     """The one way to write for one turn under one generation."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
         store: Submits,
         session_id: str,
@@ -60,6 +60,7 @@ class Lane:
         generation: int,
         position: int = 0,
         on_refused: Callable[[BaseException], None] | None = None,
+        on_durable: Callable[[int], None] | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -67,6 +68,8 @@ class Lane:
         self._generation = generation
         self._position = position
         self._on_refused = on_refused
+        self._on_durable = on_durable
+        self._handed_in = 0
         self._open = _OpenUnit()
         self._last: Ticket[UnitReceipt] | None = None
         # Tickets of the units with the last two replies; None: still in the open unit.
@@ -103,6 +106,10 @@ class Lane:
         self._check_order("open_wait", not self._open.is_last)
         self._open.waits.append(wait)
         self._added()
+
+    def mark(self) -> int:
+        """Return how many units have to be durable for all that was added so far to be so."""
+        return self._handed_in + (not self._open.is_empty)
 
     # ------------------------------------------------------------------ barriers: somebody waits
 
@@ -194,7 +201,8 @@ class Lane:
             self._refuse(error)
             raise
         self._position += bool(unit.entries)
-        ticket.when_settled(lambda: self._settled(ticket))
+        self._handed_in = number = self._handed_in + 1
+        ticket.when_settled(lambda: self._settled(ticket, number))
         self._replies = [ticket if reply is None else reply for reply in self._replies]
         self._last = ticket
 
@@ -202,11 +210,14 @@ class Lane:
         try:
             return await ticket.durable()
         finally:
-            self._settled(ticket)
+            if ticket.refusal is not None:
+                self._refuse(ticket.refusal)
 
-    def _settled(self, ticket: Ticket[UnitReceipt]) -> None:
+    def _settled(self, ticket: Ticket[UnitReceipt], number: int) -> None:
         if ticket.refusal is not None:
             self._refuse(ticket.refusal)
+        elif self._on_durable is not None:
+            self._on_durable(number)
 
     def _refuse(self, refusal: BaseException) -> None:
         if self.refusal is not None:

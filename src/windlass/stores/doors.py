@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from windlass.errors import WindlassBug
+from windlass.errors import InvalidInput, WindlassBug
 from windlass.ports import (
     CommitReceipt,
     NewTurn,
@@ -18,6 +18,12 @@ from windlass.ports import (
     Wait,
     WaitView,
 )
+
+
+def check_place(session_id: str | None, turn_id: str | None) -> None:
+    """Refuse to look for a turn in no session: turn ids are of their session."""
+    if turn_id is not None and session_id is None:
+        raise InvalidInput("turn_id: found no session_id with it", field="turn_id")
 
 
 class Doors(Protocol):

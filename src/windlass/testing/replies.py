@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from windlass.kernel import Json, ModelReply, ToolCall, Usage
+from windlass.models.scripted import placed, unplaced_id
+
+__all__ = ["call", "calls", "placed", "say"]
 
 _NO_USAGE = Usage()
 
@@ -22,21 +23,12 @@ def call(name: str, /, **args: Json) -> ModelReply:
 
 
 def calls(*wanted: tuple[str, dict[str, Any]]) -> ModelReply:
-    """Return a reply with several calls: `calls(("add", {"a": 1}), ("add", {"a": 2}))`."""
+    """Return a reply with several calls: `calls(("add", {"a": 1}), ("add", {"a": 2}))`.
+
+    Their ids derive from the reply's place, once a script or a model gives it one.
+    """
     parts = tuple(
-        ToolCall(call_id=f"call_{at}", name=name, args=args)
+        ToolCall(call_id=unplaced_id(at), name=name, args=args)
         for at, (name, args) in enumerate(wanted)
     )
     return ModelReply(parts=parts, terminal="tool_use")
-
-
-def placed(reply: ModelReply, position: int) -> ModelReply:
-    """Return a reply of a script with call ids that derive from its position there."""
-    at = 0
-    parts: list[Any] = []
-    for part in reply.parts:
-        if isinstance(part, ToolCall):
-            part = msgspec.structs.replace(part, call_id=f"call_{position}_{at}")  # noqa: PLW2901
-            at += 1
-        parts.append(part)
-    return msgspec.structs.replace(reply, parts=tuple(parts)) if at else reply

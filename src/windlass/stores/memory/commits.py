@@ -16,7 +16,7 @@ from windlass.journal.usage import sum_usage
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.ports import CommitReceipt, NewItem, TurnCommit
 from windlass.stores.memory import inbox
-from windlass.stores.memory.rows import PageRow, SessionRow, TurnRow
+from windlass.stores.memory.rows import PageRow, SessionRow, Tables, TurnRow
 
 
 def committed_before(turn: TurnRow, commit: TurnCommit) -> CommitReceipt:
@@ -34,7 +34,9 @@ def committed_before(turn: TurnRow, commit: TurnCommit) -> CommitReceipt:
     return turn.receipt
 
 
-def plan(session: SessionRow, turn: TurnRow, commit: TurnCommit) -> Callable[[], CommitReceipt]:
+def plan(
+    tables: Tables, session: SessionRow, turn: TurnRow, commit: TurnCommit
+) -> Callable[[], CommitReceipt]:
     """Check a commit; what is returned then does it."""
     if turn.cancel is not None and not _is_cancelled(commit.outcome):
         raise TurnCancelled(f"turn {turn.turn_id}: was cancelled, it can only end so")
@@ -54,7 +56,14 @@ def plan(session: SessionRow, turn: TurnRow, commit: TurnCommit) -> Callable[[],
             )
     _check_follow_ups(session, commit.follow_ups)
     digest = commit.digest()
-    return lambda: _commit(session, turn, commit, digest)
+
+    def change() -> CommitReceipt:
+        receipt = _commit(session, turn, commit, digest)
+        for item in commit.follow_ups:
+            inbox.put(tables, session, item, now_ms=commit.now_ms)
+        return receipt
+
+    return change
 
 
 def _is_cancelled(outcome: Outcome) -> bool:
@@ -93,8 +102,6 @@ def _commit(session: SessionRow, turn: TurnRow, commit: TurnCommit, digest: str)
     turn.state, turn.outcome, turn.receipt = "done", commit.outcome, receipt
     turn.committed_ms = commit.now_ms
     inbox.settle(session, turn.turn_id, commit.settle)
-    for item in commit.follow_ups:
-        inbox.put(session, item, now_ms=commit.now_ms)
     for wait in turn.waits.values():
         if wait.state == "open":
             wait.state = "superseded"

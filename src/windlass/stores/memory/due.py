@@ -1,42 +1,49 @@
-"""What is due: turns that somebody should drive, waits whose time is over."""
+"""What is due: turns to drive or to end, waits whose time is over, inboxes with something in."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from operator import itemgetter
+from typing import TypeVar
 
-from windlass.ports import Due, DueTurn, DueWait
+from windlass.ports import Due, DueCancel, DueInbox, DueTurn, DueWait
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
 from windlass.stores.memory.workers import Workers
+
+D = TypeVar("D", DueTurn, DueCancel, DueInbox)
 
 
 def due(
     tables: Tables, workers: Workers, now_ms: int, *, agents: Collection[str] | None, limit: int
 ) -> Due:
     """Return what there is to do, oldest first."""
-    turns: list[tuple[int, DueTurn]] = []
-    for session in tables.live_sessions():
-        turn = _due_turn(session, workers, now_ms)
-        if turn is not None and (agents is None or turn.agent in agents):
-            turns.append((session.turns[turn.turn_id].accepted, turn))
-    turns.sort(key=lambda found: found[0])
-    waits = sorted(_due_waits(tables, now_ms), key=lambda found: found[0])
+
+    def pick(found: Iterable[tuple[int, D]]) -> tuple[D, ...]:
+        ordered = sorted(found, key=itemgetter(0))
+        wanted = [item for _, item in ordered if agents is None or item.agent in agents]
+        return tuple(wanted[:limit])
+
+    waits = sorted(_due_waits(tables, now_ms), key=itemgetter(0))
     return Due(
-        turns=tuple(turn for _, turn in turns[:limit]),
+        turns=pick(_due_turns(tables, workers, now_ms)),
         waits=tuple(wait for _, wait in waits[:limit]),
+        cancels=pick(_due_cancels(tables)),
+        inboxes=pick(_due_inboxes(tables)),
     )
 
 
-def _due_turn(session: SessionRow, workers: Workers, now_ms: int) -> DueTurn | None:
+def _due_turns(tables: Tables, workers: Workers, now_ms: int) -> Iterator[tuple[int, DueTurn]]:
     """At most one turn of a session is due: the one under way, or else the oldest that waits."""
-    turn_id = session.active or next(iter(session.queue), None)
-    if turn_id is None:
-        return None
-    turn = session.turns[turn_id]
-    if turn.state == "queued":
-        return _row(session, turn, why="queued")
-    if turn.state == "parked" or not workers.is_free(session, now_ms):
-        return None
-    return _row(session, turn, why="answered" if turn.state == "ready" else "abandoned")
+    for session in tables.live_sessions():
+        turn_id = session.active or next(iter(session.queue), None)
+        if turn_id is None:
+            continue
+        turn = session.turns[turn_id]
+        if turn.state == "queued":
+            yield turn.accepted, _row(session, turn, why="queued")
+        elif turn.state != "parked" and workers.is_free(session, now_ms):
+            why = "answered" if turn.state == "ready" else "abandoned"
+            yield turn.accepted, _row(session, turn, why=why)
 
 
 def _row(session: SessionRow, turn: TurnRow, *, why: str) -> DueTurn:
@@ -45,7 +52,40 @@ def _row(session: SessionRow, turn: TurnRow, *, why: str) -> DueTurn:
         turn_id=turn.turn_id,
         agent=turn.agent,
         why=why,  # type: ignore[arg-type]  # one of the three
+        owner=session.owner,
     )
+
+
+def _due_cancels(tables: Tables) -> Iterator[tuple[int, DueCancel]]:
+    for session in tables.live_sessions():
+        turn = session.turns[session.active] if session.active is not None else None
+        if turn is not None and turn.state == "running" and turn.cancel is not None:
+            yield (
+                turn.accepted,
+                DueCancel(
+                    session_id=session.session_id,
+                    turn_id=turn.turn_id,
+                    agent=turn.agent,
+                    owner=session.owner,
+                ),
+            )
+
+
+def _due_inboxes(tables: Tables) -> Iterator[tuple[int, DueInbox]]:
+    for session in tables.live_sessions():
+        pending = [row for row in session.items.values() if row.state == "pending"]
+        if pending:
+            first = min(pending, key=lambda row: row.enqueued)
+            yield (
+                first.enqueued,
+                DueInbox(
+                    session_id=session.session_id,
+                    agent=session.agent,
+                    active=session.active,
+                    now=any(row.item.when == "now" for row in pending),
+                    first=first.view(),
+                ),
+            )
 
 
 def _due_waits(tables: Tables, now_ms: int) -> Iterator[tuple[tuple[int, int], DueWait]]:

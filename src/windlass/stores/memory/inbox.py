@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.errors import IdempotencyConflict
+from windlass.errors import IdempotencyConflict, InvalidInput
 from windlass.ports import (
     InboxItem,
     InboxReceipt,
@@ -11,10 +11,11 @@ from windlass.ports import (
     WithdrawReceipt,
 )
 from windlass.stores.memory import leases
-from windlass.stores.memory.rows import ItemRow, SessionRow
+from windlass.stores.memory.changes import Changes
+from windlass.stores.memory.rows import ItemRow, SessionRow, Tables
 
 
-def put(session: SessionRow, item: NewItem, *, now_ms: int) -> InboxReceipt:
+def put(tables: Tables, session: SessionRow, item: NewItem, *, now_ms: int) -> InboxReceipt:
     """Put an item in, once.
 
     Raises:
@@ -23,13 +24,39 @@ def put(session: SessionRow, item: NewItem, *, now_ms: int) -> InboxReceipt:
     known = session.items.get(item.item_id)
     if known is None:
         session.arrivals += 1
-        session.items[item.item_id] = ItemRow(item, session.arrivals, enqueued_ms=now_ms)
+        tables.enqueued += 1
+        session.items[item.item_id] = ItemRow(
+            item, session.arrivals, enqueued=tables.enqueued, enqueued_ms=now_ms
+        )
         return InboxReceipt(item_id=item.item_id, state="pending")
     if known.item.digest() != item.digest():
         raise IdempotencyConflict(
             f"item {item.item_id}: is known with other content", field="NewItem.item_id"
         )
     return InboxReceipt(item_id=item.item_id, state=known.state, known=True)
+
+
+def enter(session: SessionRow, turn_id: str, takes: tuple[str, ...], changes: Changes) -> None:
+    """Let items enter with a turn that is accepted; it has no generation yet.
+
+    Raises:
+        InvalidInput: there is no such item.
+        IdempotencyConflict: it does not wait any more.
+    """
+    for item_id in dict.fromkeys(takes):
+        row = session.items.get(item_id)
+        if row is None:
+            raise InvalidInput(
+                f"NewTurn.takes: the inbox has no item {item_id}", field="NewTurn.takes"
+            )
+        if row.state != "pending":
+            raise IdempotencyConflict(
+                f"NewTurn.takes: item {item_id} is {row.state}",
+                field="NewTurn.takes",
+                found=row.state,
+                wanted="pending",
+            )
+        changes.set(row, state="taken", turn_id=turn_id)
 
 
 def take(

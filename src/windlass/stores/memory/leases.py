@@ -104,7 +104,10 @@ def take_over(
     else:
         session.owner, session.generation = wanted.worker_id, session.generation + 1
         recorded = turn.journal.recorded if turn.journal is not None else 0
-        turn.takeovers = 1 if recorded > turn.recorded_at_takeover else turn.takeovers + 1
+        if turn.state != "running":
+            turn.takeovers = 0  # it goes on after an answer; nobody died over it
+        else:
+            turn.takeovers = 1 if recorded > turn.recorded_at_takeover else turn.takeovers + 1
         turn.recorded_at_takeover = recorded
         turn.state, turn.generation, turn.answered = "running", session.generation, False
     changes.keep()

@@ -40,10 +40,11 @@ class WaitRow:
 
 @dataclass(slots=True)
 class ItemRow:
-    """An item of an inbox."""
+    """An item of an inbox; `enqueued` orders the items of the store."""
 
     item: NewItem
     arrived: int
+    enqueued: int
     enqueued_ms: int
     state: ItemState = "pending"
     turn_id: str | None = None
@@ -153,6 +154,7 @@ class Tables:
     blobs: dict[str, BlobRow] = field(default_factory=dict)
     accepted: int = 0
     opened: int = 0
+    enqueued: int = 0
 
     def session(self, session_id: str) -> SessionRow:
         """Return a session.
@@ -167,6 +169,14 @@ class Tables:
         if session.is_deleted:
             raise SessionDeleted(f"session {session_id}: was deleted", field="session_id")
         return session
+
+    def find_session(self, session_id: str) -> SessionRow | None:
+        """Return a session, if there is one.
+
+        Raises:
+            SessionDeleted: there was.
+        """
+        return self.session(session_id) if session_id in self.sessions else None
 
     def find_turn(self, session_id: str, turn_id: str) -> tuple[SessionRow, TurnRow] | None:
         """Return a turn with its session, if there is one."""

@@ -22,6 +22,7 @@ def view(session: SessionRow, *, history: bool) -> SessionView:
         generation=session.generation,
         owner=session.owner,
         active=session.active,
+        queued=tuple(session.queue),
         usage=session.usage,
         parent=session.parent.session_id if session.parent is not None else None,
         parent_head=session.parent_head if session.parent is not None else None,
@@ -57,8 +58,14 @@ def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
         pages=tuple(turn.pages),
         waits=tuple(row.view() for row in waits),
         outcome=turn.outcome,
+        page=_page_of(session, turn),
         receipt=turn.receipt,
     )
+
+
+def _page_of(session: SessionRow, turn: TurnRow) -> HistoryPage | None:
+    rows = (row.page for row in session.pages if row.page.turn_id == turn.turn_id)
+    return next(rows, None) if turn.state == "done" else None
 
 
 def summary(session: SessionRow) -> SessionSummary:

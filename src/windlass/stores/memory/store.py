@@ -31,7 +31,7 @@ from windlass.ports import (
     WaitView,
     WithdrawReceipt,
 )
-from windlass.stores.doors import Doors
+from windlass.stores.doors import Doors, check_place
 from windlass.stores.memory import due, inbox, leases, sessions, units, vacuum, waits
 from windlass.stores.memory.rows import BlobRow, Tables
 from windlass.stores.memory.workers import Workers
@@ -108,6 +108,9 @@ class MemoryStore(Doors):
             return Settled(None, refusal)
         return Settled(None)
 
+    async def is_present(self, worker_id: str, *, now_ms: int) -> bool:
+        return self._workers.is_present(worker_id, now_ms)
+
     async def release(self, session_id: str, *, generation: int) -> None:
         session = self._tables.session(session_id)
         leases.check_generation(session, generation)
@@ -142,9 +145,9 @@ class MemoryStore(Doors):
         return waits.cancel(self._tables, session_id, turn_id, reason=reason)
 
     async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
-        session = self._tables.session(session_id)
-        turn = session.turns.get(turn_id)
-        return None if turn is None else sessions.view_turn(session, turn)
+        session = self._tables.find_session(session_id)
+        turn = session.turns.get(turn_id) if session is not None else None
+        return sessions.view_turn(session, turn) if session and turn else None
 
     async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
         return sessions.view(self._tables.session(session_id), history=history)
@@ -178,7 +181,8 @@ class MemoryStore(Doors):
     # ---------------------------------------------------------------- inbox
 
     async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
-        return inbox.put(self._tables.session(session_id), item, now_ms=now_ms)
+        session = self._tables.session(session_id)
+        return inbox.put(self._tables, session, item, now_ms=now_ms)
 
     async def inbox(self, session_id: str) -> InboxView:
         return inbox.view(self._tables.session(session_id))
@@ -198,9 +202,16 @@ class MemoryStore(Doors):
         return waits.resolve(self._tables, key, answer)
 
     async def list_waits(
-        self, *, kind: str | None = None, session_id: str | None = None, limit: int = 1000
+        self,
+        *,
+        kind: str | None = None,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+        limit: int = 1000,
     ) -> tuple[WaitView, ...]:
-        return waits.open_waits(self._tables, kind=kind, session_id=session_id)[:limit]
+        check_place(session_id, turn_id)
+        found = waits.open_waits(self._tables, kind=kind, session_id=session_id, turn_id=turn_id)
+        return found[:limit]
 
     # ---------------------------------------------------------------- bytes
 

@@ -12,7 +12,7 @@ import msgspec
 from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput, TurnCancelled
 from windlass.journal import Claimed, JournalPage
 from windlass.ports import NewTurn, TurnReceipt, Unit, UnitReceipt, Wait
-from windlass.stores.memory import commits, leases
+from windlass.stores.memory import commits, inbox, leases
 from windlass.stores.memory.changes import Changes
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow, WaitRow
 from windlass.stores.memory.workers import Workers
@@ -59,7 +59,7 @@ def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> Un
     if unit.commit is None:
         return UnitReceipt(page=len(turn.pages), accepted=accepted)
     # Nothing of a commit is refused once it changes rows, so the journal may take its entries in before.
-    change = commits.plan(session, turn, unit.commit)
+    change = commits.plan(tables, session, turn, unit.commit)
     changes.keep()
     return UnitReceipt(page=len(turn.pages), accepted=accepted, committed=change())
 
@@ -86,6 +86,7 @@ def _accept(tables: Tables, unit: Unit, new: NewTurn, changes: Changes) -> TurnR
         )
         changes.add(session.turns, unit.turn_id, turn)
         changes.add(session.queue, unit.turn_id, None)
+        inbox.enter(session, unit.turn_id, new.takes, changes)
     elif turn.request_digest != request_digest:
         raise IdempotencyConflict(
             f"turn {unit.turn_id}: is known with another request", field="request"

@@ -57,7 +57,9 @@ def cancel(tables: Tables, session_id: str, turn_id: str, *, reason: str) -> Can
     return CancelReceipt(status="requested")
 
 
-def open_waits(tables: Tables, *, kind: str | None, session_id: str | None) -> tuple[WaitView, ...]:
+def open_waits(
+    tables: Tables, *, kind: str | None, session_id: str | None, turn_id: str | None
+) -> tuple[WaitView, ...]:
     """Return the open waits, oldest first."""
     rows = (turn.waits[key] for key, (_, turn) in tables.waits.items())
     found = [
@@ -66,5 +68,6 @@ def open_waits(tables: Tables, *, kind: str | None, session_id: str | None) -> t
         if row.state == "open"
         and (kind is None or row.wait.kind == kind)
         and (session_id is None or row.wait.session_id == session_id)
+        and (turn_id is None or row.wait.turn_id == turn_id)
     ]
     return tuple(row.view() for row in sorted(found, key=lambda row: row.opened))

@@ -61,11 +61,15 @@ class Workers:
         if worker_id not in self._workers:
             raise InvalidInput(f"worker_id: {worker_id} has not joined", field="worker_id")
 
+    def is_present(self, worker_id: str, now_ms: int) -> bool:
+        """Whether the worker has joined, lives, and its lease is not over."""
+        with self._lock:
+            worker = self._workers.get(worker_id)
+            return worker is not None and not worker.is_dead and worker.until_ms > now_ms
+
     def is_free(self, session: SessionRow, now_ms: int) -> bool:
         """Whether nobody has the session, or somebody who is dead or whose lease is over."""
-        with self._lock:
-            owner = self._workers.get(session.owner) if session.owner is not None else None
-            return owner is None or owner.is_dead or owner.until_ms <= now_ms
+        return session.owner is None or not self.is_present(session.owner, now_ms)
 
     def drop_dead(self) -> frozenset[str]:
         """Forget workers whose process is dead; return their ids."""

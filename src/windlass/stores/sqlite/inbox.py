@@ -25,7 +25,7 @@ def enqueue(
     known = first(rows.db, query, (session.no, item.item_id))
     digest = item.digest()
     if known is not None:
-        _check_state(session, item.item_id, known[0])
+        _check_state(session.id, item.item_id, known[0])
         if known[1] != digest:
             raise IdempotencyConflict(
                 f"item {item.item_id}: is known with other content", field="item_id"
@@ -40,6 +40,34 @@ def enqueue(
     )
     session.arrivals = arrived
     return InboxReceipt(item_id=item.item_id, state="pending")
+
+
+def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
+    """Let items enter with a turn that is accepted; it has no generation yet.
+
+    Raises:
+        InvalidInput: there is no such item.
+        IdempotencyConflict: it does not wait any more.
+    """
+    for item_id in dict.fromkeys(takes):
+        query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
+        known = first(rows.db, query, (session.no, item_id))
+        if known is None:
+            raise InvalidInput(
+                f"NewTurn.takes: the inbox has no item {item_id}", field="NewTurn.takes"
+            )
+        number, state = known
+        _check_state(session.id, item_id, state)
+        if state != "pending":
+            raise IdempotencyConflict(
+                f"NewTurn.takes: item {item_id} is {state}",
+                field="NewTurn.takes",
+                found=state,
+                wanted="pending",
+            )
+        rows.db.execute(
+            "UPDATE inbox SET state = 'taken', turn = ? WHERE no = ?", (turn_no, number)
+        )
 
 
 def take(rows: Rows, turn: TurnRow, limit: int) -> tuple[InboxItem, ...]:
@@ -59,7 +87,7 @@ def take(rows: Rows, turn: TurnRow, limit: int) -> tuple[InboxItem, ...]:
             "UPDATE inbox SET state = 'taken', turn = ?, generation = ? WHERE no = ?",
             (turn.no, session.generation, number),
         )
-        items.append(_item(session, stored, arrived, "taken", turn.id, session.generation))
+        items.append(_item(session.id, stored, arrived, "taken", turn.id, session.generation))
     return tuple(items)
 
 
@@ -77,7 +105,7 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
             )
     rows.db.execute(
         "UPDATE inbox SET state = 'pending', turn = NULL, generation = NULL"
-        " WHERE session = ? AND turn = ? AND state = 'taken'",
+        " WHERE session = ? AND state IN ('pending', 'taken') AND turn = ? AND state = 'taken'",
         (turn.session.no, turn.no),
     )
 
@@ -89,13 +117,20 @@ def withdraw(rows: Rows, session: SessionRow, item_id: str, *, again: bool) -> W
     if known is None:
         return WithdrawReceipt(status="unknown")
     number, state = known
-    _check_state(session, item_id, state)
+    _check_state(session.id, item_id, state)
     if state == "pending":
         rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (number,))
         return WithdrawReceipt(status="withdrawn")
     if state == "withdrawn":
         return WithdrawReceipt(status="withdrawn" if again else "already")
     return WithdrawReceipt(status=state)
+
+
+def read_first(rows: Rows, session_id: str, number: int) -> InboxItem:
+    """Return an item that waits, by its number."""
+    query = "SELECT arrived, item FROM inbox WHERE no = ?"
+    arrived, stored = first(rows.db, query, (number,))
+    return _item(session_id, stored, arrived, "pending", None, None)
 
 
 def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
@@ -108,26 +143,26 @@ def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
         (session.no,),
     )
     return tuple(
-        _item(session, stored, arrived, state, turn_id, generation)
+        _item(session.id, stored, arrived, state, turn_id, generation)
         for arrived, state, stored, turn_id, generation in found
     )
 
 
-def _check_state(session: SessionRow, item_id: str, state: str) -> None:
+def _check_state(session_id: str, item_id: str, state: str) -> None:
     if state not in _STATES:
-        place = f"inbox of {session.id}, item {item_id}"
+        place = f"inbox of {session_id}, item {item_id}"
         raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
 
 
 def _item(
-    session: SessionRow,
+    session_id: str,
     stored: bytes,
     arrived: int,
     state: str,
     turn_id: str | None,
     generation: int | None,
 ) -> InboxItem:
-    item = unpack(stored, NewItem, place=f"inbox of {session.id}, item {arrived}")
+    item = unpack(stored, NewItem, place=f"inbox of {session_id}, item {arrived}")
     return InboxItem(
         **msgspec.structs.asdict(item),
         arrived=arrived,

@@ -58,7 +58,10 @@ def take_over(
         _check_order(rows, turn)
     else:
         recorded = rows.journal(turn).recorded
-        turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
+        if turn.state != "running":
+            turn.takeovers = 0  # it goes on after an answer; nobody died over it
+        else:
+            turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
         turn.takeover_mark = recorded
     _own(rows, turn, worker_id, session.generation + 1)
     until_ms = _extend(rows, worker_id, until_ms)
@@ -80,11 +83,13 @@ def has_taken(turn: TurnRow, lease: Lease) -> bool:
 
 def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
     """Whether anybody may take a session: nobody has it, or who has it is dead or overdue."""
-    if session.owner is None:
-        return True
-    query = "SELECT until_ms FROM workers WHERE id = ?"
-    found = first(rows.db, query, (session.owner,))
-    return found is None or found[0] <= now_ms or gone(session.owner)
+    return session.owner is None or not is_present(rows, session.owner, now_ms, gone)
+
+
+def is_present(rows: Rows, worker_id: str, now_ms: int, gone: Liveness) -> bool:
+    """Whether a worker has joined, its process lives, and its lease is not over."""
+    found = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
+    return found is not None and found[0] > now_ms and not gone(worker_id)
 
 
 def join(rows: Rows, worker_id: str, until_ms: int) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import apsw
 
 from windlass.errors import JournalCorrupt
 from windlass.journal import HistoryPage, JournalPage, check_link, strand_seed
 from windlass.ports.unit import TurnRequest
 from windlass.ports.views import (
-    Due,
-    DueTurn,
-    DueWait,
     InboxView,
     SessionSummary,
     SessionView,
@@ -20,14 +15,12 @@ from windlass.ports.views import (
 )
 from windlass.stores.sqlite import inbox, turns, waits
 from windlass.stores.sqlite.history import lineage, load_history, load_page
-from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.pages import read_page
 from windlass.stores.sqlite.query import first, select
 from windlass.stores.sqlite.rows import (
     Rows,
     SessionRow,
     TurnRow,
-    check_state,
     load_pages,
     read_usage,
 )
@@ -44,6 +37,7 @@ def load_session(rows: Rows, session_id: str, *, history: bool) -> SessionView:
         generation=session.generation,
         owner=session.owner,
         active=_active(rows.db, session),
+        queued=_queued(rows.db, session),
         usage=read_usage(session),
         parent=_parent(rows.db, session),
         parent_head=session.parent_head,
@@ -69,13 +63,25 @@ def _active(db: apsw.Connection, session: SessionRow) -> str | None:
     return str(found[0])
 
 
+def _queued(db: apsw.Connection, session: SessionRow) -> tuple[str, ...]:
+    # That they are not done follows; it is said to have them from the index of those.
+    query = (
+        "SELECT id FROM turns WHERE session = ? AND state <> 'done' AND state = 'queued'"
+        " ORDER BY arrived"
+    )
+    return tuple(turn_id for (turn_id,) in select(db, query, (session.no,)))
+
+
 def load_turn(rows: Rows, session_id: str, turn_id: str) -> TurnView | None:
     """Return a turn, with its journal while that is kept; None if there is none of this id."""
+    if rows.find_session(session_id) is None:
+        return None
     session = rows.session(session_id)
     turn = rows.find_turn(session, turn_id)
     if turn is None:
         return None
     done = turn.state == "done"
+    end = _end(rows.db, turn) if done else None
     mine = session.active == turn.no
     pages: list[JournalPage] = []
     if turn.strand is not None:
@@ -98,7 +104,8 @@ def load_turn(rows: Rows, session_id: str, turn_id: str) -> TurnView | None:
         submitter=turn.submitter,
         pages=tuple(pages),
         waits=waits.of_turn(rows.db, turn),
-        outcome=_end(rows.db, turn).outcome if done else None,
+        outcome=None if end is None else end.outcome,
+        page=end,
         receipt=turns.receipt_of(turn) if done else None,
     )
 
@@ -153,64 +160,4 @@ def list_sessions(rows: Rows, after: str, limit: int) -> tuple[SessionSummary, .
 def load_inbox(rows: Rows, session_id: str) -> InboxView:
     """Return what waits to enter a session."""
     session = rows.session(session_id)
-    queued = select(
-        rows.db,
-        "SELECT id FROM turns WHERE session = ? AND state = 'queued' ORDER BY arrived",
-        (session.no,),
-    )
-    return InboxView(
-        queued_turns=tuple(turn_id for (turn_id,) in queued),
-        items=inbox.read_items(rows, session),
-    )
-
-
-def due(rows: Rows, now_ms: int, agents: Sequence[str] | None, limit: int, gone: Liveness) -> Due:
-    """Return what there is to do."""
-    found = select(
-        rows.db,
-        "SELECT sessions.id, turns.id, turns.agent, turns.state, sessions.active, owner, until_ms FROM turns"
-        " JOIN sessions ON sessions.no = turns.session LEFT JOIN workers ON workers.id = owner"
-        " WHERE state <> 'done' AND state <> 'parked' ORDER BY turns.no",
-    )
-    turns_due: list[DueTurn] = []
-    waiting: set[str] = set()
-    dead: dict[str, bool] = {}
-
-    def is_free(owner: str | None, until_ms: int | None) -> bool:
-        if owner is None or until_ms is None or until_ms <= now_ms:
-            return True
-        return dead.setdefault(owner, gone(owner)) if owner not in dead else dead[owner]
-
-    for session_id, turn_id, agent, state, active, owner, until_ms in found:
-        check_state(state, place=f"turn {session_id}/{turn_id}")
-        why = _why(state, has_active=active is not None, is_first=session_id not in waiting)
-        waiting.add(session_id)
-        if why is None or (agents is not None and agent not in agents):
-            continue
-        if why == "queued" or is_free(owner, until_ms):
-            turns_due.append(
-                DueTurn(session_id=session_id, turn_id=turn_id, agent=agent, why=why)  # type: ignore[arg-type]  # one of _why's
-            )
-        if len(turns_due) == limit:
-            break
-    return Due(turns=tuple(turns_due), waits=_due_waits(rows, now_ms, limit))
-
-
-def _why(state: str, *, has_active: bool, is_first: bool) -> str | None:
-    if state == "queued":
-        return "queued" if is_first and not has_active else None
-    return "answered" if state == "ready" else "abandoned"
-
-
-def _due_waits(rows: Rows, now_ms: int, limit: int) -> tuple[DueWait, ...]:
-    found = select(
-        rows.db,
-        "SELECT key, kind, sessions.id, turns.id, expires_ms FROM waits"
-        " JOIN sessions ON sessions.no = waits.session JOIN turns ON turns.no = waits.turn"
-        " WHERE waits.state = 'open' AND expires_ms <= ? ORDER BY expires_ms, waits.no LIMIT ?",
-        (now_ms, limit),
-    )
-    return tuple(
-        DueWait(key=key, kind=kind, session_id=session_id, turn_id=turn_id, expires_ms=expires_ms)
-        for key, kind, session_id, turn_id, expires_ms in found
-    )
+    return InboxView(queued_turns=_queued(rows.db, session), items=inbox.read_items(rows, session))

@@ -132,6 +132,13 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE UNIQUE INDEX inbox_by_id ON inbox (session, id);
     CREATE INDEX inbox_waiting ON inbox (session, arrived) WHERE state IN ('pending', 'taken');
     """,
+    # What is due is asked for every moment, so it is answered from indexes that hold only what is unfinished.
+    """
+    DROP INDEX inbox_waiting;
+    CREATE INDEX inbox_waiting ON inbox (session, arrived, state, due)
+        WHERE state IN ('pending', 'taken');
+    CREATE INDEX turns_cancelled ON turns (session) WHERE state = 'running' AND cancel IS NOT NULL;
+    """,
 )
 VERSION = len(MIGRATIONS)
 TABLES = frozenset(

@@ -41,10 +41,11 @@ from windlass.ports import (
     WaitView,
     WithdrawReceipt,
 )
-from windlass.stores.doors import Doors
+from windlass.stores.doors import Doors, check_place
 from windlass.stores.sqlite import (
     blobs,
     connection,
+    due,
     forks,
     inbox,
     leases,
@@ -162,6 +163,13 @@ class SqliteStore(Doors):
         self._doorman.check_names(worker_id)
         return self._do(lambda rows, _: leases.renew(rows, worker_id, until_ms))
 
+    async def is_present(self, worker_id: str, *, now_ms: int) -> bool:
+        """Return whether a worker has joined, its process lives, and its lease is not over."""
+        self._doorman.check_names(worker_id)
+        return await self._look(
+            lambda rows: leases.is_present(rows, worker_id, now_ms, self._is_gone)
+        )
+
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
         self._doorman.check_names(session_id)
@@ -256,8 +264,8 @@ class SqliteStore(Doors):
     async def due(
         self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
     ) -> Due:
-        """Return turns that somebody should drive and waits whose time is over."""
-        return await self._look(lambda rows: reads.due(rows, now_ms, agents, limit, self._is_gone))
+        """Return what there is to do: turns to drive or to end, waits that are over, inboxes with something in."""
+        return await self._look(lambda rows: due.due(rows, now_ms, agents, limit, self._is_gone))
 
     # ---------------------------------------------------------------- inbox
 
@@ -317,10 +325,18 @@ class SqliteStore(Doors):
         ).durable()
 
     async def list_waits(
-        self, *, kind: str | None = None, session_id: str | None = None, limit: int = 1000
+        self,
+        *,
+        kind: str | None = None,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+        limit: int = 1000,
     ) -> tuple[WaitView, ...]:
         """Return the open waits, oldest first."""
-        return await self._look(lambda rows: waits.list_open(rows.db, kind, session_id, limit))
+        check_place(session_id, turn_id)
+        return await self._look(
+            lambda rows: waits.list_open(rows.db, kind, session_id, turn_id, limit)
+        )
 
     # ---------------------------------------------------------------- bytes
 

@@ -87,6 +87,7 @@ def accept(
     link = link_page(strand_seed(session_id, f"{turn_id}/request"), request.data)
     page = insert_page(rows.db, (session.no, -number, 0), link, request, turn.now_ms)
     use_blobs(rows.db, page, unit.blobs)
+    inbox.enter(rows, session, number, turn.takes)
     return TurnReceipt(session_id=session_id, turn_id=turn_id, state="queued")
 
 

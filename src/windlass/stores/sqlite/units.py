@@ -44,8 +44,8 @@ def encode_unit(unit: Unit, doorman: Doorman) -> WrittenUnit:
 
 def names_in(unit: Unit) -> tuple[str, ...]:
     """Return what a unit names besides its session and turn."""
-    agent = () if unit.accept is None else (unit.accept.agent,)
-    return agent if unit.commit is None else (*agent, *unit.commit.settle)
+    names = () if unit.accept is None else (unit.accept.agent, *unit.accept.takes)
+    return names if unit.commit is None else (*names, *unit.commit.settle)
 
 
 def apply_unit(

@@ -16,6 +16,7 @@ from windlass.testing.conformance.checks import Check
 from windlass.testing.conformance.claiming import CLAIMING
 from windlass.testing.conformance.committing import COMMITTING
 from windlass.testing.conformance.driving import DRIVING
+from windlass.testing.conformance.entering import ENTERING
 from windlass.testing.conformance.forking import FORKING
 from windlass.testing.conformance.harness import StoreHarness
 from windlass.testing.conformance.keeping import KEEPING
@@ -36,6 +37,7 @@ CHECKS: tuple[Check, ...] = tuple(
         CLAIMING,
         WAITING,
         ARRIVING,
+        ENTERING,
         COMMITTING,
         FORKING,
         KEEPING,

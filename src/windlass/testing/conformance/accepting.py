@@ -91,6 +91,25 @@ async def turns_wait_in_the_order_in_which_they_arrived(scene: Scene) -> None:
         await scene.accept(turn_id)
 
     expect((await scene.store.inbox("s1")).queued_turns, ("b", "a", "c"))
+    expect((await scene.session()).queued, ("b", "a", "c"))
+    expect((await scene.store.load_session("s1", history=False)).queued, ("b", "a", "c"))
+
+
+@ACCEPTING.claim
+async def a_turn_is_queued_until_it_begins(scene: Scene) -> None:
+    turn = await scene.begin("t1")
+    await scene.accept("t2")
+    await scene.accept("t3")
+    await scene.accept("t1", session_id="s2")
+
+    session = await scene.session()
+    expect((session.active, session.queued), ("t1", ("t2", "t3")))
+    await scene.commit(turn)
+    session = await scene.session()
+    expect((session.active, session.queued), (None, ("t2", "t3")))
+    await scene.start("t2", worker_id=turn.worker_id)
+    session = await scene.session()
+    expect((session.active, session.queued), ("t2", ("t3",)))
 
 
 @ACCEPTING.claim

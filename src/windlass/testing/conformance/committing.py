@@ -8,10 +8,10 @@ from windlass.journal import HistoryPage, UsageLine
 from windlass.kernel.messages import ConversationRecord, Message, Text
 from windlass.kernel.model_call import Usage
 from windlass.kernel.outcomes import Finished, Stopped
-from windlass.ports import CancelReceipt, CommitReceipt, TurnCommit
+from windlass.ports import CancelReceipt, CommitReceipt, Start, TurnCommit
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import intent, reply, result
-from windlass.testing.conformance.scene import Scene, ending, expect
+from windlass.testing.conformance.scene import Driven, Scene, ending, expect
 
 COMMITTING = Claims("committing")
 
@@ -168,6 +168,22 @@ async def the_ends_of_neighbours_do_not_meet(scene: Scene) -> None:
 
 
 @COMMITTING.claim
+async def a_turn_that_is_done_shows_the_page_that_it_added(scene: Scene) -> None:
+    first = await scene.begin("t1")
+    expect((await scene.turn("t1")).page, None)
+    await scene.commit(first, ending("one"))
+    await scene.accept("t2")
+    second = await scene.start("t2", worker_id=first.worker_id)
+    await scene.commit(second, ending("two", head=1))
+
+    shown = [(await scene.turn(turn_id)).page for turn_id in ("t1", "t2")]
+    expect(tuple(shown), (await scene.session()).pages)
+    await scene.store.vacuum(now_ms=10**9, retention_ms=0)
+    shown = [(await scene.turn(turn_id)).page for turn_id in ("t1", "t2")]
+    expect(tuple(shown), (await scene.session()).pages, "the pages once the journals are reclaimed")
+
+
+@COMMITTING.claim
 async def cancelling_marks_a_turn_once(scene: Scene) -> None:
     turn = await scene.begin()
     store = scene.store
@@ -225,6 +241,28 @@ async def a_queued_turn_that_is_cancelled_still_starts_and_ends_so(scene: Scene)
 
     await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn))))
     await scene.commit(turn, ending(outcome=CANCELLED))
+
+
+@COMMITTING.claim
+async def a_queued_turn_that_is_cancelled_starts_and_ends_in_one_unit(scene: Scene) -> None:
+    await scene.accept()
+    await scene.store.request_cancel("s1", "t1")
+    worker = await scene.join()
+    turn = Driven("s1", "t1", worker, 1)
+    start = Start(worker_id=worker, until_ms=1_000)
+
+    for unit in (
+        turn.unit(intent(turn), start=start),
+        turn.unit(intent(turn), start=start, commit=ending(outcome=CANCELLED)),
+        turn.unit(start=start, commit=ending()),
+    ):
+        await scene.refused(TurnCancelled, scene.write(unit))
+    expect((await scene.turn()).state, "queued")
+    receipt = await scene.write(turn.unit(start=start, commit=ending(outcome=CANCELLED)))
+
+    expect(receipt.committed is not None and receipt.committed.head, 1)
+    view = await scene.turn()
+    expect((view.state, view.outcome), ("done", CANCELLED))
 
 
 @COMMITTING.claim

@@ -3,9 +3,21 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
-from windlass.ports import Due, DueTurn, DueWait, WaitAnswer
+from typing import Any
+
+from windlass.kernel.outcomes import Stopped
+from windlass.ports import (
+    Due,
+    DueCancel,
+    DueInbox,
+    DueTurn,
+    DueWait,
+    InboxItem,
+    NewItem,
+    WaitAnswer,
+)
 from windlass.testing.conformance.checks import Claims
-from windlass.testing.conformance.scene import Scene, expect
+from windlass.testing.conformance.scene import Scene, ending, expect
 
 DRIVING = Claims("driving")
 
@@ -80,6 +92,129 @@ async def an_answered_turn_is_due_unless_a_live_worker_has_it(scene: Scene) -> N
 
 
 @DRIVING.claim
+async def a_turn_that_is_due_names_the_worker_that_has_its_session(scene: Scene) -> None:
+    alive = await scene.begin(session_id="alive")
+    await scene.commit(alive)
+    await scene.accept("t2", session_id="alive")
+    dead = await scene.begin(session_id="dead")
+    left = await scene.begin(session_id="left")
+    await scene.accept(session_id="new")
+    await scene.kill(dead.worker_id)
+    await scene.store.leave(left.worker_id)
+
+    found = {turn.session_id: turn.owner for turn in (await scene.store.due(0)).turns}
+
+    wanted = {"alive": alive.worker_id, "dead": dead.worker_id, "left": None, "new": None}
+    expect(found, wanted)
+
+
+@DRIVING.claim
+async def a_running_turn_that_was_cancelled_is_due_to_end(scene: Scene) -> None:
+    turn = await scene.begin()
+    expect((await scene.store.due(0)).cancels, ())
+
+    await scene.store.request_cancel("s1", "t1")
+
+    wanted = DueCancel(session_id="s1", turn_id="t1", agent="helper", owner=turn.worker_id)
+    expect(await scene.store.due(0), Due(cancels=(wanted,)))
+    await scene.store.leave(turn.worker_id)
+    found = await scene.store.due(0)
+    expect([(one.turn_id, one.owner) for one in found.cancels], [("t1", None)])
+    expect([one.why for one in found.turns], ["abandoned"])
+
+
+@DRIVING.claim
+async def a_cancelled_turn_that_does_not_run_is_due_to_be_driven_only(scene: Scene) -> None:
+    await scene.accept(session_id="queued")
+    parked = await scene.begin(session_id="parked")
+    await scene.write(parked.unit(parks=True))
+    for session_id in ("queued", "parked"):
+        await scene.store.request_cancel(session_id, "t1")
+
+    expect((await scene.store.due(0)).cancels, ())
+    due = await _due(scene, 1_000)
+    expect(due, [("queued", "t1", "queued"), ("parked", "t1", "answered")])
+
+    now = await scene.take_over(parked, parked.worker_id)
+    found = await scene.store.due(0)
+    expect([turn.session_id for turn in found.cancels], ["parked"])
+    await scene.commit(now, ending(outcome=Stopped(reason="cancelled")))
+    expect((await scene.store.due(0)).cancels, ())
+
+
+@DRIVING.claim
+async def cancels_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
+    places = (("b", "one"), ("a", "two"), ("c", "one"))
+    for session_id, agent in places:
+        await scene.accept(session_id=session_id, agent=agent)
+    worker = await scene.join()
+    for session_id, _ in reversed(places):
+        await scene.start(session_id=session_id, worker_id=worker)
+        await scene.store.request_cancel(session_id, "t1")
+
+    async def due(**wanted: Any) -> list[str]:
+        found = await scene.store.due(0, **wanted)
+        return [turn.session_id for turn in found.cancels]
+
+    expect(await due(), ["b", "a", "c"])
+    expect(await due(limit=2), ["b", "a"])
+    expect(await due(agents=["one"]), ["b", "c"])
+    expect(await due(agents=["one"], limit=1), ["b"])
+    expect(await due(agents=()), [])
+
+
+@DRIVING.claim
+async def a_session_is_due_while_an_item_waits_in_it(scene: Scene) -> None:
+    turn = await scene.begin()
+    store = scene.store
+    await store.enqueue("s1", NewItem(item_id="later", when="next_turn", content={"a": 1}))
+
+    first = InboxItem(item_id="later", when="next_turn", content={"a": 1}, arrived=2)
+    wanted = DueInbox(session_id="s1", agent="helper", active="t1", now=False, first=first)
+    expect(await store.due(0), Due(inboxes=(wanted,)))
+
+    await store.enqueue("s1", NewItem(item_id="soon"))
+    (found,) = (await store.due(0)).inboxes
+    expect((found.now, found.first.item_id), (True, "later"))
+
+    await store.take_inbox("s1", "t1", generation=1)
+    (found,) = (await store.due(0)).inboxes
+    expect((found.now, found.first.item_id), (False, "later"), "what is taken does not wait")
+
+    await scene.commit(turn)
+    (found,) = (await store.due(0)).inboxes
+    expect((found.active, found.now), (None, True), "what was not used waits again")
+
+    await store.withdraw("s1", "later")
+    (found,) = (await store.due(0)).inboxes
+    expect((found.first.item_id, found.first.arrived), ("soon", 3))
+    await scene.accept("t2", takes=("soon",))
+    expect((await store.due(0)).inboxes, ())
+
+
+@DRIVING.claim
+async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
+    for session_id, agent in (("a", "one"), ("b", "two"), ("c", "one")):
+        await scene.accept(session_id=session_id, agent=agent)
+        # The turn's agent is not the session's: an inbox is of the session.
+        await scene.accept("t2", session_id=session_id, agent="two")
+    for session_id, item_id in (("c", "i"), ("b", "i"), ("a", "i"), ("c", "j")):
+        await scene.store.enqueue(session_id, NewItem(item_id=item_id))
+
+    async def due(**wanted: Any) -> list[str]:
+        found = await scene.store.due(0, **wanted)
+        return [inbox.session_id for inbox in found.inboxes]
+
+    expect(await due(), ["c", "b", "a"])
+    expect(await due(limit=2), ["c", "b"])
+    expect(await due(agents=["one"]), ["c", "a"])
+    expect(await due(agents=["one"], limit=1), ["c"])
+    expect(await due(agents=()), [])
+    await scene.store.withdraw("c", "i")
+    expect(await due(), ["b", "a", "c"])
+
+
+@DRIVING.claim
 async def turns_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("b", "one"), ("a", "two"), ("c", "one")):
         await scene.accept(session_id=session_id, agent=agent)
@@ -119,6 +254,9 @@ async def an_open_wait_is_due_when_its_time_is_over(scene: Scene) -> None:
 async def looking_at_what_is_due_changes_nothing(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(waits=(turn.wait("w", expires_ms=5),), parks=True))
+    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+    cancelled = await scene.begin(session_id="s2")
+    await scene.store.request_cancel("s2", cancelled.turn_id)
 
     wanted = await scene.store.due(10**9)
     await scene.unchanged(scene.store.due(10**9), wanted)

@@ -180,7 +180,20 @@ async def a_session_with_an_unfinished_turn_is_not_deleted(scene: Scene) -> None
 async def a_session_that_is_not_there_is_not_deleted(scene: Scene) -> None:
     await scene.refused(UnknownSession, scene.store.delete_session("s9", now_ms=1))
     await scene.refused(UnknownSession, scene.store.load_session("s9"))
-    await scene.refused(UnknownSession, scene.store.load_turn("s9", "t1"))
+
+
+@FORKING.claim
+async def a_turn_of_a_session_that_never_was_is_none_and_of_a_deleted_one_refused(
+    scene: Scene,
+) -> None:
+    turn = await scene.begin()
+    await scene.commit(turn)
+
+    await scene.unchanged(scene.store.load_turn("s9", "t1"), None)
+    await scene.unchanged(scene.store.load_turn("s1", "t9"), None)
+    await scene.store.delete_session("s1", now_ms=1)
+    await scene.refused(SessionDeleted, scene.store.load_turn("s1", "t1"))
+    await scene.refused(SessionDeleted, scene.store.load_turn("s1", "t9"))
 
 
 @FORKING.claim

@@ -266,6 +266,31 @@ async def a_worker_that_leaves_gives_up_all_its_sessions_and_ends_no_turn(scene:
 
 
 @LEASING.claim
+async def a_worker_is_present_until_its_lease_is_over(scene: Scene) -> None:
+    turn = await scene.begin()
+    before = await scene.everything()
+
+    async def present(now_ms: int) -> bool:
+        return await scene.store.is_present(turn.worker_id, now_ms=now_ms)
+
+    expect([await present(999), await present(1_000)], [True, False])
+    expect(await scene.everything(), before, "what is there after")
+    await scene.store.renew(turn.worker_id, until_ms=3_000).durable()
+    expect([await present(2_999), await present(3_000)], [True, False])
+
+
+@LEASING.claim
+async def a_worker_that_is_dead_has_left_or_never_was_is_not_present(scene: Scene) -> None:
+    dead, gone, alive = await scene.join(), await scene.join(), await scene.join()
+    await scene.kill(dead)
+    await scene.store.leave(gone)
+
+    found = [await scene.store.is_present(name, now_ms=0) for name in (dead, gone, alive, "nobody")]
+
+    expect(found, [False, False, True, False])
+
+
+@LEASING.claim
 async def accepting_starting_and_ending_fit_into_one_unit(scene: Scene) -> None:
     worker = await scene.join()
     unit = Unit(
@@ -289,6 +314,8 @@ async def after_a_crash_the_workers_of_before_are_dead(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.crash()
     other = await scene.join()
+    present = [await scene.store.is_present(name, now_ms=1) for name in (turn.worker_id, other)]
+    expect(present, [False, True])
 
     now = await scene.take_over(turn, other, now_ms=1)
 

@@ -177,7 +177,9 @@ class Scene:
             seen.append(await store.inbox(summary.session_id))
             for session_id, turn_id in self._turns:
                 if session_id == summary.session_id:
-                    seen.append(await store.load_turn(session_id, turn_id))
+                    # One that was asked for and refused is none.
+                    found = await store.load_turn(session_id, turn_id)
+                    seen += [] if found is None else [found]
         return seen
 
     async def refused(self, error: type[E], call: Awaitable[object]) -> E:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from windlass.errors import HeadMoved, InvalidInput, LeaseLost, UnknownSession
-from windlass.ports import Lease
+from windlass.ports import Lease, WaitAnswer
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import intent, reply, result
 from windlass.testing.conformance.scene import Scene, expect
@@ -105,6 +105,36 @@ async def takeovers_that_find_nothing_new_are_counted(scene: Scene) -> None:
     counts.append((await scene.turn()).takeovers)
 
     expect(counts, [1, 2, 3, 4, 1, 2], "takeovers")
+
+
+@TAKING_OVER.claim
+async def going_on_after_an_answer_is_no_takeover_after_a_death(scene: Scene) -> None:
+    turn = await scene.begin()
+    counts = []
+
+    async def take_over() -> None:
+        nonlocal turn
+        lease = await scene.store.take_over(
+            "s1", "t1", worker_id=turn.worker_id, until_ms=1_000, now_ms=0
+        )
+        turn = turn._replace(generation=lease.generation)
+        expect((await scene.turn()).takeovers, lease.takeovers)
+        counts.append(lease.takeovers)
+
+    await take_over()
+    await take_over()
+    await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
+    await take_over()
+    await take_over()
+    await scene.write(turn.unit(reply(turn), waits=(turn.wait("w2"),), parks=True))
+    await scene.store.resolve_wait("w2", WaitAnswer(value=True))
+    expect((await scene.turn()).state, "ready")
+    await take_over()
+    await take_over()
+    # The reply was there when it went on: what is counted from is what there was then.
+    await take_over()
+
+    expect(counts, [1, 2, 0, 1, 0, 1, 2], "takeovers")
 
 
 @TAKING_OVER.claim

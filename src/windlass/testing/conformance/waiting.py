@@ -258,6 +258,34 @@ async def open_waits_are_listed_oldest_first_by_kind_and_session(scene: Scene) -
     expect(await keys(session_id="s9"), [])
 
 
+@WAITING.claim
+async def open_waits_are_listed_by_turn_within_its_session(scene: Scene) -> None:
+    first = await scene.begin()
+    await scene.write(first.unit(waits=(first.wait("old"),)))
+    await scene.commit(first)
+    await scene.accept("t2")
+    turn = await scene.start("t2", worker_id=first.worker_id)
+    other = await scene.begin("t2", session_id="s2")
+    await scene.write(other.unit(waits=(other.wait("other"),)))
+    waits = (turn.wait("b"), turn.wait("a", kind="timer"), turn.wait("c"))
+    await scene.write(turn.unit(waits=waits))
+    await scene.store.resolve_wait("c", YES)
+    store = scene.store
+
+    async def keys(turn_id: str, **wanted: object) -> list[str]:
+        found = await store.list_waits(session_id="s1", turn_id=turn_id, **wanted)  # type: ignore[arg-type]  # its options
+        return [view.wait.key for view in found]
+
+    expect(await keys("t2"), ["b", "a"])
+    expect(await keys("t2", kind="timer"), ["a"])
+    expect(await keys("t2", limit=1), ["b"])
+    expect(await keys("t1"), [])
+    expect(await keys("t9"), [])
+    expect(await store.list_waits(session_id="s9", turn_id="t2"), ())
+    refusal = await scene.refused(InvalidInput, store.list_waits(turn_id="t2"))
+    expect(refusal.field, "turn_id")
+
+
 @WAITING.claim_with_crash
 async def an_answer_is_there_after_a_crash(scene: Scene) -> None:
     await _parked(scene)

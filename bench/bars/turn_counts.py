@@ -1,0 +1,102 @@
+"""Commits and bytes of whole turns: the same on every run, so they are gates, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from bench.bars.floor_ratios import W1, W2, W3
+from bench.counts import instructions_by_file
+from bench.samples import Figure, figure
+from bench.store_bytes import CountingVfs
+from bench.store_file import measured_folder
+from bench.workloads.candidate import opened
+from bench.workloads.child import ITERATIONS
+from bench.workloads.floor import Floor
+from bench.workloads.gauges import measured_turn
+from bench.workloads.script import loop, question
+from bench.workloads.windlass_turns import WindlassTurns
+
+COMMITS = {
+    (W1.plan, "once"): 1,
+    (W2.plan, "once"): ITERATIONS + 1,
+    (W2.plan, "pure"): 3,
+    (W3.plan, "once"): 2,
+    (W3.plan, "pure"): 3,
+}
+BYTES_BAR = 1.0
+_TURNS = 4
+PER_COUNT = 20
+_SHORT, _LONG = 5, 5 + PER_COUNT
+
+
+async def commits_per_turn(variant: str, plan: str, folder: Path) -> float:
+    """Count the commits of a turn in a session of its own, with what it leaves to be written later."""
+    async with opened(WindlassTurns(variant, folder, durability="process")) as candidate:
+        await measured_turn(candidate, "first", question(plan))
+        before = candidate.commits
+        for at in range(_TURNS):
+            await measured_turn(candidate, f"s{at}", question(plan))
+        return (candidate.commits - before) / _TURNS
+
+
+def iteration_instructions(folder: Path, n_before: int = 0) -> Counter[str]:
+    """Count the bytecode instructions of iterations with a `once` call, on the loop's thread, by source file.
+
+    `n_before`: how many turns the session has had. What a long turn has more than a short one is its iterations'.
+    """
+    counts = []
+    with asyncio.Runner() as runner:
+        candidate = WindlassTurns("once", folder, durability="process")
+        runner.run(candidate.open())
+        try:
+            for _ in range(n_before):
+                runner.run(candidate.turn("s", question(loop(1))))
+            for n in (_SHORT, _LONG, _SHORT, _LONG):
+                turn = partial(candidate.turn, "s", question(loop(n)))
+                counts.append(instructions_by_file(lambda turn=turn: runner.run(turn())))  # type: ignore[misc]
+        finally:
+            runner.run(candidate.close())
+    return Counter({name: n - counts[2][name] for name, n in counts[3].items()})
+
+
+async def log_bytes_per_turn(variant: str, plan: str, folder: Path) -> tuple[float, float]:
+    """Count what a turn writes to the log: windlass's, and the floor's."""
+    vfs = CountingVfs()
+    found = []
+    try:
+        for candidate in (
+            WindlassTurns(variant, folder, durability="process", vfs=vfs.name),
+            Floor("full", folder, vfs=vfs.name),
+        ):
+            async with opened(candidate):
+                await measured_turn(candidate, "first", question(plan))
+                before = vfs.log_bytes
+                for at in range(_TURNS):
+                    await measured_turn(candidate, f"s{at}", question(plan))
+                found.append((vfs.log_bytes - before) / _TURNS)
+    finally:
+        vfs.unregister()
+    return found[0], found[1]
+
+
+def measure_turn_counts() -> list[Figure]:
+    """Count, once: it is the same each time."""
+    return asyncio.run(_measure())
+
+
+async def _measure() -> list[Figure]:
+    figures = []
+    for (plan, variant), bar in COMMITS.items():
+        with measured_folder() as folder:
+            found = await commits_per_turn(variant, plan, folder)
+        figures.append(figure(f"commits of a turn, {plan}, {variant}", "", [found] * 2, bar=bar))
+    with measured_folder() as folder:
+        mine, floor = await log_bytes_per_turn("once", W2.plan, folder)
+    return [
+        *figures,
+        figure("W2 writes to the log, the floor", "kB", [floor / 1e3] * 2),
+        figure("  once, bytes to the floor's", "x", [mine / floor] * 2, bar=BYTES_BAR),
+    ]

@@ -1,0 +1,1 @@
+"""The same workloads on other runtimes for agents, each in an environment of its own: `make bench-peers`."""

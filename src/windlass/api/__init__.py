@@ -1,0 +1,1 @@
+"""What users hold: Agent, Runtime, Session, TurnHandle, TurnResult. The only place that names adapters."""

@@ -1,0 +1,235 @@
+"""An agent: an immutable, named description of who works. No I/O."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+
+from windlass.api.adapters import find_model, model_of
+from windlass.api.blocking import wait_for
+from windlass.api.in_memory import run_in_memory
+from windlass.api.turn_input import Input
+from windlass.api.turn_result import TurnResult
+from windlass.errors import ConfigError, InvalidInput
+from windlass.guards.ids import is_id
+from windlass.guards.text import check_text
+from windlass.kernel.model_call import Generation
+from windlass.ports.model import Model
+from windlass.ports.policy import ToolPolicy
+from windlass.ports.tool import Tool, ToolProvider
+from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.outputs import TypedOutput
+from windlass.runtime.program import Instructions, Program
+from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
+from windlass.tools import Toolbox
+
+D = TypeVar("D")
+O = TypeVar("O")  # noqa: E741 - the output's type
+Instruction: TypeAlias = (
+    str
+    | Callable[[TurnInfo], str | Awaitable[str]]
+    | Callable[[TurnInfo, Any], str | Awaitable[str]]
+)
+Mode: TypeAlias = Literal["standard", "code"]
+_PROVIDER_CHOICE = Generation()
+
+
+class Agent(Generic[D, O]):
+    """Who works: a model, instructions, tools. Generic in what tools are given and what comes out."""
+
+    @overload
+    def __init__(
+        self: Agent[None, str],
+        name: str,
+        *,
+        model: str | Model,
+        deps_type: None = None,
+        output_type: None = None,
+        instructions: Instruction = "",
+        tools: Sequence[Tool | ToolProvider] = (),
+        plugins: Sequence[Any] = (),
+        mode: Mode = "standard",
+        limits: Limits = DEFAULT_LIMITS,
+        policy: ToolPolicy | None = None,
+        generation: Generation = _PROVIDER_CHOICE,
+        aliases: Sequence[str] = (),
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[D, str],
+        name: str,
+        *,
+        model: str | Model,
+        deps_type: type[D],
+        output_type: None = None,
+        instructions: Instruction = "",
+        tools: Sequence[Tool | ToolProvider] = (),
+        plugins: Sequence[Any] = (),
+        mode: Mode = "standard",
+        limits: Limits = DEFAULT_LIMITS,
+        policy: ToolPolicy | None = None,
+        generation: Generation = _PROVIDER_CHOICE,
+        aliases: Sequence[str] = (),
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[None, O],
+        name: str,
+        *,
+        model: str | Model,
+        deps_type: None = None,
+        output_type: type[O],
+        instructions: Instruction = "",
+        tools: Sequence[Tool | ToolProvider] = (),
+        plugins: Sequence[Any] = (),
+        mode: Mode = "standard",
+        limits: Limits = DEFAULT_LIMITS,
+        policy: ToolPolicy | None = None,
+        generation: Generation = _PROVIDER_CHOICE,
+        aliases: Sequence[str] = (),
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[D, O],
+        name: str,
+        *,
+        model: str | Model,
+        deps_type: type[D],
+        output_type: type[O],
+        instructions: Instruction = "",
+        tools: Sequence[Tool | ToolProvider] = (),
+        plugins: Sequence[Any] = (),
+        mode: Mode = "standard",
+        limits: Limits = DEFAULT_LIMITS,
+        policy: ToolPolicy | None = None,
+        generation: Generation = _PROVIDER_CHOICE,
+        aliases: Sequence[str] = (),
+    ) -> None: ...
+    def __init__(  # noqa: PLR0913 - a description has as many facets as it has
+        self,
+        name: str,
+        *,
+        model: str | Model,
+        deps_type: type[Any] | None = None,
+        output_type: Any = None,
+        instructions: Instruction = "",
+        tools: Sequence[Tool | ToolProvider] = (),
+        plugins: Sequence[Any] = (),
+        mode: Mode = "standard",
+        limits: Limits = DEFAULT_LIMITS,
+        policy: ToolPolicy | None = None,
+        generation: Generation = _PROVIDER_CHOICE,
+        aliases: Sequence[str] = (),
+    ) -> None:
+        self.name = _name(name, "Agent.name")
+        self.aliases = tuple(_name(alias, "Agent.aliases") for alias in aliases)
+        self.model = _model(model)
+        self.deps_type = deps_type
+        self.output_type = output_type
+        self.instructions = instructions
+        if isinstance(instructions, str):
+            _check_words(instructions)
+        self.providers = tuple(one for one in _listed(tools) if _is_provider(one))
+        self.toolbox = Toolbox([one for one in _listed(tools) if not _is_provider(one)])
+        self.limits = _checked(limits, Limits, "Agent.limits")
+        self.generation = _checked(generation, Generation, "Agent.generation")
+        self.policy = policy
+        self.output = None if output_type in (None, str) else TypedOutput(output_type)
+        if plugins:
+            raise ConfigError("Agent.plugins: this release has no plugins", field="Agent.plugins")
+        if mode != "standard":
+            raise ConfigError(
+                "Agent.mode: this release has the mode standard only", field="Agent.mode"
+            )
+
+    def compiled(self, registered: dict[str, Model]) -> Program:
+        """Return the agent as a runtime drives it."""
+        return Program(
+            name=self.name,
+            model=model_of(self.model, registered),
+            find_model=lambda name: registered.get(name) or find_model(name),
+            instructions=_instructions(self.instructions),
+            toolbox=self.toolbox,
+            providers=self.providers,
+            policy=self.policy,
+            limits=self.limits,
+            generation=self.generation,
+            output=self.output,
+            aliases=self.aliases,
+            needs_deps=self.deps_type is not None,
+        )
+
+    async def run(self, input: Input, **options: Any) -> TurnResult[O]:  # noqa: A002 - the public name
+        """Run one turn in memory. Nothing of it outlives the process, and the result says so."""
+        registered: dict[str, Model] = {}
+        return await run_in_memory(self.compiled(registered), registered, input, options)
+
+    def run_sync(self, input: Input, **options: Any) -> TurnResult[O]:  # noqa: A002 - the public name
+        """Like `run`, for code that does not await."""
+        return wait_for(lambda: self.run(input, **options))
+
+    def __repr__(self) -> str:
+        return f"Agent({self.name!r})"
+
+
+def _name(name: object, field: str) -> str:
+    if not is_id(name):
+        raise ConfigError(f"{field}: wanted 1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |", field=field)
+    return str(name)
+
+
+def _model(model: object) -> Any:  # noqa: ANN401 - a name or any object that is a model
+    named = isinstance(model, str) and bool(model)
+    if named or callable(getattr(model, "complete", None)):
+        return model
+    found = type(model).__name__
+    raise ConfigError(
+        f"Agent.model: found {found}, wanted a Model or the name of one",
+        field="Agent.model",
+        found=found,
+    )
+
+
+def _check_words(text: str) -> None:
+    try:
+        check_text(text, field="Agent.instructions")
+    except InvalidInput as error:
+        raise ConfigError(str(error), field="Agent.instructions") from None
+
+
+def _listed(tools: object) -> list[Any]:
+    if isinstance(tools, (list, tuple)):
+        return list(tools)
+    found = type(tools).__name__
+    raise ConfigError(
+        f"Agent.tools: found {found}, wanted a list of tools", field="Agent.tools", found=found
+    )
+
+
+def _is_provider(one: object) -> bool:
+    return not hasattr(one, "spec") and callable(getattr(one, "tools", None))
+
+
+def _checked(found: Any, wanted: type, field: str) -> Any:  # noqa: ANN401 - checked here
+    if isinstance(found, wanted):
+        return found
+    name = type(found).__name__
+    raise ConfigError(f"{field}: found {name}, wanted {wanted.__name__}", field=field, found=name)
+
+
+def _takes_deps(given: Callable[..., object]) -> bool:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(given).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return sum(parameter.kind in kinds for parameter in parameters) > 1
+
+
+def _instructions(given: Instruction) -> Instructions:
+    if isinstance(given, str):
+        return given
+    if _takes_deps(given):
+        return given  # type: ignore[return-value]  # it takes the turn and the deps
+    return lambda info, _deps: given(info)  # type: ignore[call-arg]  # it takes the turn alone

@@ -1,0 +1,108 @@
+"""Answers to waits, from any process on the same store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from windlass.api.machinery import Machinery
+from windlass.errors import ArgsInvalid, InvalidInput
+from windlass.guards.text import check_text
+from windlass.kernel.value import Json
+from windlass.ports import Wait, WaitAnswer, WaitReceipt
+
+_RETRYABLE = ("poison", "mismatch", "provider", "deps", "budget")
+
+
+class Answers:
+    """Gives answers, and lets the turn that waited go on at once if it can be driven here."""
+
+    def __init__(self, machinery: Machinery) -> None:
+        self._machinery = machinery
+
+    async def approve(
+        self,
+        key: str,
+        *,
+        edit: Mapping[str, Any] | None,
+        remember: Literal["once", "session"],
+        by: str | None,
+    ) -> WaitReceipt:
+        """Allow a call."""
+        if remember not in ("once", "session"):
+            raise InvalidInput("remember: wanted once or session", field="remember")
+        wait = await self._open_wait(key, "approval")
+        if edit is not None:
+            self._check_edit(edit, wait)
+        value: dict[str, Json] = {"remember": remember}
+        if edit is not None:
+            value["edit"] = dict(edit)
+        return await self._answer(key, WaitAnswer(value=value, by=by, now_ms=self._now()))
+
+    async def deny(self, key: str, *, reason: str, by: str | None) -> WaitReceipt:
+        """Do not allow a call."""
+        check_text(reason, field="reason")
+        await self._open_wait(key, "approval")
+        answer = WaitAnswer(status="rejected", value={"reason": reason}, by=by, now_ms=self._now())
+        return await self._answer(key, answer)
+
+    async def resolve(self, key: str, value: Json, *, by: str | None) -> WaitReceipt:
+        """Deliver a value."""
+        await self._open_wait(key, None)
+        return await self._answer(key, WaitAnswer(value=value, by=by, now_ms=self._now()))
+
+    async def reject(self, key: str, error: str, *, by: str | None) -> WaitReceipt:
+        """Say that nothing will be delivered."""
+        check_text(error, field="error")
+        await self._open_wait(key, None)
+        answer = WaitAnswer(status="rejected", value=error, by=by, now_ms=self._now())
+        return await self._answer(key, answer)
+
+    async def retry(self, session_id: str, turn_id: str) -> bool:
+        """Answer the waits of a turn that stand for trying again; say whether there were any."""
+        waits = await self._machinery.store.list_waits(session_id=session_id, turn_id=turn_id)
+        found = [view.wait.key for view in waits if view.wait.kind in _RETRYABLE]
+        for key in found:
+            await self._answer(key, WaitAnswer(value="retry", now_ms=self._now()))
+        return bool(found)
+
+    def _now(self) -> int:
+        return self._machinery.clock.now_ms()
+
+    async def _open_wait(self, key: str, kind: str | None) -> Wait | None:
+        """Return the open wait of a key; None if it is not open any more, or never was.
+
+        Raises:
+            InvalidInput: it is a wait of another kind.
+        """
+        check_text(key, field="key")
+        for view in await self._machinery.store.list_waits():
+            wait = view.wait
+            if wait.key == key:
+                if (wait.kind == "approval") != (kind == "approval"):
+                    verb = "approve or deny" if wait.kind == "approval" else "resolve or reject"
+                    raise InvalidInput(
+                        f"key: it is a wait of kind {wait.kind}; use {verb}", field="key"
+                    )
+                return wait
+        return None
+
+    def _check_edit(self, edit: Mapping[str, Any], wait: Wait | None) -> None:
+        """Refuse arguments that the tool would not take, as far as this process has the tool."""
+        if not isinstance(edit, Mapping) or not edit:
+            raise InvalidInput("edit: wanted the call's arguments", field="edit")
+        if wait is None:
+            return
+        name = wait.detail["tool"]
+        for program in self._machinery.programs.values():
+            tool = program.toolbox.get(name)
+            if tool is not None:
+                try:
+                    tool.check(edit)
+                except ArgsInvalid as error:
+                    raise InvalidInput(f"edit: {error}", field=f"edit.{error.field}") from None
+
+    async def _answer(self, key: str, answer: WaitAnswer) -> WaitReceipt:
+        receipt = await self._machinery.store.resolve_wait(key, answer)
+        self._machinery.engine.answered()
+        return receipt

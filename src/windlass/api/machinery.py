@@ -1,0 +1,130 @@
+"""What stands behind a runtime, its sessions and its turns: the store, the worker, the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from windlass.api.adapters import Durability, open_store
+from windlass.engines.admission import Admission
+from windlass.engines.local import LocalEngine
+from windlass.errors import ConfigError, UnknownSession
+from windlass.ports import CancelReceipt, Store
+from windlass.ports.clock import Clock
+from windlass.ports.model import Model
+from windlass.runtime.feeds import Feeds
+from windlass.runtime.program import Program
+from windlass.runtime.world import World
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a runtime was set up; `world` is what it hands on to every turn."""
+
+    store: str | Store
+    durability: Durability = "power"
+    clock: Clock
+    is_worker: bool = True
+    max_turns: int = 32
+    world: Mapping[str, Any] = {}
+
+
+class Machinery:
+    """The parts of one runtime, there while it is open."""
+
+    def __init__(
+        self, settings: Settings, programs: Mapping[str, Program], registered: dict[str, Model]
+    ) -> None:
+        self._settings = settings
+        self.clock = settings.clock
+        self.programs = programs
+        self.registered = registered
+        self.names = tuple(dict.fromkeys(program.name for program in programs.values()))
+        # Made here already, so that an address which is none is refused where it is written.
+        self._store: Store | None = open_store(settings.store, settings.durability)
+        self._world: World | None = None
+
+    # ------------------------------------------------------------------ opening and closing
+
+    async def open(self) -> None:
+        """Open the store if it is ours, and begin to drive."""
+        if self._world is not None:
+            raise ConfigError("Runtime: is open already", field="Runtime")
+        settings = self._settings
+        store = self._store or open_store(settings.store, settings.durability)
+        self._store = None
+        if isinstance(settings.store, str):
+            await store.open()
+        self._world = world = World(
+            store=store, clock=self.clock, feeds=Feeds(self.clock), **settings.world
+        )
+        self.engine = LocalEngine(
+            world, self.programs, is_worker=settings.is_worker, max_turns=settings.max_turns
+        )
+        self.admission = Admission(world, self.engine)
+        try:
+            await self.engine.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop driving; ends no turn."""
+        world, self._world = self.world, None
+        try:
+            await self.engine.close()
+        finally:
+            if isinstance(self._settings.store, str):
+                await world.store.close()
+
+    @property
+    def world(self) -> World:
+        """What turns share.
+
+        Raises:
+            ConfigError: the runtime is not open.
+        """
+        if self._world is None:
+            raise ConfigError("Runtime: is not open; use it in `async with`", field="Runtime")
+        return self._world
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self.world.store
+
+    # ------------------------------------------------------------------ what several need
+
+    async def cancel(self, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
+        """Ask for a turn to end, wherever it runs."""
+        receipt = await self.store.request_cancel(
+            session_id, turn_id, reason=reason, now_ms=self.clock.now_ms()
+        )
+        if receipt.status == "requested":
+            self.engine.cancel(session_id, turn_id, reason)
+        return receipt
+
+    async def agent_of(self, session_id: str) -> str:
+        """Return the agent that a session is of.
+
+        Raises:
+            ConfigError: it is new, and there is more than one agent to choose from.
+        """
+        if len(self.names) == 1:
+            return self.names[0]
+        try:
+            view = await self.store.load_session(session_id, history=False)
+        except UnknownSession:
+            raise ConfigError(
+                f"agent: session {session_id} is new and this runtime has {len(self.names)} agents; "
+                "name one: rt.session(id, agent)",
+                field="agent",
+            ) from None
+        return view.agent
+
+
+def fresh_id(kind: str) -> str:
+    """Return a new id for something that its caller did not name."""
+    return f"{kind}_{token_hex(12)}"

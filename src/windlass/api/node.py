@@ -1,0 +1,27 @@
+"""A node: one entry of a session's append-only graph."""
+
+from __future__ import annotations
+
+from windlass.journal import NodeBody, node_id
+from windlass.kernel.value import Value
+from windlass.ports import SessionView
+
+
+class Node(Value, kw_only=True):
+    """A node with its place: who comes before it, and which turn added it."""
+
+    id: str
+    parent: str | None
+    turn_id: str
+    body: NodeBody
+
+
+def nodes_of(view: SessionView) -> tuple[Node, ...]:
+    """Return the nodes of a session, oldest first."""
+    nodes: list[Node] = []
+    for page in view.pages:
+        for ordinal, body in enumerate(page.nodes):
+            parent = nodes[-1].id if nodes else None
+            name = node_id(view.session_id, page.turn_id, ordinal)
+            nodes.append(Node(id=name, parent=parent, turn_id=page.turn_id, body=body))
+    return tuple(nodes)

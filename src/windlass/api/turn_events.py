@@ -1,0 +1,87 @@
+"""Watching a turn: events as they happen here, facts as the store has them when it runs elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from windlass.kernel import events
+from windlass.kernel.events import Event
+from windlass.runtime.provisional import provisional_messages
+from windlass.runtime.reader import FeedReader
+from windlass.runtime.world import World
+
+_LOOK_S = 0.25
+
+
+async def watch_turn(
+    world: World,
+    session_id: str,
+    turn_id: str,
+    cursor: str | None = None,
+    reader: FeedReader | None = None,
+) -> AsyncIterator[Event]:
+    """Yield the events of a turn until it ends or rests.
+
+    With a cursor that cannot be gone on from, the first event is a fresh view of the turn.
+    """
+    if reader is None:
+        reader = world.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
+    has_ended = False
+    try:
+        if reader.has_gap:
+            yield await _fresh_view(world, session_id, turn_id)
+        async for event in _with_store(world, session_id, turn_id, reader):
+            has_ended = has_ended or isinstance(event, events.TurnEnded)
+            yield event
+        if not has_ended:
+            ended = await _stored_end(world, session_id, turn_id)
+            if ended is not None:
+                yield ended
+    finally:
+        reader.close()
+
+
+async def _with_store(
+    world: World, session_id: str, turn_id: str, reader: FeedReader
+) -> AsyncIterator[Event]:
+    """Yield what the feed shows; look into the store now and then, for the turn may run elsewhere."""
+    loop = asyncio.get_running_loop()
+    following = loop.create_task(_next(reader))
+    try:
+        while True:
+            await asyncio.wait({following}, timeout=_LOOK_S)
+            if not following.done():
+                if await _rests(world, session_id, turn_id) and not following.done():
+                    return
+                continue
+            event = following.result()
+            if event is None:
+                return
+            following = loop.create_task(_next(reader))
+            yield event
+    finally:
+        following.cancel()
+
+
+async def _next(reader: FeedReader) -> Event | None:
+    return await anext(reader, None)
+
+
+async def _rests(world: World, session_id: str, turn_id: str) -> bool:
+    view = await world.store.load_turn(session_id, turn_id)
+    return view is not None and view.state in ("parked", "done")
+
+
+async def _stored_end(world: World, session_id: str, turn_id: str) -> Event | None:
+    view = await world.store.load_turn(session_id, turn_id)
+    if view is None or view.outcome is None:
+        return None
+    return events.TurnEnded(outcome=view.outcome)
+
+
+async def _fresh_view(world: World, session_id: str, turn_id: str) -> Event:
+    view = await world.store.load_turn(session_id, turn_id)
+    if view is None:
+        return events.Recovered()
+    return events.Recovered(view=await provisional_messages(world.store, view, None))

@@ -1,0 +1,76 @@
+"""A turn that was accepted: wait for it, watch it, cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Generic, TypeVar
+
+from windlass.api.machinery import Machinery
+from windlass.api.turn_events import watch_turn
+from windlass.api.turn_result import TurnResult
+from windlass.errors import UnknownSession
+from windlass.kernel.events import Event
+from windlass.kernel.messages import Message
+from windlass.ports import CancelReceipt, NewTurn, TurnState
+from windlass.runtime.program import Output
+from windlass.runtime.provisional import provisional_messages
+
+O = TypeVar("O")  # noqa: E741 - the output's type
+
+
+class TurnHandle(Generic[O]):
+    """One turn, by its session and id."""
+
+    def __init__(
+        self,
+        machinery: Machinery,
+        session_id: str,
+        turn_id: str,
+        *,
+        output: Output | None = None,
+        turn: NewTurn | None = None,
+    ) -> None:
+        self._machinery = machinery
+        self._output = output
+        self._turn = turn
+        self.session_id = session_id
+        self.id = turn_id
+
+    async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
+        """Wait until the turn is done, or rests with an unanswered wait.
+
+        Raises:
+            TimeoutError: it took longer. The turn goes on.
+        """
+        async with asyncio.timeout(timeout):
+            found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
+        return TurnResult(found, output=self._output)
+
+    async def cancel(self, reason: str = "") -> CancelReceipt:
+        """Ask for the turn to end. First come, first served: it may end by itself before."""
+        return await self._machinery.cancel(self.session_id, self.id, reason)
+
+    def events(self, cursor: str | None = None) -> AsyncIterator[Event]:
+        """Watch the turn until it ends or rests. Leaving changes nothing."""
+        return watch_turn(self._machinery.world, self.session_id, self.id, cursor)
+
+    async def messages(self) -> tuple[Message, ...]:
+        """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
+        store = self._machinery.store
+        view = await store.load_turn(self.session_id, self.id)
+        if view is None:
+            raise UnknownSession(f"turn {self.id}: is not known", field="turn_id")
+        return await provisional_messages(
+            store,
+            view,
+            self._machinery.programs.get(view.agent),
+        )
+
+    async def status(self) -> TurnState:
+        """Return where the turn is: queued, running, parked, ready or done."""
+        store = self._machinery.store
+        view = await store.load_turn(self.session_id, self.id)
+        if view is None:
+            raise UnknownSession(f"turn {self.id}: is not known", field="turn_id")
+        return view.state

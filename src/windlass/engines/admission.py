@@ -1,0 +1,157 @@
+"""Admission: the one way in. Every turn is accepted durably, then driven; an id makes it arrive once."""
+
+from __future__ import annotations
+
+from secrets import token_hex
+
+from windlass.engines.local import LocalEngine
+from windlass.errors import (
+    HeadMoved,
+    IdempotencyConflict,
+    LeaseLost,
+    SessionParked,
+    UnknownSession,
+)
+from windlass.guards.ids import check_id
+from windlass.ports import NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.world import World
+
+
+class Admission:
+    """Lets turns in."""
+
+    def __init__(self, world: World, engine: LocalEngine) -> None:
+        self._world = world
+        self._engine = engine
+
+    async def run(
+        self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
+    ) -> tuple[str, bool]:
+        """Begin a turn, or find it; return its id and whether somebody else's run was found.
+
+        Raises:
+            IdempotencyConflict: the id is known with another request.
+            SessionParked: the session waits for answers first. Nothing was accepted.
+        """
+        engine = self._engine
+        found, is_orphan = await self._known(session_id, turn_id, turn)
+        if found is not None:
+            await self._give_deps(session_id, found, deps)
+            return found, is_orphan
+        turn_id = turn_id or fresh_id()
+        engine.give_deps(session_id, turn_id, deps)
+        if engine.can_drive(turn.agent) and session_id not in engine.driving:
+            try:
+                await engine.begin(session_id, turn_id, turn)
+            except HeadMoved:
+                pass  # something is under way there; it waits its turn
+            else:
+                return turn_id, False
+        await self._refuse_if_parked(session_id)
+        await self.accept(session_id, turn_id, turn)
+        return turn_id, False
+
+    async def submit(
+        self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
+    ) -> str:
+        """Accept a turn and return its id; it is driven when its time comes."""
+        if turn_id is not None:
+            found, _ = await self._known(session_id, turn_id, turn)
+            if found is not None:
+                await self._give_deps(session_id, found, deps)
+                return found
+        turn_id = turn_id or fresh_id()
+        self._engine.give_deps(session_id, turn_id, deps)
+        await self.accept(session_id, turn_id, turn)
+        return turn_id
+
+    async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
+        """Let the store accept a turn, and let somebody drive it."""
+        await self._engine.join()
+        await self._world.store.accept(session_id, turn_id, turn)
+        self._engine.kick()
+
+    async def outcome(
+        self, session_id: str, turn_id: str, turn: NewTurn | None = None
+    ) -> TurnRecord | TurnView:
+        """Wait until a turn has ended or rests."""
+        try:
+            return await self._engine.outcome(session_id, turn_id)
+        except (LeaseLost, HeadMoved):
+            if turn is None:
+                raise
+        # Another worker has the session: the turn that was to begin here waits for its turn there.
+        await self._refuse_if_parked(session_id)
+        await self.accept(session_id, turn_id, turn)
+        return await self._engine.outcome(session_id, turn_id)
+
+    async def _known(
+        self, session_id: str, turn_id: str | None, turn: NewTurn
+    ) -> tuple[str | None, bool]:
+        if turn_id is not None:
+            check_id(turn_id, field="turn_id")
+            view = await self._world.store.load_turn(session_id, turn_id)
+            if view is None:
+                return None, False
+            if view.request_digest != turn.request.digest():
+                raise IdempotencyConflict(
+                    f"turn {turn_id}: is known with another input, context or overrides",
+                    field="turn_id",
+                    wanted="the same request, or another turn_id",
+                )
+            return turn_id, False
+        if self._engine.is_resident(session_id):
+            return None, False
+        return await self._orphan(session_id, turn), True
+
+    async def _orphan(self, session_id: str, turn: NewTurn) -> str | None:
+        """Return an unfinished turn with the same request that a process which is gone has left."""
+        session = await self._session(session_id)
+        if session is None:
+            return None
+        store, now_ms = self._world.store, self._world.clock.now_ms()
+        for turn_id in (session.active, *session.queued):
+            view = None if turn_id is None else await store.load_turn(session_id, turn_id)
+            if view is None or view.request_digest != turn.request.digest():
+                continue
+            submitter = view.submitter
+            is_there = submitter is not None and await store.is_present(submitter, now_ms=now_ms)
+            if submitter is not None and not is_there:
+                return turn_id
+        return None
+
+    async def _session(self, session_id: str) -> SessionView | None:
+        try:
+            return await self._world.store.load_session(session_id, history=False)
+        except UnknownSession:
+            return None
+
+    async def _refuse_if_parked(self, session_id: str) -> None:
+        session = await self._session(session_id)
+        if session is None or session.active is None:
+            return
+        view = await self._world.store.load_turn(session_id, session.active)
+        if view is not None and view.state == "parked":
+            waits = tuple(one.wait for one in view.waits if one.state == "open")
+            raise SessionParked(
+                f"session {session_id}: turn {session.active} waits for {len(waits)} answers; "
+                "answer them, or submit() to queue",
+                waits=waits,
+                field="session_id",
+            )
+
+    async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
+        """Let a turn go on that waits for deps, now that they are here."""
+        self._engine.give_deps(session_id, turn_id, deps)
+        view = await self._world.store.load_turn(session_id, turn_id)
+        for one in view.waits if view is not None else ():
+            if one.wait.kind == "deps" and one.state == "open":
+                answer = WaitAnswer(now_ms=self._world.clock.now_ms())
+                await self._world.store.resolve_wait(one.wait.key, answer)
+        self._engine.kick()
+
+
+def fresh_id() -> str:
+    """Return an id for a turn whose caller gave none."""
+    return f"t_{token_hex(12)}"

@@ -1,0 +1,399 @@
+"""The local engine: a worker inside this process, with nothing but a store.
+
+Law 1. A turn is accepted durably before anybody is told that it is; `run` may let that ride with its first unit.
+Law 2. One turn of a session at a time. The store says which; this worker only looks.
+Law 3. What nobody drives is found: turns whose worker is gone, turns that were answered, turns that wait their turn, items in
+    idle sessions. Finding is reading; an idle worker writes nothing but its lease.
+Law 4. A worker drives only agents that it has. It lets go of a session in which another's turn waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from windlass.engines.driving import Driving
+from windlass.engines.mail import turn_for, turn_of_item
+from windlass.engines.membership import Membership
+from windlass.engines.residence import Residence
+from windlass.errors import (
+    EngineError,
+    HeadMoved,
+    LeaseLost,
+    StoreError,
+    UnknownSession,
+    WindlassError,
+)
+from windlass.ports import (
+    Due,
+    DueInbox,
+    DueTurn,
+    NewTurn,
+    TurnView,
+    WaitAnswer,
+)
+from windlass.runtime.deps_scope import NONE_GIVEN
+from windlass.runtime.drive import Drive, Job
+from windlass.runtime.program import Program
+from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.task_set import TaskSet
+from windlass.runtime.turn_in_hand import StopTurn
+from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.turn_runner import Parked
+from windlass.runtime.world import World
+
+_log = logging.getLogger("windlass")
+_SCAN_S = 0.25
+_GRACE_S = 10.0
+
+
+class LocalEngine:
+    """Drives the turns of a runtime's agents."""
+
+    def __init__(
+        self,
+        world: World,
+        programs: Mapping[str, Program],
+        *,
+        is_worker: bool,
+        max_turns: int,
+        scan_s: float = _SCAN_S,
+    ) -> None:
+        self._world = world
+        self._programs = programs
+        self._is_worker = is_worker and bool(programs)
+        self._scan_s = scan_s
+        self._slots = asyncio.Semaphore(max_turns)
+        self._tasks = TaskSet(_log_failure)
+        self._driving: dict[str, Driving] = {}
+        self._resident = Residence(world)
+        self._deps: dict[tuple[str, str], object] = {}
+        self._again: set[tuple[str, str]] = set()
+        self._kick = asyncio.Event()
+        self._news = asyncio.Event()
+        self._membership = Membership(world)
+        self._is_closing = False
+        self.failures: dict[tuple[str, str], BaseException] = {}
+
+    # ------------------------------------------------------------------ opening and closing
+
+    async def open(self) -> None:
+        """Join the store's workers and begin to look for work."""
+        if not self._is_worker:
+            return
+        await self.join()
+        await self._scan()
+        self._tasks.start(self._look_around(), name="windlass-scan")
+
+    async def join(self) -> str:
+        """Be a worker of the store, once; return its id."""
+        return await self._membership.join()
+
+    async def close(self) -> None:
+        """Stop driving, write down what has ended, and give the sessions up. Ends no turn."""
+        self._is_closing = True
+        driving = list(self._driving.values())
+        for one in driving:
+            one.drive.leave()
+        if driving:
+            await asyncio.wait([one.task for one in driving], timeout=_GRACE_S)
+        await self._tasks.close()
+        await self._membership.leave()
+        self._world.feeds.close()
+
+    # ------------------------------------------------------------------ from outside
+
+    def kick(self) -> None:
+        """Look for work now."""
+        self._kick.set()
+
+    def wake(self, session_id: str) -> None:
+        """Tell a session's turn that something arrived for it."""
+        driving = self._driving.get(session_id)
+        if driving is not None:
+            driving.drive.wake()
+        self.kick()
+
+    def cancel(self, session_id: str, turn_id: str, reason: str) -> None:
+        """End a turn that is driven here; its mark is in the store already."""
+        driving = self._driving.get(session_id)
+        if driving is not None and driving.turn_id == turn_id:
+            driving.drive.cancel(reason)
+        self.kick()
+
+    def answered(self) -> None:
+        """Somebody answered a wait: let turns that are under way look, and look for parked ones."""
+        for driving in self._driving.values():
+            driving.drive.wake()
+        self.kick()
+
+    @property
+    def driving(self) -> Collection[str]:
+        """The sessions in which a turn is driven here."""
+        return self._driving.keys()
+
+    def forget(self, session_id: str) -> None:
+        """Unload a session that nothing is driven in."""
+        self._resident.forget(session_id)
+
+    def give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
+        """Keep the deps that came with a turn, for as long as this process drives it."""
+        if deps is not NONE_GIVEN:
+            self._deps[session_id, turn_id] = deps
+
+    def can_drive(self, agent: str) -> bool:
+        """Whether this process drives turns of this agent."""
+        return self._is_worker and agent in self._programs
+
+    async def begin(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
+        """Drive a new turn whose acceptance rides with its first unit.
+
+        Raises:
+            HeadMoved: something else is under way there; accept it on its own.
+        """
+        await self._slots.acquire()
+        try:
+            memory = await self._idle_session(session_id, turn.agent)
+        except BaseException:
+            self._slots.release()
+            raise
+        job = Job(
+            turn_id=turn_id,
+            request=turn.request,
+            accept=turn,
+            deps=self._deps.get((session_id, turn_id), NONE_GIVEN),
+        )
+        self._drive(memory, self._programs[turn.agent], job)
+
+    async def _idle_session(self, session_id: str, agent: str) -> SessionMemory:
+        memory = await self._resident.idle(session_id, agent)
+        if session_id in self._driving:
+            raise HeadMoved(f"session {session_id}: another turn is under way")
+        return memory
+
+    def is_resident(self, session_id: str) -> bool:
+        """Whether this worker owns the session and knows that nothing is under way in it."""
+        memory = self._resident.get(session_id)
+        return memory is not None and memory.is_owned and session_id not in self._driving
+
+    async def outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
+        """Wait until a turn has ended or rests; return its record, or how it rests.
+
+        Raises:
+            WindlassError: it cannot be driven here, and says why.
+        """
+        while True:
+            driving = self._driving.get(session_id)
+            if driving is not None and driving.turn_id == turn_id:
+                ended = await asyncio.shield(driving.done)
+                if isinstance(ended, TurnRecord):
+                    return ended
+                continue
+            failure = self.failures.pop((session_id, turn_id), None)
+            if failure is not None:
+                raise failure
+            self._news.clear()
+            view = await self._world.store.load_turn(session_id, turn_id)
+            if view is not None and view.page is not None:
+                return TurnRecord.of_page(
+                    session_id, view.page, view.journal() if view.pages else None
+                )
+            if view is not None and view.state == "parked":
+                return view
+            if view is None and session_id not in self._driving:
+                raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
+            await self._next_news()
+
+    async def _next_news(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._scan_s):
+                await self._news.wait()
+
+    # ------------------------------------------------------------------ looking around
+
+    async def _look_around(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._scan_s):
+                    await self._kick.wait()
+            self._kick.clear()
+            try:
+                await self._scan()
+            except StoreError as error:
+                _log.warning("looking for work: %s", error.code)
+            self._news.set()
+
+    async def _scan(self) -> None:
+        world = self._world
+        now_ms = world.clock.now_ms()
+        due = await world.store.due(now_ms)
+        for wait in due.waits:
+            answer = WaitAnswer(status="expired", now_ms=now_ms)
+            await world.store.resolve_wait(wait.key, answer)
+        for cancel in due.cancels:
+            driving = self._driving.get(cancel.session_id)
+            if driving is not None and driving.turn_id == cancel.turn_id:
+                view = await world.store.load_turn(cancel.session_id, cancel.turn_id)
+                driving.drive.cancel((view.cancel if view is not None else None) or "")
+        if due.waits:
+            due = await world.store.due(now_ms)
+        await self._take_due(due)
+        for inbox in due.inboxes:
+            await self._open_mail(inbox)
+        self._resident.evict(self._driving)
+
+    async def _take_due(self, due: Due) -> None:
+        for session_id, turn_id in tuple(self._again):
+            self._again.discard((session_id, turn_id))
+            await self._resume(session_id, turn_id)
+        for turn in due.turns:
+            if turn.session_id in self._driving or self._slots.locked() or self._is_closing:
+                continue
+            if turn.agent not in self._programs:
+                await self._make_way(turn)
+            elif turn.why != "queued":
+                await self._resume(turn.session_id, turn.turn_id)
+            elif turn.owner in (None, self._world.worker_id) or not await self._is_there(turn):
+                await self._begin_queued(turn)
+
+    async def _is_there(self, turn: DueTurn) -> bool:
+        assert turn.owner is not None  # noqa: S101 - the caller looked
+        now_ms = self._world.clock.now_ms()
+        return await self._world.store.is_present(turn.owner, now_ms=now_ms)
+
+    async def _make_way(self, turn: DueTurn) -> None:
+        """Let go of a session in which a turn of somebody else's agent waits."""
+        memory = self._resident.get(turn.session_id)
+        if turn.owner == self._world.worker_id and turn.why == "queued":
+            view = await self._world.store.load_session(turn.session_id, history=False)
+            generation = memory.generation if memory is not None else view.generation
+            self._resident.forget(turn.session_id)
+            with suppress(LeaseLost, HeadMoved):
+                await self._world.store.release(turn.session_id, generation=generation)
+
+    async def _begin_queued(self, turn: DueTurn) -> None:
+        store = self._world.store
+        view = await store.load_turn(turn.session_id, turn.turn_id)
+        if view is None or view.state != "queued" or view.request is None:
+            return
+        memory = self._resident.get(turn.session_id)
+        if memory is None or not memory.is_owned:
+            memory = self._resident.of_view(await store.load_session(turn.session_id))
+        await self._drive_known(memory, view, generation=None, takeovers=0)
+
+    async def _resume(self, session_id: str, turn_id: str) -> None:
+        """Go on with a turn whose worker is gone, or that was answered."""
+        world = self._world
+        if session_id in self._driving or self._slots.locked():
+            return
+        try:
+            lease = await world.store.take_over(
+                session_id,
+                turn_id,
+                worker_id=world.worker_id,
+                until_ms=world.until_ms(),
+                now_ms=world.clock.now_ms(),
+            )
+            view = await world.store.load_turn(session_id, turn_id)
+            session = await world.store.load_session(session_id)
+        except (LeaseLost, HeadMoved, UnknownSession):
+            return  # another worker was faster, or it has ended
+        except WindlassError as error:
+            self._note_failure(session_id, turn_id, error)
+            return
+        if view is None:
+            return
+        memory = self._resident.of_view(session)
+        await self._drive_known(
+            memory, view, generation=lease.generation, takeovers=lease.takeovers
+        )
+
+    async def _drive_known(
+        self, memory: SessionMemory, view: TurnView, *, generation: int | None, takeovers: int
+    ) -> None:
+        program = self._programs.get(view.agent)
+        if program is None or view.request is None or memory.session_id in self._driving:
+            return
+        await self._slots.acquire()
+        job = Job(
+            turn_id=view.turn_id,
+            request=view.request,
+            view=view,
+            generation=generation,
+            takeovers=takeovers,
+            deps=self._deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
+        )
+        self._drive(memory, program, job)
+
+    async def _open_mail(self, inbox: DueInbox) -> None:
+        """Let the turn under way look, or let the first item begin a turn of its own."""
+        driving = self._driving.get(inbox.session_id)
+        if driving is not None:
+            if inbox.now:
+                driving.drive.wake()
+            return
+        if inbox.active is not None or inbox.agent not in self._programs:
+            return
+        world = self._world
+        turn = turn_for(inbox, submitter=world.worker_id, now_ms=world.clock.now_ms())
+        with suppress(WindlassError):  # another worker was faster
+            turn_id = turn_of_item(inbox.first.item_id)
+            await world.store.accept(inbox.session_id, turn_id, turn)
+            self.kick()
+
+    # ------------------------------------------------------------------ driving
+
+    def _drive(self, memory: SessionMemory, program: Program, job: Job) -> None:
+        drive = Drive(self._world, program, memory, job)
+        memory.is_idle = False
+        driving = Driving(job.turn_id, drive)
+        self._driving[memory.session_id] = driving
+        driving.task = self._tasks.start(
+            self._run(memory, driving), name=f"windlass-turn-{job.turn_id}"
+        )
+
+    async def _run(self, memory: SessionMemory, driving: Driving) -> None:
+        place = (memory.session_id, driving.turn_id)
+        ended: TurnRecord | Parked | None = None
+        try:
+            ended = await driving.drive.run()
+        except StopTurn:
+            pass
+        except (LeaseLost, HeadMoved) as error:
+            self._resident.forget(memory.session_id)
+            if not driving.drive.is_accepted:
+                self._note_failure(*place, error)
+        except StoreError as error:
+            self._resident.forget(memory.session_id)
+            if driving.drive.is_accepted:
+                self._again.add(place)
+            else:
+                self._note_failure(*place, error)
+        except asyncio.CancelledError:
+            self._resident.forget(memory.session_id)
+            raise
+        except Exception as error:  # noqa: BLE001 - whoever waits for the turn is told
+            self._resident.forget(memory.session_id)
+            self._note_failure(*place, error)
+        finally:
+            self._slots.release()
+            del self._driving[memory.session_id]
+            if isinstance(ended, TurnRecord):
+                self._deps.pop(place, None)
+            elif not memory.is_owned:
+                self._resident.forget(memory.session_id)
+            driving.finish(ended)
+            self._news.set()
+            self._kick.set()
+
+    def _note_failure(self, session_id: str, turn_id: str, error: BaseException) -> None:
+        if not isinstance(error, WindlassError):
+            _log.error("turn %s/%s failed", session_id, turn_id, exc_info=error)
+            error = EngineError(f"turn {turn_id}: driving it failed with {type(error).__name__}")
+        self.failures[session_id, turn_id] = error
+
+
+def _log_failure(error: BaseException) -> None:
+    _log.error("a task of the engine failed", exc_info=error)

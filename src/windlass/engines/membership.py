@@ -1,0 +1,45 @@
+"""Membership: a process among the workers of a store, so that others can tell whether it lives."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from windlass.errors import StoreError
+from windlass.runtime.lease_keeper import LeaseKeeper
+from windlass.runtime.world import World
+
+_log = logging.getLogger("windlass")
+
+
+class Membership:
+    """Joins once, holds on, and leaves."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._keeper: LeaseKeeper | None = None
+
+    async def join(self) -> str:
+        """Be a worker of the store; return its id."""
+        world = self._world
+        if not world.worker_id:
+            world.worker_id = await world.store.join(
+                until_ms=world.until_ms(), now_ms=world.clock.now_ms()
+            )
+            self._keeper = LeaseKeeper(
+                world.store,
+                world.clock,
+                world.worker_id,
+                lease_ms=world.lease_ms,
+                on_lost=lambda error: _log.warning("lease: %s", error.code),
+            )
+            self._keeper.start()
+        return world.worker_id
+
+    async def leave(self) -> None:
+        """Give the sessions up, so that others need not wait."""
+        if self._keeper is not None:
+            self._keeper.stop()
+        if self._world.worker_id:
+            with suppress(StoreError):
+                await self._world.store.leave(self._world.worker_id)

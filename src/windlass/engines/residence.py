@@ -1,0 +1,70 @@
+"""The sessions that a worker keeps in memory because it owns them."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from windlass.errors import HeadMoved, UnknownSession
+from windlass.ports import SessionView
+from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.world import World
+
+_MAX_RESIDENT = 1_024
+# An idle session with more messages than that is read again when it is needed.
+_MAX_IDLE_MESSAGES = 32
+
+
+class Residence:
+    """Finds what is known of a session; the one that was not asked for longest goes first."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._sessions: dict[str, SessionMemory] = {}
+
+    def get(self, session_id: str) -> SessionMemory | None:
+        """Return what is kept of a session."""
+        return self._sessions.get(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Let go of a session."""
+        self._sessions.pop(session_id, None)
+
+    def keep(self, memory: SessionMemory) -> SessionMemory:
+        """Keep a session."""
+        self._sessions.pop(memory.session_id, None)
+        if len(self._sessions) >= _MAX_RESIDENT:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[memory.session_id] = memory
+        return memory
+
+    def of_view(self, view: SessionView) -> SessionMemory:
+        """Keep a session as the store shows it."""
+        memory = SessionMemory.of(view)
+        memory.is_owned = view.owner == self._world.worker_id
+        return self.keep(memory)
+
+    async def idle(self, session_id: str, agent: str) -> SessionMemory:
+        """Return a session in which nothing is under way, read from the store if need be.
+
+        Raises:
+            HeadMoved: something is.
+        """
+        known = self._sessions.get(session_id)
+        if known is not None:
+            return self.keep(known)
+        try:
+            view = await self._world.store.load_session(session_id)
+        except UnknownSession:
+            return self.keep(SessionMemory(session_id, agent=agent))
+        if view.active is not None or view.queued:
+            raise HeadMoved(f"session {session_id}: another turn is under way")
+        return self.of_view(view)
+
+    def evict(self, busy: Container[str]) -> None:
+        """Let go of long histories in which nothing has happened since the last time."""
+        for session_id, memory in tuple(self._sessions.items()):
+            if session_id in busy or len(memory.messages) <= _MAX_IDLE_MESSAGES:
+                continue
+            if memory.is_idle:
+                del self._sessions[session_id]
+            memory.is_idle = True

@@ -1,0 +1,1 @@
+"""Models: those of providers, and those that need none."""

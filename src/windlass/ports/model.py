@@ -1,0 +1,49 @@
+"""The model: one call in, one reply out, with previews on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel.value import Value
+
+
+class TextChunk(Value, kw_only=True):
+    """Some words of the reply, as they come."""
+
+    text: str
+
+
+class ReasoningChunk(Value, kw_only=True):
+    """Some of the model's thoughts, as they come."""
+
+    text: str
+
+
+class AttemptFailed(Value, kw_only=True):
+    """What was shown so far came to nothing; the adapter tries again after `wait_ms`."""
+
+    reason: str
+    wait_ms: int = 0
+
+
+ModelEvent: TypeAlias = TextChunk | ReasoningChunk | AttemptFailed
+EmitModelEvent: TypeAlias = Callable[[ModelEvent], None]
+
+
+class Model(Protocol):
+    """Something that answers requests. Its name is what usage is counted under."""
+
+    @property
+    def name(self) -> str:
+        """What requests, journals and usage call it, such as `anthropic:claude-sonnet-4-5`."""
+        ...
+
+    async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
+        """Answer a request; `emit` shows what is there already.
+
+        Raises:
+            ProviderError: there is no reply. Its `retry` says whether asking again later may help.
+        """
+        ...

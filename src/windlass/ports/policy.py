@@ -1,0 +1,63 @@
+"""The policy: whether a call may run, asked before every call that is not answered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from windlass.kernel.value import EMPTY_DICT, JsonValue, Value
+
+Risk: TypeAlias = Literal["low", "medium", "high"]
+
+
+class Allow(Value, kw_only=True):
+    """The call may run."""
+
+
+class Deny(Value, kw_only=True):
+    """The call may not run; the model is told why."""
+
+    reason: str = ""
+
+
+class Ask(Value, kw_only=True):
+    """A person decides. `action_key` names what a remembered decision covers; None: this tool."""
+
+    title: str = ""
+    risk: Risk = "medium"
+    action_key: str | None = None
+
+
+Ruling: TypeAlias = Allow | Deny | Ask
+
+
+class PolicyCall(JsonValue, kw_only=True):
+    """The call that a policy is asked about: its effective arguments, and how the tool is declared."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("args",)
+
+    call_id: str
+    name: str
+    args: dict[str, Any] = EMPTY_DICT
+    effect: str = "once"
+    risk: Risk = "low"
+
+
+class PolicySession(JsonValue, kw_only=True):
+    """Where the call is asked for."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("context",)
+
+    session_id: str
+    turn_id: str
+    agent: str
+    context: dict[str, Any] = EMPTY_DICT
+
+
+class ToolPolicy(Protocol):
+    """Decides on calls. Another `version` voids the approvals that are still open."""
+
+    @property
+    def version(self) -> str: ...
+
+    def decide(self, call: PolicyCall, session: PolicySession) -> Ruling | Awaitable[Ruling]: ...

@@ -1,0 +1,190 @@
+"""The tool: a function that a model may call, with what a crash may do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from windlass.errors import ConfigError
+from windlass.journal import Contract
+from windlass.kernel.messages import Attachment
+from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel.value import Json
+from windlass.ports.policy import Risk
+
+D = TypeVar("D")
+Expose: TypeAlias = Literal["always", "deferred", "hidden"]
+
+
+class Done:
+    """A reconciler's answer: the call did act, and this is its result."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object = None) -> None:
+        self.value = value
+
+
+class NotDone:
+    """A reconciler's answer: the call did not act; it may run."""
+
+    __slots__ = ()
+
+
+class Unknown:
+    """A reconciler's answer: nobody can say; a person is asked."""
+
+    __slots__ = ()
+
+
+Reconciled: TypeAlias = Done | NotDone | Unknown
+
+
+class Pending:
+    """What `ctx.defer` gives: a result that somebody delivers later, under this key."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class ToolHost(Protocol):
+    """What stands behind a context: the turn that runs the call."""
+
+    @property
+    def is_cancelled(self) -> bool: ...
+
+    def progress(self, data: Json) -> None: ...
+
+    async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment: ...
+
+    async def defer(self, deadline_s: float | None) -> Pending: ...
+
+    async def complete(self, request: ModelRequest) -> ModelReply: ...
+
+
+class ToolContext(Generic[D]):
+    """What a tool is told about its call. Ask for it as the first parameter.
+
+    `idempotency_key` is the same over attempts, recoveries and workers; `attempt` counts from 1.
+    """
+
+    __slots__ = (
+        "_host", "attempt", "call_id", "deps", "idempotency_key", "session_id", "turn_id",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - what a tool is told
+        self,
+        *,
+        deps: D,
+        session_id: str = "",
+        turn_id: str = "",
+        call_id: str = "",
+        attempt: int = 1,
+        idempotency_key: str = "",
+        host: ToolHost | None = None,
+    ) -> None:
+        self.deps = deps
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.call_id = call_id
+        self.attempt = attempt
+        self.idempotency_key = idempotency_key
+        self._host = host
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the turn was cancelled: a long tool looks here and stops."""
+        return self._host is not None and self._host.is_cancelled
+
+    def progress(self, data: Json = None) -> None:
+        """Show how far it is. A preview: nothing is stored. May be called from any thread."""
+        if self._host is not None:
+            self._host.progress(data)
+
+    async def attach(
+        self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
+    ) -> Attachment:
+        """Keep bytes and return what refers to them; part of a result, the model sees it."""
+        return await self._behind.attach(data, media_type, name)
+
+    async def defer(self, *, deadline: float | None = None) -> Pending:
+        """Let somebody else deliver the result, under the key of what is returned.
+
+        The wait is durable when this returns: hand its key out, then return it from the tool.
+        After `deadline` seconds without an answer the call fails.
+        """
+        return await self._behind.defer(deadline)
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Ask a model from inside a tool. Recorded: asked again after a crash, it is not bought again."""
+        return await self._behind.complete(request)
+
+    def emit_trigger(self, *_event: object, **_fields: object) -> None:
+        """Refuse: this release has no triggers.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError("ctx.emit_trigger: this release has no triggers", field="emit_trigger")
+
+    @property
+    def _behind(self) -> ToolHost:
+        if self._host is None:
+            raise ConfigError(
+                "ToolContext: this one was made by hand and no turn stands behind it",
+                field="host",
+                wanted="a context that a turn handed to the tool",
+            )
+        return self._host
+
+
+class Tool(Protocol):
+    """A tool as the turn runner sees it. `windlass.tool` makes one of a function."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+    @property
+    def effect(self) -> Contract: ...
+    @property
+    def approval(self) -> Literal["never", "ask"] | Callable[..., object]: ...
+    @property
+    def risk(self) -> Risk: ...
+    @property
+    def timeout(self) -> float | None: ...
+    @property
+    def retries(self) -> int: ...
+    @property
+    def sequential(self) -> bool: ...
+    @property
+    def output_limit(self) -> int | None: ...
+    @property
+    def expose(self) -> Expose: ...
+
+    def check(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments as the body takes them.
+
+        Raises:
+            ArgsInvalid: naming the argument, what was found and what was wanted.
+        """
+        ...
+
+    async def run(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> object:
+        """Run the body with checked arguments and return what it returns."""
+        ...
+
+    async def reconcile(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> Reconciled:
+        """Say whether an earlier attempt acted."""
+        ...
+
+    async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
+        """Whether this call is to be put to a person, by the tool's own declaration."""
+        ...
+
+
+class ToolProvider(Protocol):
+    """Tools that are looked up anew for each iteration, such as those of a server."""
+
+    def tools(self, context: Mapping[str, Any]) -> Awaitable[list[Tool]] | list[Tool]: ...

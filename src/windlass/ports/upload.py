@@ -1,0 +1,57 @@
+"""Uploads: bytes on their way into a turn, before a store has them."""
+
+from __future__ import annotations
+
+import mimetypes
+from pathlib import Path
+
+from windlass.errors import InvalidInput, PathDenied
+from windlass.guards import check_limit, check_text
+from windlass.kernel import messages
+from windlass.kernel.messages import BYTES
+
+
+class Upload:
+    """Bytes with their type; the store keeps them and the turn refers to them by digest."""
+
+    __slots__ = ("data", "media_type", "name")
+
+    def __init__(self, data: bytes, *, media_type: str = BYTES, name: str | None = None) -> None:
+        if not isinstance(data, bytes):
+            found = type(data).__name__
+            raise InvalidInput(
+                f"Upload.data: found {found}, wanted bytes", field="Upload.data", found=found
+            )
+        check_limit("attachment_bytes", len(data), field="Upload.data")
+        check_text(media_type, field="Upload.media_type")
+        check_text(name or "", field="Upload.name")
+        self.data = data
+        self.media_type = media_type
+        self.name = name
+
+
+class Attachment(messages.Attachment, tag="attachment", kw_only=True):
+    """A file or an image in a turn's input or in a tool's result."""
+
+    @staticmethod
+    def from_bytes(data: bytes, *, media_type: str = BYTES, name: str | None = None) -> Upload:
+        """Return bytes to be kept when the turn is accepted."""
+        return Upload(data, media_type=media_type, name=name)
+
+    @staticmethod
+    def from_path(path: str | Path, *, media_type: str | None = None) -> Upload:
+        """Return a file's bytes; its type is guessed from its name.
+
+        Raises:
+            PathDenied: it is not a plain file that can be read.
+        """
+        place = Path(path)
+        if not place.is_file():
+            raise PathDenied("path: there is no plain file there", field="path")
+        check_limit("attachment_bytes", place.stat().st_size, field="path")
+        try:
+            data = place.read_bytes()
+        except OSError as error:
+            raise PathDenied(f"path: {error.strerror or 'cannot be read'}", field="path") from None
+        guessed = media_type or mimetypes.guess_type(place.name)[0] or BYTES
+        return Upload(data, media_type=guessed, name=place.name)

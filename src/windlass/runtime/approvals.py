@@ -1,0 +1,218 @@
+"""Approvals: may this call run? Policy first, then a person if policy or tool say so.
+
+Law 1. A denial is stronger than a question, a question stronger than leave; whoever says it.
+Law 2. An approval is bound to the tool, its effective arguments and the policy's version. Any other of these is another
+    wait, and the old one is void.
+Law 3. Nobody in time is no.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from windlass.errors import ArgsInvalid, ToolDenied
+from windlass.journal import CallDecided, EventAwaited
+from windlass.kernel import canonical
+from windlass.kernel.tool_call import PendingToolCall
+from windlass.ports import WaitAnswer, WaitView
+from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling
+from windlass.ports.tool import Tool, ToolContext
+from windlass.runtime.session_memory import call_digest
+from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_start import policy_version
+
+_ALLOW = Allow()
+_RISKS = ("low", "medium", "high")
+NOBODY = "Nobody answered in time, so it was not allowed."
+VOID = "The question was withdrawn, so it was not allowed."
+
+
+class Leave(NamedTuple):
+    """A call may run, with these arguments; `wait` is the approval that its claim uses up."""
+
+    args: Mapping[str, Any]
+    wait: WaitView | None = None
+    answer: EventAwaited | None = None
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether a person changed the arguments."""
+        return self.answer is not None and bool(_edit(self.answer))
+
+
+class Approvals:
+    """Decides on the calls of one turn."""
+
+    def __init__(self, hand: TurnInHand) -> None:
+        self._hand = hand
+
+    async def rule(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:
+        """Return what policy and tool say to a call with these arguments."""
+        hand = self._hand
+        try:
+            asked = await self._policy(tool, call, args)
+        except Exception as error:  # noqa: BLE001 - whoever decides and fails has allowed nothing
+            name = type(error).__name__
+            hand.note_issue(f"the policy raised {name}; {call.name} was denied", "policy_failed")
+            return Deny(reason=f"The policy failed with {name}, which allows nothing.")
+        if isinstance(asked, Deny):
+            return asked
+        if asked is _ALLOW and tool.approval != "never":
+            ctx = ToolContext(
+                deps=hand.deps,
+                session_id=hand.session_id,
+                turn_id=hand.turn_id,
+                call_id=call.call_id,
+            )
+            try:
+                needs = await tool.needs_approval(ctx, args)
+            except Exception as error:  # noqa: BLE001 - a question that fails is still a question
+                name = type(error).__name__
+                hand.note_issue(f"the approval of {call.name} raised {name}", "policy_failed")
+                needs = True
+            if needs:
+                asked = Ask(risk=tool.risk)
+        if isinstance(asked, Ask) and self._is_remembered(asked, call.name):
+            return _ALLOW
+        if asked is _ALLOW and self._may_have_acted(call):
+            return Ask(title=f"{call.name} may have acted already; run it again?", risk="high")
+        return asked
+
+    async def _policy(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:
+        policy = self._hand.program.policy
+        if policy is None:
+            return _ALLOW
+        hand = self._hand
+        found = policy.decide(
+            PolicyCall(
+                call_id=call.call_id,
+                name=call.name,
+                args=dict(args),
+                effect=tool.effect,
+                risk=tool.risk,
+            ),
+            PolicySession(
+                session_id=hand.session_id,
+                turn_id=hand.turn_id,
+                agent=hand.program.name,
+                context=hand.request.context,
+            ),
+        )
+        ruling = await found if inspect.isawaitable(found) else found
+        if isinstance(ruling, Allow):
+            return _ALLOW
+        if isinstance(ruling, (Deny, Ask)):
+            return ruling
+        # A policy that says something else says nothing that would allow it.
+        return Deny(reason=f"The policy answered {type(ruling).__name__}, which allows nothing.")
+
+    def _is_remembered(self, asked: Ask, name: str) -> bool:
+        action = action_key(asked, name)
+        return action in self._hand.memory.remembered or action in self._hand.remembered
+
+    def _may_have_acted(self, call: PendingToolCall) -> bool:
+        digest = call_digest(call.name, call.args)
+        hand = self._hand
+        return digest in hand.memory.unknown_calls or digest in hand.unknown_calls
+
+    def question(self, asked: Ask, tool: Tool, call: PendingToolCall, about: str) -> WaitView:
+        """Open the wait for a person's answer, or return it as it stands."""
+        hand = self._hand
+        version = policy_version(hand.program)
+        digest = canonical.digest([call.name, call.args, version])
+        key = hand.wait_key(about, digest)
+        known = hand.waits.get(key)
+        if known is not None:
+            return known
+        risk = max(asked.risk, tool.risk, key=_RISKS.index)
+        seconds = hand.limits.approval_timeout
+        now_ms = hand.world.clock.now_ms()
+        return hand.open_wait(
+            "approval",
+            about=about,
+            digest=digest,
+            title=asked.title or f"Run {call.name}?",
+            detail={
+                "tool": call.name,
+                "args": call.args,
+                "risk": risk,
+                "effect": tool.effect,
+                "action_key": action_key(asked, call.name),
+                "policy_version": version,
+            },
+            call_id=call.call_id,
+            expires_ms=None if seconds is None else now_ms + int(seconds * 1000),
+        )
+
+    async def void_others(self, call_id: str, keep: str) -> None:
+        """Withdraw questions about this call that another policy or other arguments had asked."""
+        hand = self._hand
+        for key, view in tuple(hand.waits.items()):
+            wait = view.wait
+            if wait.kind != "approval" or wait.call_id != call_id or key == keep:
+                continue
+            if view.state == "open":
+                answer = WaitAnswer(status="superseded", now_ms=hand.world.clock.now_ms())
+                await hand.world.store.resolve_wait(key, answer)
+
+    async def leave(
+        self, answer: EventAwaited, tool: Tool, call: PendingToolCall, view: WaitView
+    ) -> Leave:
+        """Return what a person allowed.
+
+        Raises:
+            ToolDenied: they did not, nobody answered, or what they changed may not run.
+        """
+        if answer.status != "answered":
+            raise ToolDenied(_why_not(answer))
+        if _value(answer).get("remember") == "session":
+            detail = view.wait.detail
+            self._hand.remembered[detail["action_key"]] = answer.by
+        edit = _edit(answer)
+        if not edit:
+            return Leave(call.args, view, answer)
+        args = {**edit}
+        try:
+            tool.check(args)
+        except ArgsInvalid as error:
+            raise ToolDenied(f"The arguments that the approver wrote do not fit: {error}") from None
+        ruling = await self._policy(tool, call, args)
+        if isinstance(ruling, Deny):
+            raise ToolDenied(f"The arguments that the approver wrote are denied: {ruling.reason}")
+        return Leave(args, view, answer)
+
+
+def action_key(asked: Ask, name: str) -> str:
+    """Return what a remembered decision covers."""
+    return asked.action_key or name
+
+
+def decided(leave: Leave, version: str) -> CallDecided:
+    """Return the moment that records leave."""
+    return CallDecided(verdict="allow", args=dict(leave.args), policy_version=version)
+
+
+def denied(reason: str, version: str) -> CallDecided:
+    """Return the moment that records a denial."""
+    return CallDecided(verdict="deny", reason=reason, policy_version=version)
+
+
+def _value(answer: EventAwaited) -> dict[str, Any]:
+    return answer.value if isinstance(answer.value, dict) else {}
+
+
+def _edit(answer: EventAwaited) -> dict[str, Any]:
+    edit = _value(answer).get("edit")
+    return edit if isinstance(edit, dict) else {}
+
+
+def _why_not(answer: EventAwaited) -> str:
+    if answer.status == "expired":
+        return NOBODY
+    if answer.status == "superseded":
+        return VOID
+    reason = _value(answer).get("reason") or answer.value
+    by = f" by {answer.by}" if answer.by else ""
+    return f"Denied{by}: {reason}" if isinstance(reason, str) and reason else f"Denied{by}."

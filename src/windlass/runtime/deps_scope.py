@@ -1,0 +1,28 @@
+"""Deps: what tools are given to work with, made once per drive and let go of at its end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from windlass.ports.turn_info import TurnInfo
+
+NONE_GIVEN: object = object()
+
+
+@asynccontextmanager
+async def deps_for(
+    factory: Callable[..., Any] | None, given: object, info: TurnInfo
+) -> AsyncIterator[object]:
+    """Hold the deps of a drive: those that came with the call, or what the factory makes."""
+    if given is not NONE_GIVEN or factory is None:
+        yield None if given is NONE_GIVEN else given
+        return
+    made = factory(info)
+    if isinstance(made, AbstractAsyncContextManager):
+        async with made as deps:
+            yield deps
+        return
+    yield await made if inspect.isawaitable(made) else made

@@ -1,0 +1,275 @@
+"""A drive: one worker takes a turn as far as it goes, and lets go of it.
+
+fresh       nobody has begun it: its start record is written with its first unit
+resumed     somebody has: the journal answers until it has no more to say
+cancelled   somebody wants it to end: what is recorded stays, nothing new begins
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
+from windlass.journal import TurnStarted
+from windlass.kernel.messages import Attachment
+from windlass.ports import NewTurn, Start, TurnRequest, TurnView
+from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.deps_scope import NONE_GIVEN, deps_for
+from windlass.runtime.lane import Lane
+from windlass.runtime.program import Program
+from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.turn_in_hand import ParkTurn, StopTurn, TurnInHand
+from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.turn_runner import Parked, TurnRunner
+from windlass.runtime.turn_start import DRIVERS, start_record
+from windlass.runtime.world import World
+
+MAX_TAKEOVERS = 3
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """What is to be driven: a turn that is new here, or one that the store has."""
+
+    turn_id: str
+    request: TurnRequest
+    accept: NewTurn | None = None
+    view: TurnView | None = None
+    generation: int | None = None
+    takeovers: int = 0
+    deps: object = NONE_GIVEN
+
+
+class Drive:
+    """Drives one turn, once."""
+
+    def __init__(self, world: World, program: Program, memory: SessionMemory, job: Job) -> None:
+        self._world = world
+        self._program = program
+        self._memory = memory
+        self._job = job
+        self._runner: TurnRunner | None = None
+        self._cancel_reason: str | None = None
+        self._is_leaving = False
+        # Whether the turn is in the store: from then on it ends, whatever happens here.
+        self.is_accepted = job.accept is None
+
+    # ------------------------------------------------------------------ from outside
+
+    def cancel(self, reason: str) -> None:
+        """Let the turn end as cancelled."""
+        self._cancel_reason = reason
+        if self._runner is not None:
+            self._runner.cancel(reason)
+
+    def leave(self) -> None:
+        """Let go of the turn at the next occasion."""
+        self._is_leaving = True
+        if self._runner is not None:
+            self._runner.leave()
+
+    def wake(self) -> None:
+        """Let the turn look for answers and mail."""
+        if self._runner is not None:
+            self._runner.wake()
+
+    # ------------------------------------------------------------------ driving
+
+    async def run(self) -> TurnRecord | Parked:
+        """Drive the turn.
+
+        Raises:
+            StopTurn: the worker leaves.
+            StoreError: the store refused; the turn may be somebody else's now.
+        """
+        try:
+            return await self._drive(self._job)
+        except TurnCancelled:
+            return await self._drive(await self._as_cancelled())
+
+    async def _drive(self, job: Job) -> TurnRecord | Parked:
+        info = TurnInfo(
+            agent=self._program.name,
+            session_id=self._memory.session_id,
+            turn_id=job.turn_id,
+            context=job.request.context,
+            recovered=job.view is not None,
+        )
+        hand = self._hand(job)
+        try:
+            if self._lacks_deps(job):
+                hand.open_wait(
+                    "deps",
+                    about=f"deps/{job.turn_id}",
+                    digest=str(hand.generation),
+                    title=f"{self._program.name} needs deps; run the turn again with them",
+                )
+                return await self._park(hand)
+            async with deps_for(self._world.deps, job.deps, info) as deps:
+                hand.deps = deps
+                return await self._in_hand(hand, job, info)
+        except StopTurn:
+            await hand.lane.durable()
+            hand.feed.end()
+            raise
+        except BaseException:
+            # Whatever was held back never became a fact, and the next drive counts its units anew.
+            hand.feed.drop_held()
+            raise
+
+    async def _in_hand(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
+        started = await self._started(hand, job, info)
+        try:
+            self._check_drivable(hand, job, started)
+            runner = self._runner = TurnRunner(hand, started)
+        except ParkTurn:
+            return await self._park(hand)
+        runner.checkpoints.has_mail = job.view is not None
+        if self._is_leaving:
+            runner.leave()
+        if self._cancel_reason is not None:
+            runner.cancel(self._cancel_reason)
+        ended = await runner.run()
+        self._memory.is_owned = True
+        self._memory.generation = hand.generation
+        if isinstance(ended, Parked):
+            await self._release(hand)
+        return ended
+
+    async def _started(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnStarted:
+        if hand.journal is not None and hand.journal.started is not None:
+            return hand.journal.started
+        now_ms = self._world.clock.now_ms()
+        instructions = self._program.instructions
+        if not isinstance(instructions, str):
+            made = instructions(info, hand.deps)
+            instructions = await made if inspect.isawaitable(made) else made
+        started = start_record(
+            self._program,
+            job.request,
+            instructions=instructions,
+            head=self._memory.head,
+            now_ms=now_ms,
+        )
+        if job.accept is not None:
+            hand.lane.accept(job.accept)
+        if job.view is None or job.view.state == "queued":
+            start = Start(
+                worker_id=self._world.worker_id, until_ms=self._world.until_ms(), now_ms=now_ms
+            )
+            hand.lane.start(start)
+        refs = [part.ref for part in job.request.input if isinstance(part, Attachment)]
+        hand.lane.add(started, blobs=refs)
+        return started
+
+    def _check_drivable(self, hand: TurnInHand, job: Job, started: TurnStarted) -> None:
+        """Leave a turn alone that would only bring the next worker down, or that needs other code.
+
+        Raises:
+            ParkTurn: a person decides.
+        """
+        if job.takeovers > MAX_TAKEOVERS:
+            hand.open_wait(
+                "poison",
+                about=f"poison/{job.turn_id}",
+                digest=str(hand.generation),
+                title=f"{job.takeovers} workers were lost with this turn without getting on",
+                detail={"takeovers": job.takeovers},
+            )
+            raise ParkTurn
+        if started.driver not in DRIVERS:
+            hand.open_wait(
+                "mismatch",
+                about=f"driver/{started.driver}",
+                digest=str(hand.generation),
+                title=f"The turn began with the driver {started.driver}, which is not here",
+                detail={"driver": started.driver},
+            )
+            raise ParkTurn
+
+    def _lacks_deps(self, job: Job) -> bool:
+        if not self._program.needs_deps or self._world.deps is not None:
+            return False
+        return job.deps is NONE_GIVEN and job.view is not None and job.view.state != "queued"
+
+    # ------------------------------------------------------------------ inside
+
+    def _hand(self, job: Job) -> TurnInHand:
+        memory, view = self._memory, job.view
+        generation = job.generation if job.generation is not None else memory.next_generation()
+        feed = self._world.feeds.of(memory.session_id).turn(job.turn_id)
+        self._runner = None
+        lane = Lane(
+            self._world.store,
+            memory.session_id,
+            job.turn_id,
+            generation=generation,
+            position=0 if view is None else len(view.pages),
+            on_refused=self._refused,
+            on_durable=self._durable(feed.durable),
+        )
+        hand = TurnInHand(
+            self._world,
+            self._program,
+            memory,
+            job.turn_id,
+            request=job.request,
+            lane=lane,
+            feed=feed,
+            generation=generation,
+        )
+        if view is not None:
+            hand.is_cancelled = view.cancel is not None
+            if view.cancel is not None and self._cancel_reason is None:
+                self._cancel_reason = view.cancel
+            hand.recover(view.journal(), view.waits)
+            for page in view.pages:
+                hand.count_claims(page.entries)
+        return hand
+
+    def _refused(self, refusal: BaseException) -> None:
+        # Before there is a runner, the next barrier says it.
+        if self._runner is not None:
+            self._runner.refused(refusal)
+
+    def _durable(self, tell: Callable[[int], None]) -> Callable[[int], None]:
+        def on_durable(number: int) -> None:
+            self.is_accepted = True
+            tell(number)
+
+        return on_durable
+
+    async def _park(self, hand: TurnInHand) -> Parked:
+        await hand.lane.park()
+        hand.feed.end()
+        await self._release(hand)
+        return Parked()
+
+    async def _release(self, hand: TurnInHand) -> None:
+        """Let any worker go on with a parked turn."""
+        self._memory.is_owned = False
+        with suppress(LeaseLost, HeadMoved):  # somebody was faster
+            await self._world.store.release(hand.session_id, generation=hand.generation)
+
+    async def _as_cancelled(self) -> Job:
+        """Return the turn as it stands, to be ended."""
+        memory, job = self._memory, self._job
+        store = self._world.store
+        view = await store.load_turn(memory.session_id, job.turn_id)
+        if view is None or view.state == "done":
+            raise HeadMoved(f"turn {job.turn_id}: has ended")
+        session = await store.load_session(memory.session_id, history=False)
+        if session.owner != self._world.worker_id:
+            raise LeaseLost(f"session {memory.session_id}: another worker has it")
+        if view.state == "queued":
+            return Job(turn_id=job.turn_id, request=job.request, view=view, deps=job.deps)
+        return Job(
+            turn_id=job.turn_id,
+            request=job.request,
+            view=view,
+            generation=session.generation,
+            deps=job.deps,
+        )

@@ -1,0 +1,382 @@
+"""The live feed: what happens in one session, shown as it happens to whoever watches in this process.
+
+Law 1. One order. Every reader sees events in the order in which they were handed in. Nothing overtakes
+    a fact that is held, not even an event of another turn: nothing of the next model call is shown
+    before the tool result before it is durable.
+Law 2. A fact is shown only after it is durable.
+Law 3. No reader misses a fact, however slow it is. Previews may be lost: waiting deltas of one call are
+    joined, of its progress the last stays, what is retracted is no longer shown (see `reader`).
+Law 4. The past is bounded, by count and by age. A cursor inside it goes on without a hole or a double;
+    any other has a gap, says so, and begins at the live end.
+Law 5. Leaving a reader changes nothing for anybody.
+Law 6. Showing costs the same however much was shown before, once per reader. Without readers nothing is
+    copied.
+
+All of it belongs to one event loop; only `TurnFeed.show_threadsafe` may be called from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import TypeAlias
+
+from windlass.guards.ids import check_id
+from windlass.kernel.events import (
+    CodeFinished,
+    Error,
+    Event,
+    ModelFinished,
+    Recovered,
+    Retracted,
+    ToolFinished,
+    TurnEnded,
+    UsageReported,
+)
+from windlass.kernel.ids import TurnIds
+from windlass.ports.clock import Clock
+from windlass.runtime.cursor import read_cursor, write_cursor
+from windlass.runtime.reader import FeedReader, Waiting
+
+# After one of these the call it is about is recorded: its previews are not taken back any more.
+_ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinished, Error})
+# After one of these no preview of the turn counts any more.
+_ENDS_PREVIEWS = frozenset({TurnEnded, Recovered})
+# How many ended turns a feed remembers, for readers that come late and want to stop with one.
+_MAX_ENDED = 256
+
+
+class SessionFeed:
+    """The feed of one session that is live in this process.
+
+    `incarnation` tells the cursors of this feed from those of another one of the same session.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        incarnation: str,
+        clock: Clock,
+        max_events: int = 2_048,
+        max_age_s: float = 120.0,
+    ) -> None:
+        self._session_id = session_id
+        self._incarnation = check_id(incarnation, field="incarnation")
+        self._past = _Past(clock, max_events, int(max_age_s * 1_000))
+        self._line = _Line(self._past)
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def position(self) -> int:
+        """How many events were shown so far."""
+        return self._past.position
+
+    @property
+    def cursor(self) -> str:
+        """The live end: reading from here on misses nothing that is shown later."""
+        return write_cursor(self._incarnation, self._past.position)
+
+    @property
+    def has_live_turns(self) -> bool:
+        """Whether a turn is being driven: what it shows has to find its readers."""
+        return any(not turn.is_over for turn in self._line.live.values())
+
+    def turn(self, turn_id: str) -> TurnFeed:
+        """Return what a turn's runner writes to.
+
+        It is the same for as long as the turn is driven: a new one after `end` or `drop_held`, because
+        the next drive has a new lane, which counts its units anew.
+        """
+        known = self._line.live.get(turn_id)
+        if known is not None and not known.is_over:
+            return known
+        ids = TurnIds(self._session_id, turn_id)
+        turn = TurnFeed(
+            turn_id, self._line, self._loop, ids.event(f"retracted.{self._incarnation}")
+        )
+        self._line.open(turn)
+        return turn
+
+    def read(
+        self, cursor: str | None = None, *, until: str | None = None, only: str | None = None
+    ) -> FeedReader:
+        """Return a reader that begins behind `cursor`, or at the live end without one.
+
+        Args:
+            cursor: What an event carried. Whether it still could be gone on from: `has_gap`.
+            until: The turn with which the reader ends: behind its `TurnEnded`, or behind what was
+                handed in when its feed was ended. A turn that ended long ago, or elsewhere, is not
+                known here: open the reader first, then ask the store.
+            only: The turn whose events alone are wanted.
+
+        Raises:
+            InvalidInput: the cursor is not text.
+        """
+        self._past.forget_old()
+        begin = self._past.position
+        place = begin if cursor is None else read_cursor(cursor, self._incarnation)
+        has_gap = place is None or not self._past.reaches(place)
+        if place is not None and not has_gap:
+            begin = place
+        waiting = Waiting(only=only, until=until)
+        self._line.join(waiting, begin)
+        return FeedReader(waiting, self._incarnation, begin, has_gap=has_gap)
+
+    def forget_old(self) -> None:
+        """Let go of what is too old. Showing and reading do it, too; an idle session needs a reminder."""
+        self._past.forget_old()
+
+    def close(self) -> None:
+        """End all readers, behind what waits for them."""
+        self._line.close()
+
+
+class TurnFeed:
+    """What the runner of one turn writes to, during one drive of it."""
+
+    def __init__(
+        self, turn_id: str, line: _Line, loop: asyncio.AbstractEventLoop, retraction_id: str
+    ) -> None:
+        self.turn_id = turn_id
+        self.n_durable = 0
+        # A dict for its order: the calls of which a preview was shown and no end.
+        self.unfinished: dict[str, None] = {}
+        self._line = line
+        self._loop = loop
+        self._retraction_id = retraction_id
+        self._is_refused = False
+        self._is_ended = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the next drive of the turn needs a feed of its own."""
+        return self._is_refused or self._is_ended
+
+    def show(self, event: Event) -> None:
+        """Show an event at once, or behind what is held.
+
+        What comes after `drop_held` never happened, and a preview after `end` is a straggler; neither
+        is shown.
+        """
+        if self._is_refused or (self._is_ended and event.preview):
+            return
+        self._line.hand_in(self, event, 0)
+
+    def show_threadsafe(self, event: Event) -> None:
+        """Show an event from any thread: a tool that runs in one reports how far it is."""
+        with suppress(RuntimeError):  # the loop is gone, and with it all who watched
+            self._loop.call_soon_threadsafe(self.show, event)
+
+    def hold(self, event: Event, *, until: int) -> None:
+        """Show a fact once `until` units of the turn's lane are durable, and all behind it after it."""
+        if not self._is_refused:
+            self._line.hand_in(self, event, until)
+
+    def durable(self, n: int) -> None:
+        """Tell that the first `n` units of the turn's lane are durable."""
+        if n > self.n_durable:
+            self.n_durable = n
+            self._line.let_through()
+
+    def drop_held(self) -> None:
+        """Tell that the lane was refused: what is held never happened, nor what stands behind it.
+
+        Previews of calls that have not ended are taken back. This feed is over; another drive of the
+        turn asks the session's feed for its own.
+        """
+        if self._is_refused:
+            return
+        self._is_refused = True
+        retracted = None
+        if self.unfinished:
+            retracted = Retracted(
+                id=f"{self._retraction_id}.{self._line.position}",
+                correlation_ids=tuple(self.unfinished),
+            )
+        self._line.drop(self, retracted)
+
+    def end(self) -> None:
+        """Tell that the turn goes no further here: it ended, was parked or was given up.
+
+        Readers that end with the turn stop behind what was handed in. What is held then still waits for
+        `durable` or `drop_held`.
+        """
+        if not self._is_ended:
+            self._is_ended = True
+            self._line.hand_in(self, None, 0)
+
+    def passed(self, event: Event) -> None:
+        """Keep count of the calls whose previews might have to be taken back."""
+        kind = type(event)
+        if event.preview:
+            if isinstance(event, Retracted):
+                for correlation_id in event.correlation_ids:
+                    self.unfinished.pop(correlation_id, None)
+            elif event.correlation_id:
+                self.unfinished[event.correlation_id] = None
+        elif kind in _ENDS_A_CALL:
+            self.unfinished.pop(event.correlation_id, None)
+        elif kind in _ENDS_PREVIEWS:
+            self.unfinished.clear()
+
+
+_Shown: TypeAlias = tuple[int, str, Event]
+"""When, of which turn, what."""
+
+
+class _Past:
+    """The ring: the last events, for readers that come back. Positions count from 1."""
+
+    def __init__(self, clock: Clock, max_events: int, max_age_ms: int) -> None:
+        self.position = 0
+        self._ring: deque[_Shown] = deque(maxlen=max_events)
+        self._max_age_ms = max_age_ms
+        self._clock = clock
+        self._read_ms = clock.now_ms()
+        self._age_ms = 0
+
+    def append(self, turn_id: str, event: Event) -> int:
+        """Keep an event and return its position."""
+        self._ring.append((self.forget_old(), turn_id, event))
+        self.position += 1
+        return self.position
+
+    def forget_old(self) -> int:
+        """Drop what is too old, and return the age of the feed itself."""
+        # Only steps forward count: a clock that was put back must not keep the past for longer.
+        now_ms = self._clock.now_ms()
+        if now_ms > self._read_ms:
+            self._age_ms += now_ms - self._read_ms
+        self._read_ms = now_ms
+        ring = self._ring
+        oldest_ms = self._age_ms - self._max_age_ms
+        while ring and ring[0][0] < oldest_ms:
+            ring.popleft()
+        return self._age_ms
+
+    def reaches(self, position: int) -> bool:
+        """Whether all that was shown behind this position is here."""
+        return self.position - len(self._ring) <= position <= self.position
+
+    def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
+        """Return position, turn and event of all that was shown behind a position that is reached."""
+        n_skipped = position - (self.position - len(self._ring))
+        shown = islice(self._ring, n_skipped, None)
+        return ((at, turn_id, event) for at, (_, turn_id, event) in enumerate(shown, position + 1))
+
+
+class _Line:
+    """The one order of a session: what is held, what passes, and who is told.
+
+    There is one line for all turns. So whoever holds a fact owes it an answer, `durable` or `drop_held`:
+    until then nothing of the session passes.
+    """
+
+    def __init__(self, past: _Past) -> None:
+        self._past = past
+        # An event that is None: the turn ends here.
+        self._held: deque[tuple[TurnFeed, Event | None, int]] = deque()
+        self._readers: list[Waiting] = []
+        self._is_closed = False
+        # Behind which position a turn ended.
+        self._ended: dict[str, int] = {}
+        self.live: dict[str, TurnFeed] = {}
+
+    @property
+    def position(self) -> int:
+        return self._past.position
+
+    def open(self, turn: TurnFeed) -> None:
+        """Let a turn begin, or go on."""
+        self.live[turn.turn_id] = turn
+        self._ended.pop(turn.turn_id, None)
+
+    def hand_in(self, turn: TurnFeed, event: Event | None, until: int) -> None:
+        """Let an event pass, or stand in line."""
+        if self._held or until > turn.n_durable:
+            self._held.append((turn, event, until))
+        else:
+            self._pass(turn, event)
+
+    def let_through(self) -> None:
+        """Let pass what need not wait any more."""
+        held = self._held
+        while held and held[0][2] <= held[0][0].n_durable:
+            turn, event, _ = held.popleft()
+            self._pass(turn, event)
+
+    def drop(self, turn: TurnFeed, retracted: Retracted | None) -> None:
+        """Take a turn out of the line, but for its end; the retraction takes its first place."""
+        line = self._held
+        self._held = deque()
+        news: list[tuple[TurnFeed, Event | None, int]] = []
+        if retracted is not None:
+            news.append((turn, retracted, 0))
+        for entry in line:
+            if entry[0] is not turn:
+                self._held.append(entry)
+                continue
+            self._held.extend(news)
+            news.clear()
+            if entry[1] is None:
+                self._held.append(entry)
+        self._held.extend(news)
+        self.let_through()
+
+    def join(self, waiting: Waiting, position: int) -> None:
+        """Let a reader begin behind a position."""
+        self._readers = [reader for reader in self._readers if not reader.is_left]
+        ended_at = None if waiting.until is None else self._ended.get(waiting.until)
+        for at, turn_id, event in self._past.behind(position):
+            if ended_at is None or at <= ended_at:
+                waiting.put(at, turn_id, event)
+        if self._is_closed or ended_at is not None:
+            waiting.end()
+        if not waiting.is_ended:
+            self._readers.append(waiting)
+
+    def close(self) -> None:
+        self._is_closed = True
+        for reader in self._readers:
+            reader.end()
+        self._readers = []
+
+    # ------------------------------------------------------------------ inside
+
+    def _pass(self, turn: TurnFeed, event: Event | None) -> None:
+        if event is None:
+            self._end(turn)
+            return
+        position = self._past.append(turn.turn_id, event)
+        turn.passed(event)
+        if self._readers:
+            self._tell(position, turn.turn_id, event)
+        if type(event) is TurnEnded:
+            self._end(turn)
+
+    def _tell(self, position: int, turn_id: str, event: Event) -> None:
+        is_someone_gone = False
+        for reader in self._readers:
+            if not reader.put(position, turn_id, event):
+                is_someone_gone = True
+        if is_someone_gone:
+            self._readers = [
+                reader for reader in self._readers if not (reader.is_left or reader.is_ended)
+            ]
+
+    def _end(self, turn: TurnFeed) -> None:
+        turn_id = turn.turn_id
+        if self.live.get(turn_id) is not turn:
+            return  # it ended before, or another drive of it goes on
+        del self.live[turn_id]
+        self._ended[turn_id] = self._past.position
+        if len(self._ended) > _MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
+        for reader in self._readers:
+            if reader.until == turn_id:
+                reader.end()
+        self._readers = [reader for reader in self._readers if not reader.is_ended]

@@ -1,0 +1,84 @@
+"""An agent as the runtime drives it: everything resolved, nothing left to look up by the turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from windlass.journal import ToolContract
+from windlass.kernel import canonical
+from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
+from windlass.kernel.value import Json
+from windlass.ports.model import Model
+from windlass.ports.policy import ToolPolicy
+from windlass.ports.tool import ToolProvider
+from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
+from windlass.tools import Toolbox
+
+Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
+
+
+class Output(Protocol):
+    """The shape that an answer is asked to have."""
+
+    @property
+    def schema(self) -> Json: ...
+
+    def check(self, value: Json) -> object:
+        """Return the value as its type.
+
+        Raises:
+            InvalidInput: naming the place, what was found and what was wanted.
+        """
+        ...
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One agent, compiled. `find_model` gives the model of a name that a turn may ask for."""
+
+    name: str
+    model: Model
+    find_model: Callable[[str], Model | None]
+    instructions: Instructions = ""
+    toolbox: Toolbox
+    providers: tuple[ToolProvider, ...] = ()
+    policy: ToolPolicy | None = None
+    limits: Limits = DEFAULT_LIMITS
+    generation: Generation = PROVIDER_CHOICE
+    output: Output | None = None
+    aliases: tuple[str, ...] = ()
+    needs_deps: bool = False
+
+    @property
+    def tools_text(self) -> str:
+        """The canonical text of its tool specs, made once."""
+        text: str | None = self.__dict__.get("_tools_text")
+        if text is None:
+            text = self.__dict__["_tools_text"] = canonical.encode(self.toolbox.specs).decode()
+        return text
+
+    @property
+    def contracts(self) -> tuple[ToolContract, ...]:
+        """What a crash may do to its tools, made once."""
+        known: tuple[ToolContract, ...] | None = self.__dict__.get("_contracts")
+        if known is None:
+            known = self.__dict__["_contracts"] = self.toolbox.contracts()
+        return known
+
+    @property
+    def limits_record(self) -> Mapping[str, Any]:
+        """Its limits as plain data, made once."""
+        record: Mapping[str, Any] | None = self.__dict__.get("_limits_record")
+        if record is None:
+            record = self.__dict__["_limits_record"] = limits_record(self.limits)
+        return record
+
+
+def limits_record(limits: Limits) -> Mapping[str, Any]:
+    """Return limits as a start record keeps them: what is not the default."""
+    plain: dict[str, Any] = msgspec.to_builtins(limits)
+    plain.pop("type", None)
+    return plain

@@ -1,0 +1,149 @@
+"""The provisional view of a turn: its messages so far, as the journal has them."""
+
+from __future__ import annotations
+
+from windlass.journal import (
+    CallReturned,
+    CheckpointGiven,
+    EnvironmentBuilt,
+    ModelAnswered,
+    Scope,
+    ToolCallCommand,
+    TurnJournal,
+    replay_key,
+)
+from windlass.kernel import TurnMachine, effects
+from windlass.kernel.effects import Effect
+from windlass.kernel.ids import TurnIds
+from windlass.kernel.messages import ConversationRecord, InputOrigin, Message
+from windlass.kernel.responses import (
+    CheckpointPassed,
+    EnvironmentSynced,
+    ModelReplied,
+    Response,
+    ToolsReturned,
+)
+from windlass.kernel.tool_call import CompletedToolCall
+from windlass.ports import Store, TurnView
+from windlass.runtime.outputs import output_of
+from windlass.runtime.program import Program
+from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.turn_start import config_of, limits_of
+
+
+async def provisional_messages(
+    store: Store, view: TurnView, program: Program | None
+) -> tuple[Message, ...]:
+    """Return what a turn has said so far; committed messages once it is done."""
+    if view.page is not None:
+        nodes = view.page.nodes
+        return tuple(node.message for node in nodes if isinstance(node, ConversationRecord))
+    asked = input_message(view)
+    if not view.pages or program is None:
+        return () if asked is None else (asked,)
+    session = await store.load_session(view.session_id)
+    return _Replay(view, SessionMemory.of(session), program, asked).messages()
+
+
+def input_message(view: TurnView) -> Message | None:
+    """Return the message that the turn began with."""
+    if view.request is None or not view.request.input:
+        return None
+    ids = TurnIds(view.session_id, view.turn_id)
+    return Message(
+        id=ids.message("in", "input"),
+        role="user",
+        parts=view.request.input,
+        origin=InputOrigin(turn_id=view.turn_id),
+    )
+
+
+class _Replay:
+    """Answers a machine from a journal, as far as that goes."""
+
+    def __init__(
+        self, view: TurnView, memory: SessionMemory, program: Program, asked: Message | None
+    ) -> None:
+        self._view = view
+        self._journal: TurnJournal = view.journal()
+        self._before = len(memory.messages)
+        started, request = self._journal.started, view.request
+        assert started is not None  # noqa: S101 - the first page brings it
+        assert request is not None  # noqa: S101 - it is kept while the turn is unfinished
+        history = memory.messages if asked is None else memory.messages.append(asked)
+        config = config_of(
+            program,
+            started,
+            (view.session_id, view.turn_id),
+            limits=limits_of(started),
+            output=output_of(program, request, started),
+        )
+        self._machine = TurnMachine(config, history)
+
+    def messages(self) -> tuple[Message, ...]:
+        machine = self._machine
+        while (effect := machine.poll()) is not None:
+            if hasattr(effect, "id"):
+                response = self._answer(effect)
+                if response is None:
+                    break
+                machine.respond(response)
+        return tuple(machine.messages[self._before :])
+
+    def _answer(self, effect: Effect) -> Response | None:
+        """Return the response that the journal holds; None where it ends."""
+        match effect:
+            case effects.CallModel():
+                return self._reply(effect)
+            case effects.CallTools():
+                return self._results(effect)
+            case effects.RunCheckpoint():
+                given = self._moment("checkpoint", effect.id)
+                if isinstance(given, CheckpointGiven):
+                    return CheckpointPassed(id=effect.id, delivery=given.delivery)
+                return CheckpointPassed(id=effect.id)
+            case effects.SyncEnvironment():
+                built = self._moment("sync_environment", effect.id)
+                result = built.result if isinstance(built, EnvironmentBuilt) else None
+                return EnvironmentSynced(id=effect.id, result=result)
+            case _:
+                return None
+
+    def _reply(self, effect: effects.CallModel) -> ModelReplied | None:
+        moment = self._moment("model_call", effect.id)
+        if not isinstance(moment, ModelAnswered):
+            return None
+        return ModelReplied(id=effect.id, result=moment.result, text_streamed=True)
+
+    def _results(self, effect: effects.CallTools) -> ToolsReturned | None:
+        results = [self._result(effect, at) for at in range(len(effect.calls))]
+        found = tuple(one for one in results if one is not None)
+        return ToolsReturned(id=effect.id, results=found) if len(found) == len(results) else None
+
+    def _result(self, effect: effects.CallTools, at: int) -> CompletedToolCall | None:
+        call = effect.calls[at]
+        row = self._journal.row(self._key("tool_call", effect.id, at))
+        if row is None or not isinstance(row.outcome, CallReturned):
+            return None
+        args = row.command.args if isinstance(row.command, ToolCallCommand) else call.args
+        return CompletedToolCall(
+            call_id=call.call_id,
+            name=call.name,
+            args=args,
+            outcome=row.outcome.outcome,
+            duration_ms=row.outcome.duration_ms,
+            replay=call.replay,
+        )
+
+    def _moment(self, kind: str, effect_id: int) -> object:
+        row = self._journal.row(self._key(kind, effect_id))
+        return None if row is None else row.outcome
+
+    def _key(self, kind: str, effect_id: int, at: int | None = None) -> str:
+        scope = Scope(
+            session_id=self._view.session_id,
+            turn_id=self._view.turn_id,
+            turn_index=self._view.turn_index,
+            iteration=self._machine.iteration,
+        )
+        return replay_key(scope, kind, str(effect_id), call_ordinal=at)  # type: ignore[arg-type]  # a kind

@@ -1,0 +1,247 @@
+"""A reader of a live feed, and what waits for it.
+
+What waits for a reader is its own, so a slow one costs nobody else anything. Facts wait as they are.
+Previews are joined, replaced, taken back and, if there are still too many, forgotten, the oldest first.
+A `Retracted` is not forgotten: without it a reader would keep what never happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from io import StringIO
+
+from windlass.kernel.events import (
+    Event,
+    ReasoningDelta,
+    Retracted,
+    TextDelta,
+    ToolProgress,
+    TurnEnded,
+)
+from windlass.kernel.value import set_field
+from windlass.runtime.cursor import write_cursor
+
+_DELTAS = (TextDelta, ReasoningDelta)
+
+MAX_PREVIEWS = 4_096
+"""How many previews wait for one reader, after joining."""
+
+
+class _Slot:
+    """One event that waits, or several deltas that became one."""
+
+    __slots__ = ("event", "position", "text", "turn_id")
+
+    def __init__(self, position: int, turn_id: str, event: Event) -> None:
+        self.position = position
+        self.turn_id = turn_id
+        self.event = event
+        self.text: StringIO | None = None
+
+    def takes(self, turn_id: str, event: TextDelta | ReasoningDelta) -> bool:
+        """Whether a delta goes on where this one ends."""
+        return (
+            type(self.event) is type(event)
+            and self.event.correlation_id == event.correlation_id
+            and self.turn_id == turn_id
+        )
+
+    def join(self, position: int, event: TextDelta | ReasoningDelta) -> None:
+        """Add a delta's text; the place is the last one's, so that a cursor skips and repeats nothing."""
+        if self.text is None:
+            self.text = StringIO()
+            self.text.write(self.event.text)  # type: ignore[union-attr]  # only deltas take deltas
+        self.text.write(event.text)
+        self.position = position
+
+    def told(self, incarnation: str) -> Event:
+        """Return a copy that carries its cursor: the original is everybody's."""
+        copy: Event = self.event.__copy__()  # type: ignore[union-attr]  # msgspec does not declare it
+        set_field(copy, "cursor", write_cursor(incarnation, self.position))
+        if self.text is not None:
+            set_field(copy, "text", self.text.getvalue())
+        return copy
+
+
+class Waiting:
+    """What one reader has not read yet, oldest first. The feed puts, the reader takes.
+
+    `only` leaves out the events of other turns; `until` names the turn with which it ends.
+    """
+
+    __slots__ = (
+        "_about",
+        "_last",
+        "_only",
+        "_previews",
+        "_progress",
+        "_retractions",
+        "_slots",
+        "is_ended",
+        "is_left",
+        "news",
+        "until",
+    )
+
+    def __init__(self, *, only: str | None = None, until: str | None = None) -> None:
+        self._only = only
+        self.until = until
+        # Linked, not plain dicts: what goes from the front or the middle leaves no hole to step over.
+        self._slots: OrderedDict[int, _Slot] = OrderedDict()
+        self._previews: OrderedDict[int, _Slot] = OrderedDict()
+        # Where to find the previews of a call, and the last report of how far it is.
+        self._about: dict[str, dict[int, None]] = {}
+        self._progress: dict[tuple[str, str, str], int] = {}
+        self._retractions: dict[int, frozenset[str]] = {}
+        self._last: _Slot | None = None
+        self.is_ended = False
+        self.is_left = False
+        self.news = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def put(self, position: int, turn_id: str, event: Event) -> bool:
+        """Let an event wait; False once nothing more is wanted."""
+        if self.is_left or self.is_ended:
+            return False
+        if self._only is not None and turn_id != self._only:
+            return True
+        if not event.preview:
+            self._append(position, _Slot(position, turn_id, event))
+            if type(event) is TurnEnded and turn_id == self.until:
+                self.is_ended = True
+        elif isinstance(event, _DELTAS):
+            self._put_delta(position, turn_id, event)
+        elif isinstance(event, Retracted):
+            self._put_retracted(position, turn_id, event)
+        else:
+            if isinstance(event, ToolProgress):
+                self._replace_progress(position, turn_id, event)
+            self._append_preview(position, _Slot(position, turn_id, event))
+        if not self.news.is_set():
+            self.news.set()
+        return not self.is_ended
+
+    def take(self) -> _Slot:
+        """Take out the oldest."""
+        key, slot = self._slots.popitem(last=False)
+        self._forget(key, slot)
+        return slot
+
+    def end(self) -> None:
+        """Say that nothing comes after what waits."""
+        self.is_ended = True
+        self.news.set()
+
+    def leave(self) -> None:
+        """Say that nobody will read what waits."""
+        self.is_left = True
+        self._slots.clear()
+        self._previews.clear()
+        self._about.clear()
+        self._progress.clear()
+        self._retractions.clear()
+        self._last = None
+        self.news.set()
+
+    # ------------------------------------------------------------------ inside
+
+    def _append(self, key: int, slot: _Slot) -> None:
+        self._slots[key] = slot
+        self._last = slot
+
+    def _append_preview(self, key: int, slot: _Slot) -> None:
+        self._append(key, slot)
+        self._previews[key] = slot
+        correlation_id = slot.event.correlation_id
+        if correlation_id:
+            self._about.setdefault(correlation_id, {})[key] = None
+        if len(self._previews) > MAX_PREVIEWS:
+            self._remove(next(iter(self._previews)))
+
+    def _put_delta(self, position: int, turn_id: str, event: TextDelta | ReasoningDelta) -> None:
+        last = self._last
+        if last is not None and last.takes(turn_id, event):
+            last.join(position, event)
+        else:
+            self._append_preview(position, _Slot(position, turn_id, event))
+
+    def _replace_progress(self, position: int, turn_id: str, event: ToolProgress) -> None:
+        about = (turn_id, event.correlation_id, event.call_id)
+        older = self._progress.get(about)
+        if older is not None:
+            self._remove(older)
+        self._progress[about] = position
+
+    def _put_retracted(self, position: int, turn_id: str, event: Retracted) -> None:
+        gone = frozenset(event.correlation_ids)
+        for correlation_id in gone:
+            for key in list(self._about.get(correlation_id, ())):
+                self._remove(key)
+        # One that takes back no more than this one has nothing left to say.
+        for key, ids in list(self._retractions.items()):
+            if ids <= gone:
+                self._remove(key)
+        self._append(position, _Slot(position, turn_id, event))
+        self._retractions[position] = gone
+
+    def _remove(self, key: int) -> None:
+        self._forget(key, self._slots.pop(key))
+
+    def _forget(self, key: int, slot: _Slot) -> None:
+        """Drop what points to a slot that no longer waits."""
+        if slot is self._last:
+            self._last = None
+        event = slot.event
+        if not event.preview:
+            return
+        if isinstance(event, Retracted):
+            del self._retractions[key]
+            return
+        del self._previews[key]
+        if event.correlation_id:
+            siblings = self._about[event.correlation_id]
+            del siblings[key]
+            if not siblings:
+                del self._about[event.correlation_id]
+        if isinstance(event, ToolProgress):
+            del self._progress[slot.turn_id, event.correlation_id, event.call_id]
+
+
+class FeedReader:
+    """The events of a feed from one place on, each with the cursor behind it.
+
+    `has_gap`: it could not go on where the caller was, and begins at the live end; the caller needs a
+    fresh view. Whoever stops reading may `close` it or just drop it.
+    """
+
+    def __init__(self, waiting: Waiting, incarnation: str, position: int, *, has_gap: bool) -> None:
+        self._waiting = waiting
+        self._incarnation = incarnation
+        self.has_gap = has_gap
+        self.cursor = write_cursor(incarnation, position)
+
+    def __aiter__(self) -> FeedReader:
+        return self
+
+    async def __anext__(self) -> Event:
+        waiting = self._waiting
+        while not waiting:
+            if waiting.is_ended or waiting.is_left:
+                raise StopAsyncIteration
+            waiting.news.clear()
+            await waiting.news.wait()
+        event = waiting.take().told(self._incarnation)
+        self.cursor = event.cursor
+        return event
+
+    def close(self) -> None:
+        """Stop: whoever waits for the next event is told that there is none."""
+        self._waiting.leave()
+
+    def __del__(self) -> None:
+        # Dropped in the middle of a loop: nothing may pile up for it. Only the mark, because the
+        # collector may run this on any thread; the feed lets go of the rest.
+        self._waiting.is_left = True

@@ -1,0 +1,92 @@
+"""What a worker keeps of a session that it owns, so that the next turn need not read it again.
+
+It holds while the session's generation is the worker's own. Nothing has to be asked before it is used: a unit of
+an older generation is refused, and the memory is then thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.journal import DecisionRemembered, FrameOpened, HistoryPage, NodeBody
+from windlass.kernel import canonical
+from windlass.kernel.chain import Chain
+from windlass.kernel.messages import ConversationRecord, Message, ToolCall, ToolResult
+from windlass.kernel.value import Json
+from windlass.ports import SessionView
+
+
+def call_digest(name: str, args: Json) -> str:
+    """Return what makes two calls equal: the tool and its arguments."""
+    return canonical.digest([name, args])
+
+
+class SessionMemory:
+    """A session as its worker knows it: history as messages, and what earlier turns decided."""
+
+    __slots__ = (
+        "agent", "generation", "head", "is_idle", "is_owned", "messages", "remembered", "session_id",
+        "unknown_calls",
+    )  # fmt: skip
+
+    def __init__(self, session_id: str, *, agent: str, generation: int = 0, head: int = 0) -> None:
+        self.session_id = session_id
+        self.agent = agent
+        self.generation = generation
+        self.head = head
+        # Whether this worker has it, so that its next turn starts under the same generation.
+        self.is_owned = False
+        self.is_idle = False
+        self.messages: Chain[Message] = Chain()
+        self.remembered: set[str] = set()
+        self.unknown_calls: set[str] = set()
+
+    @classmethod
+    def of(cls, view: SessionView) -> SessionMemory:
+        """Return the memory of a session as the store shows it."""
+        memory = cls(view.session_id, agent=view.agent, generation=view.generation, head=view.head)
+        for page in view.pages:
+            memory._take_page(page)
+        return memory
+
+    def next_generation(self) -> int:
+        """Return the generation under which this worker may begin a turn."""
+        return self.generation if self.is_owned else self.generation + 1
+
+    def _take_page(self, page: HistoryPage) -> None:
+        self.take_nodes(page.nodes)
+
+    def take_nodes(self, nodes: Iterable[NodeBody]) -> None:
+        """Take in what a turn added."""
+        calls: dict[str, ToolCall] = {}
+        for node in nodes:
+            if type(node) is ConversationRecord:
+                self.messages = self.messages.append(node.message)
+                self._note_unknown(node.message, calls)
+            elif type(node) is FrameOpened:
+                self.messages = Chain()
+            elif type(node) is DecisionRemembered and node.session_id == self.session_id:
+                # A fork shares the nodes; what was decided in the other session stays there.
+                self.remembered.add(node.action_key)
+
+    def committed(self, messages: Chain[Message], nodes: tuple[NodeBody, ...]) -> None:
+        """Take in the turn that was just committed; `messages` is the history as the turn saw it."""
+        said = sum(type(node) is ConversationRecord for node in nodes)
+        whole = messages.length == self.messages.length + said
+        if whole and not any(type(node) is FrameOpened for node in nodes):
+            # The turn's own chain knows its digests and projections, and nothing is copied.
+            self.messages = Chain()
+            self.take_nodes(nodes)
+            self.messages = messages
+        else:
+            self.take_nodes(nodes)
+        self.head += 1
+
+    def _note_unknown(self, message: Message, calls: dict[str, ToolCall]) -> None:
+        for part in message.parts:
+            if type(part) is ToolCall:
+                calls[part.call_id] = part
+            elif type(part) is ToolResult and part.status == "unknown":
+                call = calls.get(part.call_id)
+                if call is not None:
+                    self.unknown_calls.add(call_digest(call.name, call.args))

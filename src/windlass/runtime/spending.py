@@ -1,0 +1,31 @@
+"""What a turn has used against what it may use."""
+
+from __future__ import annotations
+
+from windlass.kernel import TurnMachine, effects
+from windlass.kernel.effects import Effect
+from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.runtime.turn_in_hand import TurnInHand
+
+
+def over_limit(hand: TurnInHand, machine: TurnMachine, effect: Effect) -> Outcome | None:
+    """Return how the turn ends if what comes next is beyond its limits."""
+    limits = hand.limits
+    if limits.max_tool_calls is not None and isinstance(effect, effects.CallTools):
+        wanted = hand.tool_calls + len(effect.calls)
+        if wanted > limits.max_tool_calls:
+            return _stopped(f"{wanted} tool calls, the limit is {limits.max_tool_calls}")
+    if isinstance(effect, effects.CallTools):
+        return None
+    used = machine.usage.prompt_tokens + machine.usage.output_tokens
+    if limits.max_tokens is not None and used >= limits.max_tokens:
+        return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
+    if limits.max_seconds is not None and hand.started is not None:
+        gone_ms = hand.world.clock.now_ms() - hand.started.started_ms
+        if gone_ms >= limits.max_seconds * 1000:
+            return _stopped(f"{gone_ms / 1000:g} seconds, the limit is {limits.max_seconds:g}")
+    return None
+
+
+def _stopped(detail: str) -> Outcome:
+    return Stopped(reason="limit", detail=f"The turn used {detail}.")

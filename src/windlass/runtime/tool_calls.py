@@ -1,0 +1,71 @@
+"""The tool calls of a turn: each effect's calls together, results in call order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.kernel.effects import CallTools
+from windlass.kernel.responses import ToolsReturned
+from windlass.kernel.tool_call import CompletedToolCall
+from windlass.runtime.call_batch import CallBatch
+from windlass.runtime.model_calls import ModelCalls
+from windlass.runtime.tool_call_run import ToolCallRun
+from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
+
+
+class ToolCalls:
+    """Performs the tool calls of one turn."""
+
+    def __init__(self, hand: TurnInHand, models: ModelCalls) -> None:
+        self._hand = hand
+        self._models = models
+        self._runs: list[ToolCallRun] = []
+        self._batch: CallBatch | None = None
+
+    async def run(self, effect: CallTools) -> ToolsReturned:
+        """Run the calls of one effect.
+
+        Raises:
+            ParkTurn: those that have not ended all wait.
+        """
+        hand = self._hand
+        hand.tool_calls += len(effect.calls)
+        batch = self._batch = CallBatch(hand, len(effect.calls))
+        self._runs = runs = [
+            ToolCallRun(hand, self._models, batch, call, effect_id=effect.id, ordinal=ordinal)
+            for ordinal, call in enumerate(effect.calls)
+        ]
+        results = (await runs[0].run(),) if batch.is_alone else await self._together(runs)
+        hand.completed += results
+        self._runs, self._batch = [], None
+        return ToolsReturned(id=effect.id, results=results)
+
+    async def _together(self, runs: list[ToolCallRun]) -> tuple[CompletedToolCall, ...]:
+        # Every call ends by itself: one that parks or fails takes none of its siblings along.
+        ended = await asyncio.gather(*(self._one(run) for run in runs), return_exceptions=True)
+        results = tuple(one for one in ended if isinstance(one, CompletedToolCall))
+        if len(results) == len(ended):
+            return results
+        errors = [one for one in ended if isinstance(one, BaseException)]
+        serious = [error for error in errors if not isinstance(error, ParkTurn)]
+        raise (serious or errors)[0]
+
+    async def _one(self, run: ToolCallRun) -> CompletedToolCall:
+        try:
+            return await run.run()
+        except ParkTurn:
+            raise
+        except BaseException:
+            if self._batch is not None:
+                self._batch.ended()
+            raise
+
+    def wake(self) -> None:
+        """Let calls that wait look for their answers."""
+        if self._batch is not None:
+            self._batch.wake()
+
+    def interrupted(self) -> tuple[CompletedToolCall, ...]:
+        """Return the results of the effect under way, as the turn ends before all are there."""
+        found = (run.interrupted() for run in self._runs)
+        return tuple(one for one in found if one is not None)

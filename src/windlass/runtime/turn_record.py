@@ -1,0 +1,138 @@
+"""What is known of a turn that has ended: the same whether this worker drove it or a store remembers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from windlass.journal import (
+    CallReturned,
+    HistoryPage,
+    ModelAnswered,
+    NodeBody,
+    ToolCallCommand,
+    TurnJournal,
+    UsageLine,
+)
+from windlass.kernel import TurnMachine, events
+from windlass.kernel.messages import ConversationRecord, Message, Text, ToolCall, ToolResult
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
+from windlass.runtime.turn_in_hand import TurnInHand
+
+
+class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An ended turn."""
+
+    session_id: str
+    turn_id: str
+    outcome: Outcome
+    messages: tuple[Message, ...] = ()
+    tool_calls: tuple[CompletedToolCall, ...] = ()
+    usage: tuple[UsageLine, ...] = ()
+    issues: tuple[events.Error, ...] = ()
+    iterations: int = 0
+    duration_ms: int = 0
+
+    @classmethod
+    def of_machine(
+        cls,
+        hand: TurnInHand,
+        machine: TurnMachine,
+        outcome: Outcome,
+        nodes: tuple[NodeBody, ...],
+        now_ms: int,
+    ) -> TurnRecord:
+        """Return the record of a turn that was just committed."""
+        started_ms = hand.started.started_ms if hand.started is not None else now_ms
+        return cls(
+            session_id=hand.session_id,
+            turn_id=hand.turn_id,
+            outcome=outcome,
+            messages=tuple(_messages(nodes)),
+            tool_calls=tuple(hand.completed),
+            usage=hand.usage(machine.usage),
+            issues=tuple(hand.issues),
+            iterations=hand.model_calls,
+            duration_ms=max(0, now_ms - started_ms),
+        )
+
+    @classmethod
+    def of_page(cls, session_id: str, page: HistoryPage, journal: TurnJournal | None) -> TurnRecord:
+        """Return the record of a turn as the store keeps it; its journal may be gone by now."""
+        messages = tuple(_messages(page.nodes))
+        started_ms = page.committed_ms
+        calls: tuple[CompletedToolCall, ...] = tuple(_calls_in(messages))
+        iterations = sum(message.role == "assistant" for message in messages)
+        if journal is not None and journal.started is not None:
+            started_ms = journal.started.started_ms
+            calls = tuple(_recorded_calls(journal, calls))
+            rows = journal.rows()
+            iterations = sum(isinstance(row.outcome, ModelAnswered) for row in rows)
+        return cls(
+            session_id=session_id,
+            turn_id=page.turn_id,
+            outcome=page.outcome,
+            messages=messages,
+            tool_calls=calls,
+            usage=page.usage,
+            issues=tuple(one for one in page.events if isinstance(one, events.Error)),
+            iterations=iterations,
+            duration_ms=max(0, page.committed_ms - started_ms),
+        )
+
+    @property
+    def text(self) -> str:
+        """The last words of the model in this turn."""
+        return last_words(self.messages)
+
+
+def last_words(messages: Iterable[Message]) -> str:
+    """Return the text of the last message that the model ended with."""
+    for message in reversed(tuple(messages)):
+        if message.role == "assistant":
+            return "".join(part.text for part in message.parts if type(part) is Text)
+    return ""
+
+
+def _messages(nodes: Iterable[NodeBody]) -> Iterator[Message]:
+    for node in nodes:
+        if type(node) is ConversationRecord:
+            yield node.message
+
+
+def _calls_in(messages: Iterable[Message]) -> Iterator[CompletedToolCall]:
+    asked: dict[str, ToolCall] = {}
+    for message in messages:
+        for part in message.parts:
+            if type(part) is ToolCall:
+                asked[part.call_id] = part
+            elif type(part) is ToolResult and part.call_id in asked:
+                call = asked[part.call_id]
+                yield CompletedToolCall(
+                    call_id=part.call_id,
+                    name=call.name,
+                    args=call.args,
+                    outcome=ToolOutcome(status=part.status, content=part.content),
+                )
+
+
+def _recorded_calls(
+    journal: TurnJournal, shown: tuple[CompletedToolCall, ...]
+) -> Iterator[CompletedToolCall]:
+    """Give each call its raw outcome and the arguments that really ran, as far as they are recorded."""
+    raw = {
+        row.command.call_id: (row.command.args, row.outcome)
+        for row in journal.rows()
+        if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned)
+    }
+    for call in shown:
+        found = raw.get(call.call_id)
+        if found is None:
+            yield call
+        else:
+            args, returned = found
+            yield msgspec.structs.replace(
+                call, args=args, outcome=returned.outcome, duration_ms=returned.duration_ms
+            )

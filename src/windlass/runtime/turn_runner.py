@@ -1,0 +1,264 @@
+"""The turn runner: between the machine, the journal and the world.
+
+Law 1. The machine is polled until it has nothing more to say before anything is done for it.
+Law 2. What the journal holds is the answer; nothing of it is run or shown again.
+Law 3. A turn ends in one of three ways: committed, parked, or given up without a word more written.
+Law 4. Cancelling is a race with the turn's own end, and the store is the judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from windlass.journal import DecisionRemembered, NodeBody, TurnStarted
+from windlass.kernel import TurnMachine, effects, events
+from windlass.kernel.effects import Effect
+from windlass.kernel.messages import Attachment, ConversationRecord, InputOrigin, Message, Part
+from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.responses import Response
+from windlass.ports import TurnCommit
+from windlass.ports.probe import Phase
+from windlass.runtime.checkpoints import Checkpoints
+from windlass.runtime.environments import Environments
+from windlass.runtime.model_calls import ModelCalls
+from windlass.runtime.outputs import output_of
+from windlass.runtime.spending import over_limit
+from windlass.runtime.tool_calls import ToolCalls
+from windlass.runtime.turn_in_hand import CancelTurn, ParkTurn, StopTurn, TurnInHand
+from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.turn_start import config_of, limits_of
+
+
+class Parked(NamedTuple):
+    """The turn rests; its waits are in the store."""
+
+
+class TurnRunner:
+    """Drives one turn to its end, or to where it has to wait."""
+
+    def __init__(self, hand: TurnInHand, started: TurnStarted) -> None:
+        self._hand = hand
+        hand.started = started
+        hand.limits = limits_of(started)
+        output = output_of(hand.program, hand.request, started)
+        config = config_of(
+            hand.program,
+            started,
+            (hand.session_id, hand.turn_id),
+            limits=hand.limits,
+            output=output,
+        )
+        parts = started.input if started.input is not None else hand.request.input
+        asked = _input_message(hand, parts)
+        history = hand.memory.messages
+        records: tuple[ConversationRecord, ...] = ()
+        if asked is not None:
+            history, records = history.append(asked), (ConversationRecord(message=asked),)
+        self.machine = TurnMachine(config, history, records=records)
+        self._models = ModelCalls(hand)
+        self._tools = ToolCalls(hand, self._models)
+        self._environments = Environments(hand)
+        self.checkpoints = Checkpoints(hand, output)
+        item = hand.request.overrides.get("item")
+        if item is not None:
+            self.checkpoints.taken.append(item)
+        self._task: asyncio.Task[object] | None = None
+        self._cancel_reason: str | None = None
+        self._is_waiting_for_model = False
+
+    # ------------------------------------------------------------------ from outside
+
+    def cancel(self, reason: str) -> None:
+        """Let the turn end as cancelled, as soon as it can."""
+        if self._cancel_reason is not None:
+            return
+        self._cancel_reason = reason
+        self._hand.is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def leave(self) -> None:
+        """Let the turn be given up at the next effect: a body that runs may end, a model call is dropped."""
+        self._hand.is_leaving = True
+        if self._task is not None and self._is_waiting_for_model:
+            self._task.cancel()
+
+    def wake(self) -> None:
+        """Let the turn look for answers and for mail."""
+        self.checkpoints.has_mail = True
+        self._tools.wake()
+
+    # ------------------------------------------------------------------ driving
+
+    async def run(self) -> TurnRecord | Parked:
+        """Drive the turn.
+
+        Raises:
+            StoreError: its lane was refused; another worker may have it.
+            StopTurn: its worker leaves.
+        """
+        self._task = task = asyncio.current_task()
+        try:
+            with self._phase("effects"):
+                await self._run_effects()
+        except ParkTurn:
+            self._task = None
+            await self._hand.lane.park()
+            self._hand.feed.end()
+            return Parked()
+        except CancelTurn:
+            self._finish_cancelled()
+        except asyncio.CancelledError:
+            self._raise_refusal()
+            if self._hand.is_leaving:
+                raise StopTurn from None
+            if self._cancel_reason is None or task is None:
+                raise
+            task.uncancel()
+            self._finish_cancelled()
+        # From here on the store says who was first, a cancel or this end.
+        self._task = None
+        return await self._end()
+
+    def refused(self, _refusal: BaseException) -> None:
+        """Stop at once: nothing that this turn does could be written down any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _raise_refusal(self) -> None:
+        refusal = self._hand.lane.refusal
+        if refusal is not None:
+            raise refusal
+
+    async def _run_effects(self) -> None:
+        machine = self.machine
+        if self._hand.is_cancelled and self._hand.journal is None:
+            self._finish_cancelled()
+            return
+        while True:
+            effect = self._next_effect()
+            if effect is None:
+                return
+            self._hand.iteration = machine.iteration
+            limit = self._limit_before(effect)
+            if limit is not None:
+                machine.finish(limit)
+                continue
+            machine.respond(await self._perform(effect))
+
+    def _next_effect(self) -> Effect | None:
+        """Poll until nothing more is said; return what is to be answered."""
+        asked: Effect | None = None
+        while (effect := self.machine.poll()) is not None:
+            if type(effect) is effects.Emit:
+                self._show(effect.event)
+            elif hasattr(effect, "id") and type(effect) is not effects.CancelModel:
+                asked = effect
+        return asked
+
+    def _show(self, event: events.Event) -> None:
+        if type(event) is events.TurnEnded:
+            return  # shown when the commit is durable
+        if event.preview:
+            self._hand.tell(event)
+        else:
+            self._hand.tell_fact(event)
+
+    async def _perform(self, effect: Effect) -> Response:
+        if type(effect) is effects.CallModel:
+            self._is_waiting_for_model = True
+            try:
+                return await self._models.call(effect)
+            finally:
+                self._is_waiting_for_model = False
+        if type(effect) is effects.CallTools:
+            return await self._tools.run(effect)
+        if type(effect) is effects.RunCheckpoint:
+            return await self.checkpoints.run(effect, tuple(self.machine.messages[-1:]))
+        assert isinstance(effect, effects.SyncEnvironment)  # noqa: S101 - the standard loop runs no code
+        return await self._environments.sync(effect)
+
+    def _limit_before(self, effect: Effect) -> Outcome | None:
+        hand = self._hand
+        if type(effect) not in (effects.CallModel, effects.CallTools) or not hand.is_live:
+            return None
+        if hand.is_cancelled:
+            return Stopped(reason="cancelled", detail=self._cancel_reason or "")
+        return over_limit(hand, self.machine, effect)
+
+    def _finish_cancelled(self) -> None:
+        completed = self._tools.interrupted()
+        reason = self._cancel_reason or ""
+        self.machine.finish(Stopped(reason="cancelled", detail=reason), completed)
+        while self._next_effect() is not None:
+            pass  # nothing more is asked by a turn that has ended; what it says is shown
+
+    # ------------------------------------------------------------------ ending
+
+    async def _end(self) -> TurnRecord:
+        hand, machine = self._hand, self.machine
+        outcome = machine.outcome
+        assert outcome is not None  # noqa: S101 - nothing is left to do
+        with self._phase("finalize"):
+            nodes = self._nodes()
+            now_ms = hand.world.clock.now_ms()
+            commit = TurnCommit(
+                expected_head=hand.memory.head,
+                nodes=nodes,
+                outcome=outcome,
+                settle=tuple(self.checkpoints.taken),
+                events=tuple(hand.issues),
+                now_ms=now_ms,
+            )
+        with self._phase("commit"):
+            await hand.lane.commit(commit, blobs=_blobs(nodes))
+        hand.memory.committed(machine.messages, nodes)
+        # Delivery comes after the commit and cannot undo it.
+        hand.tell_fact(events.TurnEnded(outcome=outcome), "0")
+        hand.feed.end()
+        return TurnRecord.of_machine(hand, machine, outcome, nodes, now_ms)
+
+    def _nodes(self) -> tuple[NodeBody, ...]:
+        hand = self._hand
+        remembered = (
+            DecisionRemembered(session_id=hand.session_id, action_key=action, by=by)
+            for action, by in hand.remembered.items()
+        )
+        return (*self.machine.records, *remembered)
+
+    @contextmanager
+    def _phase(self, phase: Phase) -> Iterator[None]:
+        probe = self._hand.world.probe
+        if probe is None:
+            yield
+            return
+        probe.begin(phase, self._hand.session_id, self._hand.turn_id)
+        try:
+            yield
+        finally:
+            probe.end(phase, self._hand.session_id, self._hand.turn_id)
+
+
+def _input_message(hand: TurnInHand, parts: tuple[Part, ...]) -> Message | None:
+    if not parts:
+        return None
+    return Message(
+        id=hand.ids.message("in", "input"),
+        role="user",
+        parts=parts,
+        origin=InputOrigin(turn_id=hand.turn_id),
+    )
+
+
+def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
+    """Return the digests of the bytes that the turn's messages refer to."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        if type(node) is ConversationRecord:
+            for part in node.message.parts:
+                content = getattr(part, "content", (part,))
+                found.update((one.ref, None) for one in content if type(one) is Attachment)
+    return tuple(found)

@@ -1,0 +1,34 @@
+"""What all turns of one worker share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.ports import Store, Wait
+from windlass.ports.clock import Clock
+from windlass.ports.probe import PhaseProbe
+from windlass.runtime.feeds import Feeds
+
+Approver = Callable[[Wait], bool | Awaitable[bool]]
+"""Answers approvals in this process, at once: True allows."""
+
+
+class World(msgspec.Struct, kw_only=True):
+    """The store, the clock and what else a turn reaches out to."""
+
+    store: Store
+    clock: Clock
+    feeds: Feeds
+    worker_id: str = ""
+    lease_ms: int = 15_000
+    deps: Callable[..., Any] | None = None
+    approve: Approver | None = None
+    on_mismatch: Literal["park", "accept"] = "park"
+    probe: PhaseProbe | None = None
+
+    def until_ms(self) -> int:
+        """Return until when a lease taken now holds."""
+        return self.clock.now_ms() + self.lease_ms

@@ -1,0 +1,216 @@
+"""How a tool is declared: what a crash may do to it, who must agree, how long and how often.
+
+Everything here is refused when the tool is made, never while a turn runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
+
+from windlass.errors import ConfigError, ToolFailed
+from windlass.journal import Contract
+from windlass.kernel import canonical
+from windlass.kernel.tool_call import ToolSpec
+from windlass.ports.policy import Risk
+from windlass.ports.tool import Done, Expose, NotDone, Reconciled, ToolContext, Unknown
+from windlass.tools.body import Body
+
+Approval: TypeAlias = Literal["never", "ask"] | Callable[..., bool | Awaitable[bool]]
+Reconciler: TypeAlias = Callable[..., Reconciled | Awaitable[Reconciled]]
+
+_CONTRACTS: Final = get_args(Contract)
+_VERSION_CHARS: Final = 16
+_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+
+
+class ToolOptions(TypedDict, total=False):
+    """What may be said about a tool besides what it does."""
+
+    effect: Contract
+    approval: Approval
+    risk: Risk
+    timeout: float | None
+    retries: int
+    not_started_retries: bool
+    sequential: bool
+    output_limit: int | None
+    expose: Expose
+    reconcile: Reconciler | None
+
+
+class DeclaredTool:
+    """What every tool has, whatever its body is. Nothing of it changes after it is made."""
+
+    def __init__(self, spec: ToolSpec, options: ToolOptions) -> None:
+        field = f"tool {spec.name}"
+        _check_options(options, field)
+        reconcile = options.get("reconcile")
+        self.spec = spec
+        self.effect: Contract = _effect(options, field)
+        self.approval: Approval = options.get("approval", "never")
+        self.risk: Risk = options.get("risk", "low")
+        self.timeout = options.get("timeout")
+        self.retries = options.get("retries", 0)
+        self.sequential = options.get("sequential", False)
+        self.output_limit = options.get("output_limit")
+        self.expose: Expose = options.get("expose", "always")
+        digest = canonical.digest([spec, {"effect": self.effect}])
+        self.version = digest[:_VERSION_CHARS]
+        self._approver = None
+        if self.approval not in ("never", "ask"):
+            self._approver = _Question(self.approval, field=f"{field}: approval")
+        self._reconciler = None
+        if reconcile is not None:
+            self._reconciler = _Question(reconcile, field=f"{field}: reconcile")
+
+    @property
+    def name(self) -> str:
+        """The name that the model calls."""
+        return self.spec.name
+
+    async def reconcile(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> Reconciled:
+        """Say whether an earlier attempt acted.
+
+        Raises:
+            ToolFailed: the reconciler returned something else. Whatever it raises is raised.
+        """
+        if self._reconciler is None:
+            return Unknown()
+        answer = await self._reconciler.put(ctx, args)
+        if not isinstance(answer, Done | NotDone | Unknown):
+            found = type(answer).__name__
+            raise ToolFailed(
+                f"tool {self.name}: reconcile returned {found}, wanted Done(value), NotDone() or Unknown()",
+                field="reconcile",
+                found=found,
+            )
+        return answer
+
+    async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
+        """Whether this call is to be put to a person. Only a plain `False` lets it pass unasked."""
+        if self._approver is None:
+            return self.approval == "ask"
+        return await self._approver.put(ctx, args) is not False
+
+
+class _Question:
+    """A function of the user's that is asked about a call, as `fn(ctx, args)` or `fn(args)`."""
+
+    __slots__ = ("_body", "_takes_context")
+
+    def __init__(self, fn: object, *, field: str) -> None:
+        if not callable(fn):
+            raise _refused(field, type(fn).__name__, "a function of (ctx, args) or (args)")
+        takes = [n for n in (2, 1) if _takes(fn, n)]
+        if not takes:
+            raise _refused(field, "another signature", "a function of (ctx, args) or (args)")
+        self._takes_context = takes[0] == 2
+        self._body = Body(fn, name=field)
+
+    async def put(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> object:
+        given = own_copy(args)
+        return await (self._body.ask(ctx, given) if self._takes_context else self._body.ask(given))
+
+
+def own_copy(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that whoever gets them may change: another attempt gets them unchanged."""
+    return {
+        name: value if type(value) in _ATOMS else copy.deepcopy(value)
+        for name, value in args.items()
+    }
+
+
+def _takes(fn: Callable[..., object], n_args: int) -> bool:
+    try:
+        inspect.signature(fn).bind(*[None] * n_args)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _effect(options: ToolOptions, field: str) -> Contract:
+    effect = options.get("effect")
+    if options.get("reconcile") is not None:
+        if effect not in (None, "reconcile"):
+            raise _refused(field, f"reconcile and effect={effect!r}", "one of the two")
+        return "reconcile"
+    if effect == "reconcile":
+        raise _refused(field, "effect='reconcile' without a function", "reconcile=fn")
+    effect = effect or "once"
+    if effect == "once" and options.get("retries") and not options.get("not_started_retries"):
+        raise _refused(
+            field,
+            "retries on a tool with effect='once', which is never run twice",
+            "another effect, or not_started_retries=True with a body that raises "
+            "ToolError(not_started=True) before it acts",
+        )
+    return effect
+
+
+def _check_options(options: ToolOptions, field: str) -> None:
+    unknown = sorted(set(options) - set(ToolOptions.__annotations__))
+    if unknown:
+        raise _refused(field, f"the option {unknown[0]}", "one of: " + ", ".join(_OPTIONS))
+    for name, is_right, wanted in _RULES:
+        value = options.get(name, _LEFT_OUT)
+        if value is not _LEFT_OUT and not is_right(value):
+            raise _refused(f"{field}: {name}", _told(value), wanted)
+
+
+def _told(value: object) -> str:
+    return repr(value)[:60] if isinstance(value, str | int | float) else type(value).__name__
+
+
+def _is_one_of(*names: str) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, str) and value in names
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_count(value: object, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_duration(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and value > 0
+
+
+_LEFT_OUT: Final = object()
+_OPTIONS: Final = tuple(ToolOptions.__annotations__)
+_RULES: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
+    ("effect", _is_one_of(*_CONTRACTS), "one of: " + ", ".join(_CONTRACTS)),
+    (
+        "approval",
+        lambda value: value in ("never", "ask") or callable(value),
+        "'never', 'ask' or a function",
+    ),
+    ("risk", _is_one_of(*get_args(Risk)), "one of: " + ", ".join(get_args(Risk))),
+    (
+        "timeout",
+        lambda value: value is None or _is_duration(value),
+        "a finite number of seconds above 0, or None",
+    ),
+    ("retries", _is_count, "a whole number, 0 or more"),
+    ("not_started_retries", _is_flag, "True or False"),
+    ("sequential", _is_flag, "True or False"),
+    (
+        "output_limit",
+        lambda value: value is None or _is_count(value, 1),
+        "a whole number of bytes above 0, or None",
+    ),
+    ("expose", _is_one_of(*get_args(Expose)), "one of: " + ", ".join(get_args(Expose))),
+)
+
+
+def _refused(field: str, found: str, wanted: str) -> ConfigError:
+    return ConfigError(
+        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
+    )

@@ -1,0 +1,168 @@
+"""What a tool returned, as the outcome of its call.
+
+Law 1. A tool that returned has succeeded. A value that cannot be encoded does not make it a failure, for
+    then the model would call again and act twice: the result says that it cannot be shown, and why.
+Law 2. What the model is shown is bounded; what was cut is handed back in full, to be kept as a blob.
+Law 3. Escape sequences are shown, never interpreted: control characters are written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from windlass.errors import WindlassError
+from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.text import clean_text, is_clean
+from windlass.kernel.messages import Attachment, ResultPart, Text
+from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolOutcome, as_text
+from windlass.kernel.value import Json
+from windlass.tools.plain_json import NotPlain, as_json
+
+# All but tab, line feed and carriage return, which text files are made of.
+_CONTROL: Final = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+# Tuples, because a union would be built anew for each look at it.
+_CONTROLS: Final = (EndTurn, FailTurn, HandOff)
+_PARTS: Final = (Text, Attachment)
+
+
+class Clipped(NamedTuple):
+    """An outcome within the limits, and the full text in UTF-8 when it is not all shown."""
+
+    outcome: ToolOutcome
+    full: bytes | None = None
+
+
+def as_outcome(value: object, *, limit: int | None = None) -> ToolOutcome:
+    """Return the outcome of a call whose body returned `value`; see `clipped` for what was cut."""
+    return clipped(value, limit=limit).outcome
+
+
+def clipped(value: object, *, limit: int | None = None) -> Clipped:
+    """Return the outcome of a call, with no more than `limit` bytes of text shown.
+
+    Text and attachments, alone or in a list, are content; an `EndTurn`, `FailTurn` or `HandOff` is
+    control; anything else is a value. A ready `ToolOutcome` stays as it is.
+    """
+    most = DEFAULT_LIMITS.tool_result_bytes
+    room = most if limit is None else min(limit, most)
+    if isinstance(value, ToolOutcome):
+        return Clipped(value)
+    if isinstance(value, _CONTROLS):
+        return Clipped(ToolOutcome(control=value))
+    try:
+        return _made(value, room)
+    except NotPlain as error:
+        reason = str(error)
+    except (RecursionError, WindlassError) as error:
+        reason = type(error).__name__
+    return Clipped(ToolOutcome(shown=(Text(text=_not_shown(value, reason)),)))
+
+
+def _made(value: object, room: int) -> Clipped:
+    if isinstance(value, str) and not is_clean(value):
+        return _repaired(value, room)
+    if _is_content(value):
+        return _of_content(_parts(value), room)
+    return _of_value(as_json(value), room)
+
+
+def _of_value(value: Json, room: int) -> Clipped:
+    if value is None or type(value) in (bool, int, float):
+        return Clipped(ToolOutcome(value=value))
+    text = as_text(value)
+    shown = _visible(text)
+    # No character takes more than four bytes, so most texts are told without encoding them.
+    if len(shown) * 4 > room and len(data := shown.encode()) > room:
+        kept = value if len(text.encode()) <= DEFAULT_LIMITS.tool_result_bytes else None
+        return Clipped(
+            ToolOutcome(value=kept, shown=(Text(text=_cut(data, room)),)), _bounded(text.encode())
+        )
+    if shown is text or shown == text:
+        return Clipped(ToolOutcome(value=value))
+    return Clipped(ToolOutcome(value=value, shown=(Text(text=shown),)))
+
+
+def _of_content(parts: Sequence[ResultPart], room: int) -> Clipped:
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    visible = tuple(
+        Text(text=_visible(part.text)) if isinstance(part, Text) else part for part in parts
+    )
+    size = sum(len(part.text.encode()) for part in visible if isinstance(part, Text))
+    if size <= room:
+        shown = visible if visible != tuple(parts) else None
+        return Clipped(ToolOutcome(content=tuple(parts), shown=shown))
+    shown_parts: list[ResultPart] = []
+    left = room
+    for part in visible:
+        if not isinstance(part, Text):
+            shown_parts.append(part)
+            continue
+        data = part.text.encode()
+        if left > 0 or not data:
+            shown_parts.append(Text(text=_head(data, left)) if len(data) > left else part)
+        left = max(0, left - len(data))
+    shown_parts.append(Text(text=_note(room, size)))
+    full = "\n".join(texts).encode()
+    if size <= DEFAULT_LIMITS.tool_result_bytes:
+        return Clipped(ToolOutcome(content=tuple(parts), shown=tuple(shown_parts)), _bounded(full))
+    return Clipped(ToolOutcome(content=tuple(shown_parts)), _bounded(full))
+
+
+def _repaired(text: str, room: int) -> Clipped:
+    """Show text with NUL or lone surrogates, repaired; the value itself cannot be stored."""
+    note = "(the tool succeeded; what cannot be shown of its text is replaced by \N{REPLACEMENT CHARACTER})\n"
+    made = _of_value(note + clean_text(text), room)
+    outcome = made.outcome
+    shown = outcome.shown or (Text(text=as_text(outcome.value)),)
+    return Clipped(ToolOutcome(shown=shown), made.full)
+
+
+def _is_content(value: object) -> bool:
+    if isinstance(value, _PARTS):
+        return True
+    return isinstance(value, (list, tuple)) and any(isinstance(x, _PARTS) for x in value)
+
+
+def _parts(value: object) -> list[ResultPart]:
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    return [
+        item if isinstance(item, _PARTS) else Text(text=as_text(as_json(item))) for item in items
+    ]
+
+
+def _not_shown(value: object, reason: str) -> str:
+    kind = clean_text(type(value).__name__)
+    return (
+        f"(the tool succeeded, but its result of type {kind} could not be shown: {reason}. "
+        f"Do not call it again only to see the result.)"
+    )
+
+
+def _visible(text: str) -> str:
+    return _CONTROL.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
+
+
+def _cut(data: bytes, room: int) -> str:
+    return _head(data, room) + _note(room, len(data))
+
+
+def _head(data: bytes, room: int) -> str:
+    # What is left of a character at the end is dropped: a cut never splits one.
+    return data[:room].decode(errors="ignore")
+
+
+def _note(shown: int, size: int) -> str:
+    return f"\n(cut here: {size - shown:,} of {size:,} bytes are not shown)"
+
+
+def _bounded(full: bytes) -> bytes:
+    limit = DEFAULT_LIMITS.attachment_bytes
+    return full if len(full) <= limit else _head(full, limit).encode()

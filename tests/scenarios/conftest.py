@@ -1,0 +1,14 @@
+"""Every scenario is played on every store that a runtime can have without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.stage import STORES, Stage
+
+
+@pytest.fixture(params=STORES)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
+    return Stage(request.param, tmp_path)

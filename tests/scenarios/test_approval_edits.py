@@ -1,0 +1,173 @@
+"""Edits: a person may change the arguments; what was approved is what runs, and the model is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.scenarios.readings import last_told, turn_view
+from tests.scenarios.stage import Desk, Stage
+from windlass import Agent, Allow, Ask, Deny, tool
+from windlass.errors import InvalidInput
+from windlass.ports.policy import PolicyCall, PolicySession, Ruling
+from windlass.testing import ScriptedModel, call, say
+
+TOLD = (
+    "paid 3 to Ann\n"
+    "(The approver (eva) changed the arguments before it ran; it ran with the changed ones.)"
+)
+
+
+class CapPolicy:
+    """Asks about everything, and denies what is above the cap."""
+
+    version = "1"
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+
+    def decide(self, call: PolicyCall, session: PolicySession) -> Ruling:
+        if call.args["cents"] > self._cap:
+            return Deny(reason=f"More than {self._cap} cents.")
+        return Ask()
+
+
+def payer(desk: Desk, model: ScriptedModel, policy: CapPolicy | None = None) -> Agent[None, str]:
+    @tool(effect="once", approval="ask")
+    async def pay(to: str, cents: int) -> str:
+        """Pay."""
+        await desk.work((to, cents))
+        return f"paid {cents} to {to}"
+
+    return Agent("payer", model=model, tools=[pay], policy=policy)
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel([call("pay", to="Ann", cents=5), say("Done.")])
+
+
+async def test_an_edit_runs_what_was_approved_and_tells_the_model(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        receipt = await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3}, by="eva")
+        live = await rt.turn("s", "t").result(timeout=5)
+        stored = await rt.session("s").run("Pay 5.", turn_id="t")
+
+    assert receipt.status == "accepted"
+    assert desk.runs == [("Ann", 3)]
+    for result in (live, stored):
+        (done,) = result.tool_calls
+        assert done.args == {"to": "Ann", "cents": 3}
+        assert done.outcome.value == "paid 3 to Ann"
+    ((_, status, text),) = last_told(model)
+    assert (status, text) == ("ok", TOLD)
+
+
+async def test_an_edit_survives_the_worker_that_was_to_run_it(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+    async with stage.runtime() as office:
+        await office.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3}, by="eva")
+    async with stage.runtime(payer(desk, model)) as rt:
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert desk.runs == [("Ann", 3)]
+    assert result.tool_calls[0].args == {"to": "Ann", "cents": 3}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"to": "Ann", "cents": "three"}, id="wrong-type"),
+        pytest.param({"cents": 3}, id="one-missing"),
+        pytest.param({"to": "Ann", "cents": 3, "why": "x"}, id="one-too-many"),
+        pytest.param({}, id="nothing"),
+        pytest.param("Ann 3", id="no-arguments-at-all"),
+    ],
+)
+async def test_an_edit_that_does_not_fit_is_refused_at_the_door_and_uses_nothing_up(
+    stage: Stage, edit: Any
+) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        with pytest.raises(InvalidInput, match="edit"):
+            await rt.approve(parked.waits[0].key, edit=edit)
+        assert await rt.approvals() == parked.waits
+        assert (await rt.approve(parked.waits[0].key)).status == "accepted"
+        await rt.turn("s", "t").result(timeout=5)
+
+    assert desk.runs == [("Ann", 5)]
+
+
+async def test_an_edit_that_a_stranger_to_the_tool_let_in_is_refused_where_it_would_run(
+    stage: Stage,
+) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+    async with stage.runtime() as office:  # has no agents, cannot know the tool
+        await office.approve(parked.waits[0].key, edit={"to": "Ann", "cents": "three"})
+    async with stage.runtime(payer(desk, model)) as rt:
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert desk.runs == []
+    ((_, status, text),) = last_told(model)
+    assert status == "denied"
+    assert text.startswith("The arguments that the approver wrote do not fit")
+    assert result.text == "Done."
+
+
+async def test_an_edit_is_put_to_the_policy_again(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model, CapPolicy(10))) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 99})
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert desk.runs == []
+    ((_, status, text),) = last_told(model)
+    assert status == "denied"
+    assert "More than 10 cents." in text
+    assert result.tool_calls[0].outcome.status == "denied"
+
+
+async def test_the_history_keeps_what_the_model_asked_and_the_result_says_what_ran(
+    stage: Stage,
+) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3}, by="eva")
+        await rt.turn("s", "t").result(timeout=5)
+        asked = (await rt.session("s").history())[1].parts[0]
+        view = await turn_view(rt, "s", "t")
+
+    assert asked.args == {"to": "Ann", "cents": 5}  # type: ignore[union-attr]  # a call
+    assert view.waits[0].consumed
+
+
+@pytest.mark.parametrize("ruling", [Allow(), Ask()], ids=["allow", "ask"])
+async def test_an_approved_edit_is_not_asked_about_a_second_time(
+    stage: Stage, ruling: Ruling
+) -> None:
+    desk, model = Desk(), script()
+
+    class Policy:
+        version = "1"
+
+        def decide(self, call: PolicyCall, session: PolicySession) -> Ruling:
+            return ruling
+
+    agent: Callable[..., Agent[None, str]] = payer
+    async with stage.runtime(agent(desk, model, Policy())) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3})
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert not result.parked
+    assert desk.runs == [("Ann", 3)]
