@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.bars.layers import layers
 from bench.hot_spots import hot_spots
 from bench.kernel import SHORT
 from bench.report import table, write_json
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed: list[str] = []
     try:
         if options.profile:
+            print(layers())
             print(hot_spots(SHORT, rounds))
             return 0
         groups = _measure(options.only, rounds, failed)
@@ -62,7 +64,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument(
-        "--profile", action="store_true", help="print where an iteration goes, instead"
+        "--profile", action="store_true", help="print where a turn and its iterations go, instead"
     )
     return parser.parse_args(argv)
 

@@ -40,7 +40,9 @@ def figure(
 
     `bar` is what the median must not exceed, `at_least` what it must reach.
     """
-    deciles = statistics.quantiles(samples, n=10, method="inclusive")
+    deciles = list(samples)
+    if len(samples) > 1:
+        deciles = statistics.quantiles(samples, n=10, method="inclusive")
     return Figure(
         name=name,
         unit=unit,

@@ -42,6 +42,7 @@ class Blocks:
     """What floor, `once` and `pure` measured, block by block."""
 
     def __init__(self) -> None:
+        self.in_loop: list[float] = []
         self.kept: dict[tuple[str, str], list[list[Reading]]] = {}
 
     def add(self, work: Work, who: str, block: list[Reading]) -> None:
@@ -81,6 +82,7 @@ def measure_floor_ratios(rounds: int) -> list[Figure]:
         )
     per_iteration = [each.cpu_us / ITERATIONS for each in warm.flat(W2, "once")]
     of_floor = [each.cpu_us / ITERATIONS for each in warm.flat(W2, "floor")]
+    figures.append(figure("commits made on the loop's thread, new files", "%", fresh.in_loop))
     figures.append(figure("W2, CPU per iteration, once", "µs", per_iteration))
     figures.append(figure("W2, CPU per iteration, the floor", "µs", of_floor))
     return figures
@@ -111,6 +113,9 @@ async def _measure_files(
         for at in range(first, first + rounds):
             for work in WORKS:
                 await _measure_block(candidates, work, blocks, at)
+        once = candidates["once"]
+        assert isinstance(once, WindlassTurns)
+        blocks.in_loop.append(100 * once.commits_in_loop / once.commits)
 
 
 async def _measure_block(

@@ -19,6 +19,7 @@ MEMORY_BAR_KB = 40.0
 _SHORT_TURNS, _N_SHORT = 1, 100
 _LONG_TURNS, _N_LONG = 100, 10
 _PER_TURN = 4
+_PER_ROUND = 10
 _LEASE_S = 1.0
 _IDLE_S = 2.5
 # Longer than anybody may come back and ask for what was shown live.
@@ -36,15 +37,16 @@ class LaterClock(SystemClock):
         return super().now_ms() + self.ahead_ms
 
 
-def measure_idle() -> list[Figure]:
-    """Open sessions of two lengths, and wait."""
+def measure_idle(rounds: int) -> list[Figure]:
+    """Open sessions of two lengths, and wait. Few rounds make do with a shorter long one."""
+    n_long = min(_LONG_TURNS, _PER_ROUND * rounds)
     with measured_folder() as folder:
         short, _ = asyncio.run(idle_session(folder, _N_SHORT, _SHORT_TURNS))
     with measured_folder() as folder:
-        long, commits = asyncio.run(idle_session(folder, _N_LONG, _LONG_TURNS))
+        long, commits = asyncio.run(idle_session(folder, _N_LONG, n_long))
     return [
         _memory(_SHORT_TURNS, short),
-        _memory(_LONG_TURNS, long),
+        _memory(n_long, long),
         figure(f"  commits in {_IDLE_S} s, lease of {_LEASE_S:.0f} s", "", [commits] * 2, bar=0),
     ]
 

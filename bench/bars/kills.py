@@ -38,7 +38,7 @@ def measure_kills(rounds: int) -> list[Figure]:
     for _ in progress("kills", rounds):
         restarts.append(_restart(5)[0])
         recoveries.append(_restart(EFFECTS // 2)[1])
-    takeovers = [_take_over() for _ in progress("stops", 2)]
+    takeovers = [_take_over() for _ in progress("stops", min(2, rounds))]
     lost, twice = _kill_often()
     return [
         figure("kill to first new effect, process start included", "s", restarts, bar=RESTART_BAR_S),
@@ -52,6 +52,11 @@ def measure_kills(rounds: int) -> list[Figure]:
         figure(f"replies bought again, per kill of {len(lost)}", "", lost, bar=LOST_BAR),
         figure("  worst of them", "", [max(lost)] * 2, bar=LOST_BAR),
         figure("  once calls that ran twice, of all", "", [twice] * 2, bar=0),
+        *(
+            figure(f"  killed the moment a {variant} call starts", "", lost_at_once, bar=LOST_BAR)
+            for variant in ("once", "pure")
+            if (lost_at_once := [_kill_at_once(variant) for _ in range(rounds)])
+        ),
     ]  # fmt: skip
 
 
@@ -134,6 +139,22 @@ def _kill_often() -> tuple[list[float], int]:
                 lost.append(sum(number in known for number in diaries[-1].numbers("model")))
     started = [number for diary in diaries for number in diary.numbers("start")]
     return lost, len(started) - len(set(started))
+
+
+def _kill_at_once(variant: str) -> float:
+    """Let a process kill itself as a call starts; return how many replies are bought again."""
+    with measured_folder() as folder:
+        before, after = folder / "before.txt", folder / "after.txt"
+        dying = start(
+            WINDLASS, variant, "crash", str(folder),
+            plan=loop(10), diary=str(before), hang_at="5", dies="1",
+        )  # fmt: skip
+        dying.communicate()
+        resumed = start(WINDLASS, variant, "resume", str(folder), plan=loop(10), diary=str(after))
+        _see_answer(finish(resumed, _SECONDS))
+        known = Diary(before).numbers("model")
+        assert len(known) == 6
+        return sum(number in known for number in Diary(after).numbers("model"))
 
 
 def _let_act(child: subprocess.Popen[str], diary: Path) -> None:

@@ -21,25 +21,30 @@ NEWER_SESSIONS = 60
 TIME_BAR = 1.15
 BYTES_BAR = 1.1
 _PER_BLOCK = 10
+_PER_ROUND = 50
 
 Pair = tuple[list[float], list[float]]
 
 
-def measure_long_sessions() -> list[Figure]:
-    """Time such turns in turn; count what they write in a run of its own, because counting is slow."""
+def measure_long_sessions(rounds: int) -> list[Figure]:
+    """Time such turns in turn; count what they write in a run of its own, because counting is slow.
+
+    Few rounds make do with a younger old session.
+    """
+    old = min(OLD, _PER_ROUND * rounds)
     with measured_folder() as folder:
-        youngs, olds = asyncio.run(turn_times(folder, OLD, NEWER_SESSIONS))
+        youngs, olds = asyncio.run(turn_times(folder, old, NEWER_SESSIONS))
     with measured_folder() as folder:
-        young_bytes, old_bytes = asyncio.run(turn_bytes(folder, OLD, NEWER_SESSIONS))
+        young_bytes, old_bytes = asyncio.run(turn_bytes(folder, old, NEWER_SESSIONS))
     return [
         figure(f"W4, turn {YOUNG} with one call", "µs", youngs),
-        figure(f"  turn {OLD:,} of the oldest of {NEWER_SESSIONS + 1}", "µs", olds),
+        figure(f"  turn {old:,} of the oldest of {NEWER_SESSIONS + 1}", "µs", olds),
         ratio(
-            f"  turn {OLD:,} to turn {YOUNG}, time", _blocks(olds), _blocks(youngs), bar=TIME_BAR
+            f"  turn {old:,} to turn {YOUNG}, time", _blocks(olds), _blocks(youngs), bar=TIME_BAR
         ),
         figure(f"W4, turn {YOUNG} writes to the log", "kB", [each / 1e3 for each in young_bytes]),
         ratio(
-            f"  turn {OLD:,} to turn {YOUNG}, bytes",
+            f"  turn {old:,} to turn {YOUNG}, bytes",
             [[fmean(old_bytes)]] * 2,
             [[fmean(young_bytes)]] * 2,
             bar=BYTES_BAR,

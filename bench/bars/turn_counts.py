@@ -28,8 +28,7 @@ COMMITS = {
 }
 BYTES_BAR = 1.0
 _TURNS = 4
-PER_COUNT = 20
-_SHORT, _LONG = 5, 5 + PER_COUNT
+_SHORT, _LONG = 5, 25
 
 
 async def commits_per_turn(variant: str, plan: str, folder: Path) -> float:
@@ -42,24 +41,38 @@ async def commits_per_turn(variant: str, plan: str, folder: Path) -> float:
         return (candidate.commits - before) / _TURNS
 
 
-def iteration_instructions(folder: Path, n_before: int = 0) -> Counter[str]:
-    """Count the bytecode instructions of iterations with a `once` call, on the loop's thread, by source file.
+def turn_instructions(folder: Path, plan: str, n_before: int = 0) -> Counter[str]:
+    """Count the bytecode instructions of a turn with `once` calls, on the loop's thread, by source file.
 
-    `n_before`: how many turns the session has had. What a long turn has more than a short one is its iterations'.
+    Each counted turn has a session of its own, in which so many turns went before. The least of some is returned: the
+    others were met by something that the runtime does now and then.
     """
     counts = []
     with asyncio.Runner() as runner:
         candidate = WindlassTurns("once", folder, durability="process")
         runner.run(candidate.open())
         try:
-            for _ in range(n_before):
-                runner.run(candidate.turn("s", question(loop(1))))
-            for n in (_SHORT, _LONG, _SHORT, _LONG):
-                turn = partial(candidate.turn, "s", question(loop(n)))
+            runner.run(candidate.turn("first", question(plan)))
+            for at in range(_TURNS):
+                for _ in range(n_before):
+                    runner.run(candidate.turn(f"s{at}", question(loop(1))))
+                turn = partial(candidate.turn, f"s{at}", question(plan))
                 counts.append(instructions_by_file(lambda turn=turn: runner.run(turn())))  # type: ignore[misc]
         finally:
             runner.run(candidate.close())
-    return Counter({name: n - counts[2][name] for name, n in counts[3].items()})
+    return min(counts, key=Counter.total)
+
+
+def iteration_instructions(folder: Path, n_before: int = 0) -> Counter[str]:
+    """Count those of one iteration: what a long turn has more than a short one, divided."""
+    found = []
+    for n in (_SHORT, _LONG):
+        place = folder / f"of-{n}"
+        place.mkdir()
+        found.append(turn_instructions(place, loop(n), n_before))
+    short, long = found
+    more = {name: (n - short[name]) // (_LONG - _SHORT) for name, n in long.items()}
+    return Counter({name: n for name, n in more.items() if n})
 
 
 async def log_bytes_per_turn(variant: str, plan: str, folder: Path) -> tuple[float, float]:

@@ -130,6 +130,11 @@ class WindlassTurns(Candidate):
         """How many commits the file has seen from here."""
         return self._store._writer.commits  # noqa: SLF001 - a count that nobody else needs
 
+    @property
+    def commits_in_loop(self) -> int:
+        """How many of them were made on the loop's own thread, because a single turn was at work."""
+        return self._store._writer.commits_in_loop  # noqa: SLF001 - a count that nobody else needs
+
     async def open(self) -> None:
         """Open the file and enter the runtime."""
         await self._store.open()

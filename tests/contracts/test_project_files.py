@@ -48,6 +48,16 @@ FOREIGN = (
 )
 
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Runs a page's program as `python -m asyncio` would: it may await outside of a function.
+RUN_PAGE = """
+import ast, asyncio, sys
+path = sys.argv.pop(1)
+sys.argv[0] = path
+code = compile(open(path, encoding="utf-8").read(), path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+running = eval(code)
+if running is not None:
+    asyncio.run(running)
+"""
 LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -106,7 +116,7 @@ def run_example(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     script = folder / page.with_suffix(".py").name
     script.write_text(program(text_of(page)), encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
+        [sys.executable, "-W", "error", "-c", RUN_PAGE, str(script)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -165,6 +175,19 @@ def test_blocks_share_a_namespace_and_a_failure_names_its_line(tmp_path: Path) -
     assert done.returncode == 1
     assert 'page.py", line 14, in <module>' in done.stderr
     assert done.stderr.endswith("AssertionError\n")
+
+
+def test_a_page_may_await_outside_of_a_function(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nimport asyncio\n\nawait asyncio.sleep(0)\n```\n\n```python\nassert False\n```\n",
+        encoding="utf-8",
+    )
+
+    done = run_example(page, tmp_path)
+
+    assert done.returncode == 1
+    assert 'page.py", line 8, in <module>' in done.stderr
 
 
 def test_no_file_names_a_machine_path_or_a_package_host() -> None:

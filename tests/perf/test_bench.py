@@ -41,7 +41,7 @@ QUICK = {
 SLOW = {
     "sessions": [3.0, 0.05, 300.0],
     "long": [1.15, 1.1],
-    "kills": [1.0, 0.3, 5.0, 1.0, 1.0, 0.0],
+    "kills": [1.0, 0.3, 5.0, 1.0, 1.0, 0.0, 1.0, 1.0],
     "approvals": [1.0, 0.0],
     "idle": [40.0, 40.0, 0.0],
     "store": [1.2, 2.0, 2.0, 1.5, 1.1],
@@ -74,11 +74,12 @@ def test_no_part_is_left_out_here() -> None:
     assert list(SECTIONS) == sorted([*QUICK, *SLOW], key=list(SECTIONS).index)
 
 
-def test_profile_prints_functions_of_the_kernel() -> None:
+def test_profile_prints_layers_of_a_turn_and_functions_of_the_kernel() -> None:
     done = run("--profile", "--rounds", "2")
 
     assert done.returncode == 0, done.stderr
     assert "(respond)" in done.stdout
+    assert "windlass.runtime" in done.stdout
 
 
 @pytest.mark.parametrize(

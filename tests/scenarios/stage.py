@@ -29,6 +29,8 @@ class Stage:
     def runtime(self, *agents: Agent[Any, Any], **settings: Any) -> Runtime[Any]:
         """Return a runtime on the stage's store; any two of them are two processes to each other."""
         settings.setdefault("clock", self.clock)
+        # Nobody cuts the power here; whether the disk was waited for is asked by other tests.
+        settings.setdefault("durability", "process")
         return Runtime(*agents, store=self._store, **settings)
 
     def kill(self, runtime: Runtime[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -86,11 +85,11 @@ async def test_an_edit_survives_the_worker_that_was_to_run_it(stage: Stage) -> N
         pytest.param({"cents": 3}, id="one-missing"),
         pytest.param({"to": "Ann", "cents": 3, "why": "x"}, id="one-too-many"),
         pytest.param({}, id="nothing"),
-        pytest.param("Ann 3", id="no-arguments-at-all"),
+        pytest.param(["Ann", 3], id="no-arguments-at-all"),
     ],
 )
 async def test_an_edit_that_does_not_fit_is_refused_at_the_door_and_uses_nothing_up(
-    stage: Stage, edit: Any
+    stage: Stage, edit: dict[str, object]
 ) -> None:
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model)) as rt:

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 import pytest
 
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import Desk, Stage
-from windlass import Agent, Allow, Ask, Deny, ToolContext, tool
+from windlass import Agent, Allow, Ask, Deny, Pending, ToolContext, tool
 from windlass.ports.policy import PolicyCall, PolicySession, Ruling
-from windlass.testing import ScriptedModel, call, say
+from windlass.testing import ScriptedModel, call, calls, say
+from windlass.tools.declaration import Approval
+
+Decides: TypeAlias = Callable[[PolicyCall], Any]
+"""What a policy says to a call, or what it says instead of a ruling."""
 
 
 class Policy:
     """A policy that does as it is told, and keeps what it was asked."""
 
-    def __init__(self, decide: Callable[[PolicyCall], Any], version: str = "1") -> None:
+    def __init__(self, decide: Decides, version: str = "1") -> None:
         self.version = version
         self.asked: list[tuple[PolicyCall, PolicySession]] = []
         self._decide = decide
 
-    def decide(self, call: PolicyCall, session: PolicySession) -> Any:
+    def decide(self, call: PolicyCall, session: PolicySession) -> Ruling | Awaitable[Ruling]:
         self.asked.append((call, session))
-        return self._decide(call)
+        ruling: Ruling | Awaitable[Ruling] = self._decide(call)
+        return ruling
 
 
 def payer(
-    desk: Desk, model: ScriptedModel, policy: Policy | None = None, approval: Any = "never"
+    desk: Desk, model: ScriptedModel, policy: Policy | None = None, approval: Approval = "never"
 ) -> Agent[None, str]:
     @tool(effect="once", approval=approval, risk="high")
     async def pay(cents: int) -> str:
@@ -129,7 +134,7 @@ async def _raises_later(_call: object) -> Ruling:
 
 @pytest.mark.parametrize("decide", [_raises, _raises_later], ids=["sync", "async"])
 async def test_a_policy_that_raises_allows_nothing_and_the_turn_goes_on(
-    stage: Stage, decide: Any
+    stage: Stage, decide: Decides
 ) -> None:
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model, Policy(decide))) as rt:
@@ -179,8 +184,6 @@ async def test_a_question_of_an_older_policy_is_withdrawn_when_the_turn_goes_on(
 ) -> None:
     """Two calls ask; one is answered under a new policy. The other's old question is void."""
     desk = Desk()
-    from windlass.testing import calls  # noqa: PLC0415 - only here
-
     model = ScriptedModel([calls(("pay", {"cents": 1}), ("pay", {"cents": 2})), say("Done.")])
     async with stage.runtime(payer(desk, model, Policy(lambda _: Ask(), "1"))) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
@@ -233,7 +236,7 @@ async def test_a_call_that_was_decided_is_not_put_to_the_policy_again(stage: Sta
         pytest.param(lambda args: None, True, id="none-is-no-plain-false"),
     ],
 )
-async def test_a_tool_may_ask_by_a_function(stage: Stage, approval: Any, asks: bool) -> None:
+async def test_a_tool_may_ask_by_a_function(stage: Stage, approval: Approval, asks: bool) -> None:
     desk = Desk()
     async with stage.runtime(payer(desk, script(), approval=approval)) as rt:
         result = await rt.session("s").run("Pay.", turn_id="t")
@@ -263,8 +266,15 @@ async def test_leave_that_was_remembered_holds_in_later_turns_but_not_in_a_fork(
 ) -> None:
     desk = Desk()
     model = ScriptedModel(
-        [call("pay", cents=1), call("pay", cents=2), say("One.")]
-        + [call("pay", cents=3), say("Two."), call("pay", cents=4), say("Three.")]
+        [
+            call("pay", cents=1),
+            call("pay", cents=2),
+            say("One."),
+            call("pay", cents=3),
+            say("Two."),
+            call("pay", cents=4),
+            say("Three."),
+        ]
     )
     agent = payer(desk, model, approval="ask")
     async with stage.runtime(agent) as rt:
@@ -302,13 +312,18 @@ async def test_what_was_remembered_outlives_a_park_and_a_restart_of_the_same_tur
     desk = Desk()
 
     @tool(effect="once")
-    async def wait_for_post(ctx: ToolContext[None]) -> Any:
+    async def wait_for_post(ctx: ToolContext[None]) -> Pending:
         """Wait for the post."""
         return await ctx.defer()
 
     model = ScriptedModel(
-        [call("pay", cents=1), call("wait_for_post"), say("One.")]
-        + [call("pay", cents=2), say("Two.")]
+        [
+            call("pay", cents=1),
+            call("wait_for_post"),
+            say("One."),
+            call("pay", cents=2),
+            say("Two."),
+        ]
     )
     agent = Agent(
         "payer", model=model, tools=[wait_for_post, *payer(desk, model, approval="ask").toolbox]

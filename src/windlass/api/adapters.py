@@ -51,6 +51,11 @@ def find_model(name: str) -> Model | None:
     return None
 
 
+def model_is_known(name: str, registered: dict[str, Model]) -> bool:
+    """Whether a turn may ask for the model of this name."""
+    return name in registered or find_model(name) is not None
+
+
 def model_of(wanted: str | Model, registered: dict[str, Model]) -> Model:
     """Return the model that an agent names, or has.
 

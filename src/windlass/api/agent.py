@@ -11,9 +11,10 @@ from windlass.api.blocking import wait_for
 from windlass.api.in_memory import run_in_memory
 from windlass.api.turn_input import Input
 from windlass.api.turn_result import TurnResult
-from windlass.errors import ConfigError, InvalidInput
+from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
-from windlass.guards.text import check_text
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text, is_clean
 from windlass.kernel.model_call import Generation
 from windlass.ports.model import Model
 from windlass.ports.policy import ToolPolicy
@@ -123,18 +124,19 @@ class Agent(Generic[D, O]):
         aliases: Sequence[str] = (),
     ) -> None:
         self.name = _name(name, "Agent.name")
-        self.aliases = tuple(_name(alias, "Agent.aliases") for alias in aliases)
+        self.aliases = tuple(_name(alias, "Agent.aliases") for alias in _listed(aliases, "aliases"))
         self.model = _model(model)
         self.deps_type = deps_type
         self.output_type = output_type
         self.instructions = instructions
-        if isinstance(instructions, str):
-            _check_words(instructions)
+        _check_instructions(instructions)
         self.providers = tuple(one for one in _listed(tools) if _is_provider(one))
         self.toolbox = Toolbox([one for one in _listed(tools) if not _is_provider(one)])
         self.limits = _checked(limits, Limits, "Agent.limits")
         self.generation = _checked(generation, Generation, "Agent.generation")
         self.policy = policy
+        if policy is not None:
+            _check_callable(getattr(policy, "decide", None), "Agent.policy")
         self.output = None if output_type in (None, str) else TypedOutput(output_type)
         if plugins:
             raise ConfigError("Agent.plugins: this release has no plugins", field="Agent.plugins")
@@ -180,31 +182,44 @@ def _name(name: object, field: str) -> str:
 
 
 def _model(model: object) -> Any:  # noqa: ANN401 - a name or any object that is a model
-    named = isinstance(model, str) and bool(model)
-    if named or callable(getattr(model, "complete", None)):
+    name = model if isinstance(model, str) else getattr(model, "name", None)
+    is_model = isinstance(model, str) or callable(getattr(model, "complete", None))
+    if is_model and isinstance(name, str) and name and is_clean(name):
         return model
     found = type(model).__name__
     raise ConfigError(
-        f"Agent.model: found {found}, wanted a Model or the name of one",
+        f"Agent.model: found {found}, wanted a Model with a name, or the name of one",
         field="Agent.model",
         found=found,
     )
 
 
-def _check_words(text: str) -> None:
+def _check_instructions(text: object) -> None:
+    if not isinstance(text, str):
+        _check_callable(text, "Agent.instructions")
+        return
     try:
         check_text(text, field="Agent.instructions")
-    except InvalidInput as error:
+        check_limit("input_text_bytes", len(text.encode()), field="Agent.instructions")
+    except (InvalidInput, LimitExceeded) as error:
         raise ConfigError(str(error), field="Agent.instructions") from None
 
 
-def _listed(tools: object) -> list[Any]:
-    if isinstance(tools, (list, tuple)):
-        return list(tools)
-    found = type(tools).__name__
-    raise ConfigError(
-        f"Agent.tools: found {found}, wanted a list of tools", field="Agent.tools", found=found
-    )
+def _listed(given: object, name: str = "tools") -> list[Any]:
+    if isinstance(given, (list, tuple)):
+        return list(given)
+    found, field = type(given).__name__, f"Agent.{name}"
+    raise ConfigError(f"{field}: found {found}, wanted a list of {name}", field=field, found=found)
+
+
+def _check_callable(given: object, field: str) -> None:
+    wanted = "text, or a function of the turn" if "instructions" in field else "a decide method"
+    try:
+        takes_one = callable(given) and bool(inspect.signature(given).parameters)
+    except (TypeError, ValueError):
+        takes_one = callable(given)
+    if not takes_one:
+        raise ConfigError(f"{field}: wanted {wanted}", field=field, wanted=wanted)
 
 
 def _is_provider(one: object) -> bool:

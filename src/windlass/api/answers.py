@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 from windlass.api.machinery import Machinery
 from windlass.errors import ArgsInvalid, InvalidInput
+from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
-from windlass.kernel.value import Json
+from windlass.kernel import canonical
+from windlass.kernel.value import Json, freeze
 from windlass.ports import Wait, WaitAnswer, WaitReceipt
+from windlass.ports.waits import AnswerStatus
 
 _RETRYABLE = ("poison", "mismatch", "provider", "deps", "budget")
 
@@ -37,25 +40,27 @@ class Answers:
         value: dict[str, Json] = {"remember": remember}
         if edit is not None:
             value["edit"] = dict(edit)
-        return await self._answer(key, WaitAnswer(value=value, by=by, now_ms=self._now()))
+        return await self._answer(key, self._answered(value, by))
 
     async def deny(self, key: str, *, reason: str, by: str | None) -> WaitReceipt:
         """Do not allow a call."""
-        check_text(reason, field="reason")
+        _check_words(reason, "reason")
         await self._open_wait(key, "approval")
-        answer = WaitAnswer(status="rejected", value={"reason": reason}, by=by, now_ms=self._now())
+        answer = self._answered({"reason": reason}, by, "rejected")
         return await self._answer(key, answer)
 
     async def resolve(self, key: str, value: Json, *, by: str | None) -> WaitReceipt:
         """Deliver a value."""
+        value = freeze(value, field="value")
+        check_limit("tool_result_bytes", len(canonical.encode(value)), field="value")
         await self._open_wait(key, None)
-        return await self._answer(key, WaitAnswer(value=value, by=by, now_ms=self._now()))
+        return await self._answer(key, self._answered(value, by))
 
     async def reject(self, key: str, error: str, *, by: str | None) -> WaitReceipt:
         """Say that nothing will be delivered."""
-        check_text(error, field="error")
+        _check_words(error, "error")
         await self._open_wait(key, None)
-        answer = WaitAnswer(status="rejected", value=error, by=by, now_ms=self._now())
+        answer = self._answered(error, by, "rejected")
         return await self._answer(key, answer)
 
     async def retry(self, session_id: str, turn_id: str) -> bool:
@@ -65,6 +70,13 @@ class Answers:
         for key in found:
             await self._answer(key, WaitAnswer(value="retry", now_ms=self._now()))
         return bool(found)
+
+    def _answered(
+        self, value: Json, by: str | None, status: AnswerStatus = "answered"
+    ) -> WaitAnswer:
+        if by is not None:
+            check_text(by, field="by")
+        return WaitAnswer(status=status, value=value, by=by, now_ms=self._now())
 
     def _now(self) -> int:
         return self._machinery.clock.now_ms()
@@ -100,9 +112,15 @@ class Answers:
                 try:
                     tool.check(edit)
                 except ArgsInvalid as error:
-                    raise InvalidInput(f"edit: {error}", field=f"edit.{error.field}") from None
+                    field = (error.field or "args").replace("args", "edit", 1)
+                    raise InvalidInput(f"edit: {error}", field=field) from None
 
     async def _answer(self, key: str, answer: WaitAnswer) -> WaitReceipt:
         receipt = await self._machinery.store.resolve_wait(key, answer)
         self._machinery.engine.answered()
         return receipt
+
+
+def _check_words(words: object, field: str) -> None:
+    check_text(words, field=field)
+    check_limit("metadata_bytes", len(str(words).encode()), field=field)

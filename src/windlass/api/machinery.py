@@ -12,6 +12,9 @@ from windlass.api.adapters import Durability, open_store
 from windlass.engines.admission import Admission
 from windlass.engines.local import LocalEngine
 from windlass.errors import ConfigError, UnknownSession
+from windlass.guards.ids import check_id
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
 from windlass.ports import CancelReceipt, Store
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
@@ -99,6 +102,10 @@ class Machinery:
 
     async def cancel(self, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
         """Ask for a turn to end, wherever it runs."""
+        check_id(session_id, field="session_id")
+        check_id(turn_id, field="turn_id")
+        check_text(reason, field="reason")
+        check_limit("metadata_bytes", len(reason.encode()), field="reason")
         receipt = await self.store.request_cancel(
             session_id, turn_id, reason=reason, now_ms=self.clock.now_ms()
         )

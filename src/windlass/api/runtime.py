@@ -16,8 +16,10 @@ from windlass.api.status import RuntimeStatus
 from windlass.api.turn_handle import TurnHandle
 from windlass.api.turn_result import TurnResult
 from windlass.api.usage_report import UsageReport
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, InvalidInput
 from windlass.guards.ids import check_id
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
 from windlass.journal import UsageLine
 from windlass.ports import (
     CancelReceipt,
@@ -91,6 +93,7 @@ class Runtime(Generic[O]):
         probe: PhaseProbe | None = None,
     ) -> None:
         _check_settings(engine, plugins, trace, max_turns, lease_s, on_mismatch)
+        _check_more(deps, approve, retention, worker, models)
         registered: dict[str, Model] = {model.name: model for model in models}
         self._programs = _compiled(agents, registered)
         self._retention_s = retention
@@ -161,6 +164,10 @@ class Runtime(Generic[O]):
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> tuple[SessionSummary, ...]:
         """Return sessions by id, a page at a time."""
+        check_text(after, field="after")
+        if type(limit) is not int or limit < 1:
+            raise InvalidInput("limit: wanted a whole number of 1 or more", field="limit")
+        check_limit("history_page", limit, field="limit")
         return await self._machinery.store.list_sessions(after=after, limit=limit)
 
     async def cancel(self, session_id: str, turn_id: str, reason: str = "") -> CancelReceipt:
@@ -169,6 +176,8 @@ class Runtime(Generic[O]):
 
     async def retry(self, session_id: str, turn_id: str) -> bool:
         """Let a turn try again that is parked as poison, on a mismatch, or for a provider."""
+        check_id(session_id, field="session_id")
+        check_id(turn_id, field="turn_id")
         return await self._answers.retry(session_id, turn_id)
 
     # ------------------------------------------------------------------ waits
@@ -269,6 +278,26 @@ def _compiled(
                 )
             programs[name] = program
     return programs
+
+
+def _check_more(
+    deps: object, approve: object, retention: object, worker: object, models: Sequence[object]
+) -> None:
+    rules = {
+        "deps": (deps is None or callable(deps), "a function of the turn"),
+        "approve": (approve is None or callable(approve), "a function of the wait"),
+        "retention": (
+            isinstance(retention, (int, float)) and 0 <= retention < 1e12,
+            "seconds of 0 or more",
+        ),
+        "worker": (isinstance(worker, bool), "True or False"),
+    }
+    for at, model in enumerate(models):
+        is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
+        rules[f"models[{at}]"] = (is_model, "a Model")
+    for field, (holds, wanted) in rules.items():
+        if not holds:
+            raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
 
 
 def _check_settings(

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
+from windlass.api.adapters import model_is_known
 from windlass.api.machinery import Machinery, fresh_id
 from windlass.api.node import Node, nodes_of
 from windlass.api.observation import Observation
@@ -22,7 +23,7 @@ from windlass.guards.text import check_text
 from windlass.kernel import canonical, events
 from windlass.kernel.messages import ConversationRecord, Message
 from windlass.kernel.model_call import Generation
-from windlass.kernel.value import Json
+from windlass.kernel.value import Json, freeze
 from windlass.ports import (
     DeleteReport,
     InboxReceipt,
@@ -148,15 +149,14 @@ class Session(Generic[O]):
         options: TurnOptions,
     ) -> tuple[NewTurn, Output | None]:
         world = self._machinery.world
+        _check_names(options)
         program = await self._program()
         output = TypedOutput(output_type) if output_type not in (None, str) else None
+        context = _context(options.get("context"))
+        overrides = _overrides(options, output, self._machinery, program)
+        # Last, because it may keep files: a turn that is refused leaves nothing behind.
         parts = await read_input(given, world.store, now_ms=world.clock.now_ms())
-        overrides = _overrides(options, output, self._machinery.registered)
-        request = TurnRequest(
-            input=parts, context=dict(options.get("context") or {}), overrides=overrides
-        )
-        context_bytes = len(canonical.encode(request.context)) if request.context else 0
-        check_limit("metadata_bytes", context_bytes, field="context")
+        request = TurnRequest(input=parts, context=context, overrides=overrides)
         turn = NewTurn(
             agent=program.name if program is not None else await self._agent_name(),
             request=request,
@@ -237,6 +237,8 @@ class Session(Generic[O]):
     async def fork(self, at: str | int | None = None, id: str | None = None) -> Session[O]:
         """Begin a session that shares this one's history up to the end of a turn. Copies nothing."""
         new_id = check_id(id, field="id") if id is not None else fresh_id("s")
+        if at is not None and type(at) not in (int, str):
+            raise InvalidInput("at: wanted a turn's id or a count of turns", field="at")
         head = await self._head_of(at) if isinstance(at, str) else at
         now_ms = self._machinery.world.clock.now_ms()
         await self._store.fork(self.id, new_id, at=head, now_ms=now_ms)
@@ -276,16 +278,54 @@ class Session(Generic[O]):
         return self._machinery.world.store
 
 
+def _check_names(options: TurnOptions) -> None:
+    unknown = sorted(set(options) - set(TurnOptions.__annotations__))
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+
+
+def _context(given: object) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        found = type(given).__name__
+        raise InvalidInput(
+            f"context: found {found}, wanted a mapping", field="context", found=found
+        )
+    context: dict[str, Any] = freeze(dict(given), field="context")
+    check_limit("metadata_bytes", len(canonical.encode(context)), field="context")
+    return context
+
+
+def _model_name(given: object, machinery: Machinery, program: Program | None) -> str | None:
+    if given is None:
+        return None
+    registered = machinery.registered
+    if isinstance(given, str):
+        if given and (program is None or model_is_known(given, registered)):
+            return given
+        raise InvalidInput(
+            "model: nobody here has this name; register one with Runtime(models=...)",
+            field="model",
+        )
+    if not callable(getattr(given, "complete", None)):
+        found = type(given).__name__
+        raise InvalidInput(
+            f"model: found {found}, wanted a Model or the name of one", field="model", found=found
+        )
+    model: Model = given  # type: ignore[assignment]  # it can complete
+    registered.setdefault(model.name, model)
+    return model.name
+
+
 def _overrides(
-    options: TurnOptions, output: Output | None, registered: dict[str, Model]
+    options: TurnOptions, output: Output | None, machinery: Machinery, program: Program | None
 ) -> dict[str, Any]:
-    model = options.get("model")
-    if model is not None and not isinstance(model, str):
-        registered.setdefault(model.name, model)
-        model = model.name
+    model = _model_name(options.get("model"), machinery, program)
     prompt = options.get("prompt")
     if prompt is not None:
         check_text(prompt, field="prompt")
+        check_limit("input_text_bytes", len(prompt.encode()), field="prompt")
     limits, generation = options.get("limits"), options.get("generation")
     for name, found, wanted in (
         ("limits", limits, Limits), ("generation", generation, Generation),

@@ -10,6 +10,7 @@ from windlass.api.machinery import Machinery
 from windlass.api.turn_events import watch_turn
 from windlass.api.turn_result import TurnResult
 from windlass.errors import UnknownSession
+from windlass.guards.numbers import check_seconds
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Message
 from windlass.ports import CancelReceipt, NewTurn, TurnState
@@ -43,6 +44,7 @@ class TurnHandle(Generic[O]):
         Raises:
             TimeoutError: it took longer. The turn goes on.
         """
+        check_seconds(timeout, field="timeout")
         async with asyncio.timeout(timeout):
             found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
         return TurnResult(found, output=self._output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from windlass.errors import InvalidInput
+from windlass.errors import CallerError, InvalidInput
 from windlass.guards import check_limit, check_text
 from windlass.kernel import messages
 from windlass.kernel.messages import Part, Text
@@ -71,8 +71,21 @@ def _check_words(words: str, field: str) -> None:
         raise InvalidInput(f"{field}: found blank text, wanted words", field=field)
 
 
+async def _check_kept(one: messages.Attachment, store: Store) -> None:
+    try:
+        await store.get_blob(one.ref)
+    except CallerError:
+        raise InvalidInput(
+            "input: found an attachment whose bytes nobody keeps; wanted Attachment.from_bytes",
+            field="input",
+        ) from None
+
+
 async def _kept(one: Text | messages.Attachment | Upload, store: Store, now_ms: int) -> Part:
+    if isinstance(one, Text):
+        return one
     if not isinstance(one, Upload):
+        await _check_kept(one, store)
         return one
     ref = await store.put_blob(one.data, now_ms=now_ms)
     return messages.Attachment(

@@ -8,12 +8,14 @@ from windlass.engines.local import LocalEngine
 from windlass.errors import (
     HeadMoved,
     IdempotencyConflict,
+    InvalidInput,
     LeaseLost,
     SessionParked,
     UnknownSession,
 )
 from windlass.guards.ids import check_id
 from windlass.ports import NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.runtime.tool_bodies import RUNS_IN
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.world import World
 
@@ -35,32 +37,39 @@ class Admission:
             SessionParked: the session waits for answers first. Nothing was accepted.
         """
         engine = self._engine
-        found, is_orphan = await self._known(session_id, turn_id, turn)
-        if found is not None:
-            await self._give_deps(session_id, found, deps)
-            return found, is_orphan
-        turn_id = turn_id or fresh_id()
-        engine.give_deps(session_id, turn_id, deps)
+        if RUNS_IN.get() == session_id:
+            raise InvalidInput(
+                f"session {session_id}: a tool of this session cannot wait for another turn of it; "
+                "use enqueue() or submit()",
+                field="session_id",
+            )
+        if turn_id is not None and await self._is_known(session_id, turn_id, turn):
+            await self._give_deps(session_id, turn_id, deps)
+            return turn_id, False
+        new_id = turn_id or fresh_id()
+        engine.give_deps(session_id, new_id, deps)
         if engine.can_drive(turn.agent) and session_id not in engine.driving:
             try:
-                await engine.begin(session_id, turn_id, turn)
+                await engine.begin(session_id, new_id, turn)
             except HeadMoved:
-                pass  # something is under way there; it waits its turn
+                pass  # something is under way there
             else:
-                return turn_id, False
+                return new_id, False
+        orphan = await self._orphan(session_id, turn) if turn_id is None else None
+        if orphan is not None:
+            await self._give_deps(session_id, orphan, deps)
+            return orphan, True
         await self._refuse_if_parked(session_id)
-        await self.accept(session_id, turn_id, turn)
-        return turn_id, False
+        await self.accept(session_id, new_id, turn)
+        return new_id, False
 
     async def submit(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
     ) -> str:
         """Accept a turn and return its id; it is driven when its time comes."""
-        if turn_id is not None:
-            found, _ = await self._known(session_id, turn_id, turn)
-            if found is not None:
-                await self._give_deps(session_id, found, deps)
-                return found
+        if turn_id is not None and await self._is_known(session_id, turn_id, turn):
+            await self._give_deps(session_id, turn_id, deps)
+            return turn_id
         turn_id = turn_id or fresh_id()
         self._engine.give_deps(session_id, turn_id, deps)
         await self.accept(session_id, turn_id, turn)
@@ -70,7 +79,7 @@ class Admission:
         """Let the store accept a turn, and let somebody drive it."""
         await self._engine.join()
         await self._world.store.accept(session_id, turn_id, turn)
-        self._engine.kick()
+        self._engine.kick(session_id)
 
     async def outcome(
         self, session_id: str, turn_id: str, turn: NewTurn | None = None
@@ -86,24 +95,16 @@ class Admission:
         await self.accept(session_id, turn_id, turn)
         return await self._engine.outcome(session_id, turn_id)
 
-    async def _known(
-        self, session_id: str, turn_id: str | None, turn: NewTurn
-    ) -> tuple[str | None, bool]:
-        if turn_id is not None:
-            check_id(turn_id, field="turn_id")
-            view = await self._world.store.load_turn(session_id, turn_id)
-            if view is None:
-                return None, False
-            if view.request_digest != turn.request.digest():
-                raise IdempotencyConflict(
-                    f"turn {turn_id}: is known with another input, context or overrides",
-                    field="turn_id",
-                    wanted="the same request, or another turn_id",
-                )
-            return turn_id, False
-        if self._engine.is_resident(session_id):
-            return None, False
-        return await self._orphan(session_id, turn), True
+    async def _is_known(self, session_id: str, turn_id: str, turn: NewTurn) -> bool:
+        check_id(turn_id, field="turn_id")
+        view = await self._world.store.load_turn(session_id, turn_id)
+        if view is not None and view.request_digest != turn.request.digest():
+            raise IdempotencyConflict(
+                f"turn {turn_id}: is known with another input, context or overrides",
+                field="turn_id",
+                wanted="the same request, or another turn_id",
+            )
+        return view is not None
 
     async def _orphan(self, session_id: str, turn: NewTurn) -> str | None:
         """Return an unfinished turn with the same request that a process which is gone has left."""

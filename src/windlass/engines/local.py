@@ -14,12 +14,11 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from windlass.engines.driving import Driving
+from windlass.engines.drives import Drives
 from windlass.engines.mail import turn_for, turn_of_item
 from windlass.engines.membership import Membership
 from windlass.engines.residence import Residence
 from windlass.errors import (
-    EngineError,
     HeadMoved,
     LeaseLost,
     StoreError,
@@ -38,10 +37,7 @@ from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.drive import Drive, Job
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.task_set import TaskSet
-from windlass.runtime.turn_in_hand import StopTurn
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_runner import Parked
 from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
@@ -65,17 +61,18 @@ class LocalEngine:
         self._programs = programs
         self._is_worker = is_worker and bool(programs)
         self._scan_s = scan_s
-        self._slots = asyncio.Semaphore(max_turns)
-        self._tasks = TaskSet(_log_failure)
-        self._driving: dict[str, Driving] = {}
         self._resident = Residence(world)
+        self._drives = Drives(
+            self._resident, world.clock, places=max_turns, on_end=self._drive_ended
+        )
         self._deps: dict[tuple[str, str], object] = {}
-        self._again: set[tuple[str, str]] = set()
+        # Sessions that were asked for something while a turn of theirs was driven here.
+        self._busy_sessions: set[str] = set()
+        self._was_full = False
         self._kick = asyncio.Event()
         self._news = asyncio.Event()
         self._membership = Membership(world)
         self._is_closing = False
-        self.failures: dict[tuple[str, str], BaseException] = {}
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -85,7 +82,7 @@ class LocalEngine:
             return
         await self.join()
         await self._scan()
-        self._tasks.start(self._look_around(), name="windlass-scan")
+        self._drives.tasks.start(self._look_around(), name="windlass-scan")
 
     async def join(self) -> str:
         """Be a worker of the store, once; return its id."""
@@ -94,45 +91,41 @@ class LocalEngine:
     async def close(self) -> None:
         """Stop driving, write down what has ended, and give the sessions up. Ends no turn."""
         self._is_closing = True
-        driving = list(self._driving.values())
-        for one in driving:
-            one.drive.leave()
-        if driving:
-            await asyncio.wait([one.task for one in driving], timeout=_GRACE_S)
-        await self._tasks.close()
+        await self._drives.leave(_GRACE_S)
         await self._membership.leave()
         self._world.feeds.close()
 
     # ------------------------------------------------------------------ from outside
 
-    def kick(self) -> None:
-        """Look for work now."""
+    def kick(self, session_id: str | None = None) -> None:
+        """Look for work now; in this session again when its turn has ended."""
+        if session_id is not None and session_id in self._drives:
+            self._busy_sessions.add(session_id)
         self._kick.set()
 
     def wake(self, session_id: str) -> None:
         """Tell a session's turn that something arrived for it."""
-        driving = self._driving.get(session_id)
+        driving = self._drives.get(session_id)
         if driving is not None:
             driving.drive.wake()
-        self.kick()
+        self.kick(session_id)
 
     def cancel(self, session_id: str, turn_id: str, reason: str) -> None:
         """End a turn that is driven here; its mark is in the store already."""
-        driving = self._driving.get(session_id)
-        if driving is not None and driving.turn_id == turn_id:
+        driving = self._drives.get(session_id, turn_id)
+        if driving is not None:
             driving.drive.cancel(reason)
         self.kick()
 
     def answered(self) -> None:
         """Somebody answered a wait: let turns that are under way look, and look for parked ones."""
-        for driving in self._driving.values():
-            driving.drive.wake()
+        self._drives.wake_all()
         self.kick()
 
     @property
     def driving(self) -> Collection[str]:
         """The sessions in which a turn is driven here."""
-        return self._driving.keys()
+        return self._drives
 
     def forget(self, session_id: str) -> None:
         """Unload a session that nothing is driven in."""
@@ -153,11 +146,11 @@ class LocalEngine:
         Raises:
             HeadMoved: something else is under way there; accept it on its own.
         """
-        await self._slots.acquire()
+        await self._drives.places.acquire()
         try:
             memory = await self._idle_session(session_id, turn.agent)
         except BaseException:
-            self._slots.release()
+            self._drives.places.release()
             raise
         job = Job(
             turn_id=turn_id,
@@ -165,18 +158,20 @@ class LocalEngine:
             accept=turn,
             deps=self._deps.get((session_id, turn_id), NONE_GIVEN),
         )
-        self._drive(memory, self._programs[turn.agent], job)
+        self._drives.start(
+            memory, turn_id, Drive(self._world, self._programs[turn.agent], memory, job)
+        )
 
     async def _idle_session(self, session_id: str, agent: str) -> SessionMemory:
         memory = await self._resident.idle(session_id, agent)
-        if session_id in self._driving:
+        if session_id in self._drives:
             raise HeadMoved(f"session {session_id}: another turn is under way")
         return memory
 
     def is_resident(self, session_id: str) -> bool:
         """Whether this worker owns the session and knows that nothing is under way in it."""
         memory = self._resident.get(session_id)
-        return memory is not None and memory.is_owned and session_id not in self._driving
+        return memory is not None and memory.is_owned and session_id not in self._drives
 
     async def outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         """Wait until a turn has ended or rests; return its record, or how it rests.
@@ -185,13 +180,13 @@ class LocalEngine:
             WindlassError: it cannot be driven here, and says why.
         """
         while True:
-            driving = self._driving.get(session_id)
-            if driving is not None and driving.turn_id == turn_id:
+            driving = self._drives.get(session_id, turn_id)
+            if driving is not None:
                 ended = await asyncio.shield(driving.done)
                 if isinstance(ended, TurnRecord):
                     return ended
                 continue
-            failure = self.failures.pop((session_id, turn_id), None)
+            failure = self._drives.failures.pop((session_id, turn_id), None)
             if failure is not None:
                 raise failure
             self._news.clear()
@@ -202,7 +197,7 @@ class LocalEngine:
                 )
             if view is not None and view.state == "parked":
                 return view
-            if view is None and session_id not in self._driving:
+            if view is None and session_id not in self._drives:
                 raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
             await self._next_news()
 
@@ -233,8 +228,8 @@ class LocalEngine:
             answer = WaitAnswer(status="expired", now_ms=now_ms)
             await world.store.resolve_wait(wait.key, answer)
         for cancel in due.cancels:
-            driving = self._driving.get(cancel.session_id)
-            if driving is not None and driving.turn_id == cancel.turn_id:
+            driving = self._drives.get(cancel.session_id, cancel.turn_id)
+            if driving is not None:
                 view = await world.store.load_turn(cancel.session_id, cancel.turn_id)
                 driving.drive.cancel((view.cancel if view is not None else None) or "")
         if due.waits:
@@ -242,14 +237,20 @@ class LocalEngine:
         await self._take_due(due)
         for inbox in due.inboxes:
             await self._open_mail(inbox)
-        self._resident.evict(self._driving)
+        self._resident.evict(self._drives)
 
     async def _take_due(self, due: Due) -> None:
-        for session_id, turn_id in tuple(self._again):
-            self._again.discard((session_id, turn_id))
+        for session_id, turn_id in self._drives.due_again():
             await self._resume(session_id, turn_id)
         for turn in due.turns:
-            if turn.session_id in self._driving or self._slots.locked() or self._is_closing:
+            self._was_full = self._was_full or self._drives.places.locked()
+            is_pausing = (turn.session_id, turn.turn_id) in self._drives.again
+            if (
+                is_pausing
+                or turn.session_id in self._drives
+                or self._drives.places.locked()
+                or self._is_closing
+            ):
                 continue
             if turn.agent not in self._programs:
                 await self._make_way(turn)
@@ -286,7 +287,7 @@ class LocalEngine:
     async def _resume(self, session_id: str, turn_id: str) -> None:
         """Go on with a turn whose worker is gone, or that was answered."""
         world = self._world
-        if session_id in self._driving or self._slots.locked():
+        if session_id in self._drives or self._drives.places.locked():
             return
         try:
             lease = await world.store.take_over(
@@ -300,8 +301,9 @@ class LocalEngine:
             session = await world.store.load_session(session_id)
         except (LeaseLost, HeadMoved, UnknownSession):
             return  # another worker was faster, or it has ended
-        except WindlassError as error:
-            self._note_failure(session_id, turn_id, error)
+        except StoreError as error:
+            _log.warning("taking up %s/%s: %s", session_id, turn_id, error.code)
+            self._drives.try_later((session_id, turn_id))
             return
         if view is None:
             return
@@ -314,9 +316,9 @@ class LocalEngine:
         self, memory: SessionMemory, view: TurnView, *, generation: int | None, takeovers: int
     ) -> None:
         program = self._programs.get(view.agent)
-        if program is None or view.request is None or memory.session_id in self._driving:
+        if program is None or view.request is None or memory.session_id in self._drives:
             return
-        await self._slots.acquire()
+        await self._drives.places.acquire()
         job = Job(
             turn_id=view.turn_id,
             request=view.request,
@@ -325,11 +327,11 @@ class LocalEngine:
             takeovers=takeovers,
             deps=self._deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
         )
-        self._drive(memory, program, job)
+        self._drives.start(memory, view.turn_id, Drive(self._world, program, memory, job))
 
     async def _open_mail(self, inbox: DueInbox) -> None:
         """Let the turn under way look, or let the first item begin a turn of its own."""
-        driving = self._driving.get(inbox.session_id)
+        driving = self._drives.get(inbox.session_id)
         if driving is not None:
             if inbox.now:
                 driving.drive.wake()
@@ -343,57 +345,10 @@ class LocalEngine:
             await world.store.accept(inbox.session_id, turn_id, turn)
             self.kick()
 
-    # ------------------------------------------------------------------ driving
-
-    def _drive(self, memory: SessionMemory, program: Program, job: Job) -> None:
-        drive = Drive(self._world, program, memory, job)
-        memory.is_idle = False
-        driving = Driving(job.turn_id, drive)
-        self._driving[memory.session_id] = driving
-        driving.task = self._tasks.start(
-            self._run(memory, driving), name=f"windlass-turn-{job.turn_id}"
-        )
-
-    async def _run(self, memory: SessionMemory, driving: Driving) -> None:
-        place = (memory.session_id, driving.turn_id)
-        ended: TurnRecord | Parked | None = None
-        try:
-            ended = await driving.drive.run()
-        except StopTurn:
-            pass
-        except (LeaseLost, HeadMoved) as error:
-            self._resident.forget(memory.session_id)
-            if not driving.drive.is_accepted:
-                self._note_failure(*place, error)
-        except StoreError as error:
-            self._resident.forget(memory.session_id)
-            if driving.drive.is_accepted:
-                self._again.add(place)
-            else:
-                self._note_failure(*place, error)
-        except asyncio.CancelledError:
-            self._resident.forget(memory.session_id)
-            raise
-        except Exception as error:  # noqa: BLE001 - whoever waits for the turn is told
-            self._resident.forget(memory.session_id)
-            self._note_failure(*place, error)
-        finally:
-            self._slots.release()
-            del self._driving[memory.session_id]
-            if isinstance(ended, TurnRecord):
-                self._deps.pop(place, None)
-            elif not memory.is_owned:
-                self._resident.forget(memory.session_id)
-            driving.finish(ended)
-            self._news.set()
+    def _drive_ended(self, session_id: str, has_rest: bool) -> None:  # noqa: FBT001 - as the drives tell it
+        """Look again if something may wait for the place that a turn leaves: it costs more than a short turn."""
+        self._news.set()
+        if has_rest or self._was_full or session_id in self._busy_sessions:
+            self._was_full = False
+            self._busy_sessions.discard(session_id)
             self._kick.set()
-
-    def _note_failure(self, session_id: str, turn_id: str, error: BaseException) -> None:
-        if not isinstance(error, WindlassError):
-            _log.error("turn %s/%s failed", session_id, turn_id, exc_info=error)
-            error = EngineError(f"turn {turn_id}: driving it failed with {type(error).__name__}")
-        self.failures[session_id, turn_id] = error
-
-
-def _log_failure(error: BaseException) -> None:
-    _log.error("a task of the engine failed", exc_info=error)

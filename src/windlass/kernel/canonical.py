@@ -77,6 +77,31 @@ def decode(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
     return value
 
 
+def parse(text: str) -> Any:
+    """Return what foreign JSON says, such as the arguments that a model wrote.
+
+    Raises:
+        ValueError: it is no JSON, or says something twice, or what no JSON can say.
+    """
+    import json  # noqa: PLC0415 - few models write arguments as text
+
+    try:
+        return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object names one of its members twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
 def prepare(*types: Any) -> None:
     """Make the decoders of these types now. Two threads that make the first one of a type at once would crash."""
     for type_ in types:

@@ -12,11 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from windlass.errors import CallerError
 from windlass.guards.limits import DEFAULT_LIMITS
-from windlass.kernel import events
+from windlass.kernel import canonical, events
 from windlass.kernel.actions import (
     Action,
     Append,
@@ -64,7 +62,6 @@ _DROPPED_CALLS = "dropped_calls"
 _TURN = "turn"
 _MAX_CALLS = DEFAULT_LIMITS.calls_per_reply
 _NOT_IN_TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]")
-_JSON = msgspec.json.Decoder()
 
 _MALFORMED = (
     "Not run: the call was cut off or is not well formed. "
@@ -212,8 +209,8 @@ def _arguments(call: ToolCall, *, may_be_cut: bool) -> Mapping[str, Any] | None:
     if not call.raw.strip():
         return None if may_be_cut else call.args
     try:
-        parsed = freeze(_JSON.decode(call.raw))
-    except (msgspec.MsgspecError, RecursionError, CallerError):
+        parsed = freeze(canonical.parse(call.raw))
+    except (ValueError, CallerError):
         return None
     if not isinstance(parsed, dict):
         return None

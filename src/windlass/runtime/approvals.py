@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from windlass.errors import ArgsInvalid, ToolDenied
+from windlass.guards.text import check_text
 from windlass.journal import CallDecided, EventAwaited
 from windlass.kernel import canonical
 from windlass.kernel.tool_call import PendingToolCall
@@ -32,7 +33,7 @@ VOID = "The question was withdrawn, so it was not allowed."
 class Leave(NamedTuple):
     """A call may run, with these arguments; `wait` is the approval that its claim uses up."""
 
-    args: Mapping[str, Any]
+    args: dict[str, Any]
     wait: WaitView | None = None
     answer: EventAwaited | None = None
 
@@ -103,7 +104,12 @@ class Approvals:
         ruling = await found if inspect.isawaitable(found) else found
         if isinstance(ruling, Allow):
             return _ALLOW
-        if isinstance(ruling, (Deny, Ask)):
+        if isinstance(ruling, Deny):
+            check_text(ruling.reason, field="Deny.reason")
+            return ruling
+        if isinstance(ruling, Ask) and ruling.risk in _RISKS:
+            check_text(ruling.title, field="Ask.title")
+            check_text(ruling.action_key or "", field="Ask.action_key")
             return ruling
         # A policy that says something else says nothing that would allow it.
         return Deny(reason=f"The policy answered {type(ruling).__name__}, which allows nothing.")
@@ -167,9 +173,7 @@ class Approvals:
         """
         if answer.status != "answered":
             raise ToolDenied(_why_not(answer))
-        if _value(answer).get("remember") == "session":
-            detail = view.wait.detail
-            self._hand.remembered[detail["action_key"]] = answer.by
+        self.remember(answer, view)
         edit = _edit(answer)
         if not edit:
             return Leave(call.args, view, answer)
@@ -183,6 +187,11 @@ class Approvals:
             raise ToolDenied(f"The arguments that the approver wrote are denied: {ruling.reason}")
         return Leave(args, view, answer)
 
+    def remember(self, answer: EventAwaited, view: WaitView) -> None:
+        """Keep a decision for the rest of the session, if that is what the person said."""
+        if answer.status == "answered" and _value(answer).get("remember") == "session":
+            self._hand.remembered[view.wait.detail["action_key"]] = answer.by
+
 
 def action_key(asked: Ask, name: str) -> str:
     """Return what a remembered decision covers."""
@@ -191,7 +200,7 @@ def action_key(asked: Ask, name: str) -> str:
 
 def decided(leave: Leave, version: str) -> CallDecided:
     """Return the moment that records leave."""
-    return CallDecided(verdict="allow", args=dict(leave.args), policy_version=version)
+    return CallDecided(verdict="allow", args=leave.args, policy_version=version)
 
 
 def denied(reason: str, version: str) -> CallDecided:

@@ -64,6 +64,9 @@ class CallBatch:
     @asynccontextmanager
     async def body(self, *, alone: bool) -> AsyncIterator[None]:
         """Hold a place to run in."""
+        if self.is_alone:
+            yield
+            return
         limit = self._hand.limits.max_parallel
         async with self._gate:
             await self._gate.wait_for(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from windlass.errors import InvalidInput
+from windlass.errors import CallerError, InvalidInput
 from windlass.guards import check_limit
+from windlass.guards.numbers import check_seconds
 from windlass.journal import AwaitEventCommand, Claimed
 from windlass.kernel import events
 from windlass.kernel.messages import Attachment
@@ -38,8 +40,10 @@ class CallHost:
 
     def progress(self, data: Json) -> None:
         """Show how far it is, from any thread."""
-        event = events.ToolProgress(call_id=self._call_id, name=self._name, data=data)
-        self._hand.tell_from_thread(event, self._place)
+        # A preview that cannot be shown is no reason for a call to fail.
+        with suppress(CallerError):
+            event = events.ToolProgress(call_id=self._call_id, name=self._name, data=data)
+            self._hand.tell_from_thread(event, self._place)
 
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
         """Keep bytes."""
@@ -54,6 +58,7 @@ class CallHost:
 
     async def defer(self, deadline_s: float | None) -> Pending:
         """Open the call's wait; the same one when the body runs again."""
+        check_seconds(deadline_s, field="deadline")
         hand = self._hand
         now_ms = hand.world.clock.now_ms()
         view = hand.open_wait(

@@ -8,18 +8,23 @@ cancelled   somebody wants it to end: what is recorded stays, nothing new begins
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
+from windlass.guards.text import check_text
 from windlass.journal import TurnStarted
+from windlass.kernel import events
 from windlass.kernel.messages import Attachment
 from windlass.ports import NewTurn, Start, TurnRequest, TurnView
+from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.deps_scope import NONE_GIVEN, deps_for
 from windlass.runtime.lane import Lane
+from windlass.runtime.phases import phase_of
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_in_hand import ParkTurn, StopTurn, TurnInHand
@@ -29,6 +34,7 @@ from windlass.runtime.turn_start import DRIVERS, start_record
 from windlass.runtime.world import World
 
 MAX_TAKEOVERS = 3
+_log = logging.getLogger("windlass")
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -98,19 +104,12 @@ class Drive:
             context=job.request.context,
             recovered=job.view is not None,
         )
-        hand = self._hand(job)
+        with self._phase("context", job):
+            hand = self._hand(job)
         try:
-            if self._lacks_deps(job):
-                hand.open_wait(
-                    "deps",
-                    about=f"deps/{job.turn_id}",
-                    digest=str(hand.generation),
-                    title=f"{self._program.name} needs deps; run the turn again with them",
-                )
+            if self._cannot_begin(hand, job):
                 return await self._park(hand)
-            async with deps_for(self._world.deps, job.deps, info) as deps:
-                hand.deps = deps
-                return await self._in_hand(hand, job, info)
+            return await self._with_deps(hand, job, info)
         except StopTurn:
             await hand.lane.durable()
             hand.feed.end()
@@ -120,10 +119,34 @@ class Drive:
             hand.feed.drop_held()
             raise
 
-    async def _in_hand(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
-        started = await self._started(hand, job, info)
+    def _phase(self, phase: Phase, job: Job) -> AbstractContextManager[None]:
+        return phase_of(self._world.probe, phase, (self._memory.session_id, job.turn_id))
+
+    async def _with_deps(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
+        ended: TurnRecord | Parked | None = None
         try:
-            self._check_drivable(hand, job, started)
+            async with deps_for(self._world.deps, job.deps, info) as deps:
+                hand.deps = deps
+                with self._phase("hooks", job):
+                    pass  # nothing hooks into a turn's start yet
+                ended = await self._in_hand(hand, job, info)
+        except Exception as error:
+            # What fails after the end cannot undo it.
+            if ended is None:
+                raise
+            _log.exception("letting go of deps failed")
+            if isinstance(ended, TurnRecord):
+                name = type(error).__name__
+                issue = events.Error(message=f"closing deps raised {name}", code="deps_failed")
+                ended = msgspec.structs.replace(ended, issues=(*ended.issues, issue))
+        assert ended is not None  # noqa: S101 - or it was raised
+        return ended
+
+    async def _in_hand(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
+        with self._phase("prompt", job):
+            started = await self._started(hand, job, info)
+        try:
+            self._check_drivable(hand, started)
             runner = self._runner = TurnRunner(hand, started)
         except ParkTurn:
             return await self._park(hand)
@@ -147,6 +170,7 @@ class Drive:
         if not isinstance(instructions, str):
             made = instructions(info, hand.deps)
             instructions = await made if inspect.isawaitable(made) else made
+            check_text(instructions, field="instructions")
         started = start_record(
             self._program,
             job.request,
@@ -165,21 +189,12 @@ class Drive:
         hand.lane.add(started, blobs=refs)
         return started
 
-    def _check_drivable(self, hand: TurnInHand, job: Job, started: TurnStarted) -> None:
-        """Leave a turn alone that would only bring the next worker down, or that needs other code.
+    def _check_drivable(self, hand: TurnInHand, started: TurnStarted) -> None:
+        """Leave a turn alone that needs other code.
 
         Raises:
             ParkTurn: a person decides.
         """
-        if job.takeovers > MAX_TAKEOVERS:
-            hand.open_wait(
-                "poison",
-                about=f"poison/{job.turn_id}",
-                digest=str(hand.generation),
-                title=f"{job.takeovers} workers were lost with this turn without getting on",
-                detail={"takeovers": job.takeovers},
-            )
-            raise ParkTurn
         if started.driver not in DRIVERS:
             hand.open_wait(
                 "mismatch",
@@ -189,6 +204,27 @@ class Drive:
                 detail={"driver": started.driver},
             )
             raise ParkTurn
+
+    def _cannot_begin(self, hand: TurnInHand, job: Job) -> bool:
+        """Say, by a wait, what keeps a turn from being driven: it brings workers down, or it lacks deps."""
+        if job.takeovers > MAX_TAKEOVERS:
+            hand.open_wait(
+                "poison",
+                about=f"poison/{job.turn_id}",
+                digest=str(hand.generation),
+                title=f"{job.takeovers} drives of this turn failed without getting on",
+                detail={"takeovers": job.takeovers},
+            )
+            return True
+        if self._lacks_deps(job):
+            hand.open_wait(
+                "deps",
+                about=f"deps/{job.turn_id}",
+                digest=str(hand.generation),
+                title=f"{self._program.name} needs deps; run the turn again with them",
+            )
+            return True
+        return False
 
     def _lacks_deps(self, job: Job) -> bool:
         if not self._program.needs_deps or self._world.deps is not None:

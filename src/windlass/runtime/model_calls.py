@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 from windlass.errors import ProviderError, Retry, Throttled, WindlassError
@@ -81,7 +82,7 @@ class ModelCalls:
         if isinstance(known.result, ModelFailure):
             raise ProviderError(known.result.message)
         used = UsageLine(source=source, model=request.model, calls=1, usage=known.result.usage)
-        hand.direct_usage.append(used)
+        hand.direct_usage[envelope.key] = used
         return known.result
 
     def _model_of(self, name: str) -> Model:
@@ -147,7 +148,11 @@ async def ask(
         raise
     except WindlassError as error:
         return ModelFailure(message=str(error), code=error.code)
-    except Exception as error:  # noqa: BLE001 - a foreign adapter; its failure is the turn's outcome
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        # A foreign adapter: whatever it raises is the turn's outcome, not the end of its worker.
         return ModelFailure(
             message=f"the model adapter raised {type(error).__name__}", code="adapter_error"
         )

@@ -17,7 +17,9 @@ def over_limit(hand: TurnInHand, machine: TurnMachine, effect: Effect) -> Outcom
             return _stopped(f"{wanted} tool calls, the limit is {limits.max_tool_calls}")
     if isinstance(effect, effects.CallTools):
         return None
-    used = machine.usage.prompt_tokens + machine.usage.output_tokens
+    used = sum(
+        line.usage.prompt_tokens + line.usage.output_tokens for line in hand.usage(machine.usage)
+    )
     if limits.max_tokens is not None and used >= limits.max_tokens:
         return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
     if limits.max_seconds is not None and hand.started is not None:

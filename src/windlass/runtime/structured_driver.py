@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from windlass.errors import CallerError
-from windlass.kernel import ModelReply, StandardDriver
+from windlass.kernel import ModelReply, StandardDriver, canonical
 from windlass.kernel.actions import Action, StartCheckpoint
 from windlass.kernel.driver import DriverView
 from windlass.kernel.model_call import ModelRequest
@@ -15,8 +15,6 @@ from windlass.kernel.outcomes import Finished, FinishedValue
 from windlass.kernel.projector import ChatProjector, ProjectorView
 from windlass.kernel.states import WaitingModel
 from windlass.kernel.value import Json, freeze
-
-_JSON = msgspec.json.Decoder()
 
 
 def read_value(text: str) -> Json:
@@ -29,8 +27,8 @@ def read_value(text: str) -> Json:
     if words.startswith("```"):
         words = words.strip("`").removeprefix("json").strip()
     try:
-        return freeze(_JSON.decode(words))
-    except (msgspec.DecodeError, RecursionError, CallerError) as error:
+        return freeze(canonical.parse(words))
+    except (ValueError, CallerError) as error:
         raise ValueError(f"the answer is not JSON: {error}") from None
 
 

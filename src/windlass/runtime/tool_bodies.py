@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, get_args
 
 import msgspec
 
-from windlass.errors import ToolDenied, ToolError, ToolUncertain, WindlassError
+from windlass.errors import CallerError, ToolDenied, ToolError, ToolUncertain, WindlassError
 from windlass.guards.text import clean_text
 from windlass.kernel.messages import Attachment, ResultPart, Text, ToolStatus
 from windlass.kernel.tool_call import ToolOutcome
 from windlass.ports.tool import Tool, ToolContext
-from windlass.runtime.turn_in_hand import ParkTurn, StopTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.tools import clipped
 
 _MAX_ERROR_CHARS = 4_000
+_MOMENT_S = 1.0
+_STATUSES = get_args(ToolStatus)
+
+
+RUNS_IN: ContextVar[str | None] = ContextVar("windlass_session", default=None)
+"""The session in which the code that asks is a tool's body: a turn there would wait for itself."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,20 +46,39 @@ async def run_body(
 ) -> Ended:
     """Run the body once, with arguments of its own."""
     seconds = tool.timeout if tool.timeout is not None else default_timeout
-    clock = asyncio.timeout(seconds)
+    # A task of its own: a body that will not be cancelled, or cancels the task it is in, holds up nobody.
+    mark = RUNS_IN.set(ctx.session_id)
+    body = asyncio.get_running_loop().create_task(tool.run(ctx, tool.check(args)))
+    RUNS_IN.reset(mark)
     try:
-        async with clock:
-            return Ended(value=await tool.run(ctx, tool.check(args)))
-    except (ParkTurn, StopTurn):
+        await asyncio.wait((body,), timeout=seconds)
+    except asyncio.CancelledError:
+        await _let_go(body)
         raise
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
-        if clock.expired():
-            reason = f"it did not return in {seconds:g} s"
-            return Ended(status="timeout", reason=reason, is_uncertain=True)
-        return _failed(error)
+    if not body.done():
+        await _let_go(body)
+        reason = f"it did not return in {seconds:g} s"
+        return Ended(status="timeout", reason=reason, is_uncertain=True)
+    if body.cancelled():
+        return Ended(status="unknown", reason="it cancelled itself", is_uncertain=True)
+    error = body.exception()
+    return Ended(value=body.result()) if error is None else _failed(error)
 
 
-def _failed(error: Exception) -> Ended:
+async def _let_go(body: asyncio.Task[object]) -> None:
+    """Cancel a body and give it a moment; what it does later is in no commit."""
+    body.cancel()
+    await asyncio.wait((body,), timeout=_MOMENT_S)
+    body.add_done_callback(_heed)
+
+
+def _heed(body: asyncio.Task[object]) -> None:
+    # Nobody waits for it any more; without this the loop would complain of an error that nobody saw.
+    if not body.cancelled():
+        body.exception()
+
+
+def _failed(error: BaseException) -> Ended:
     if isinstance(error, ToolUncertain):
         return Ended(status="unknown", reason=str(error), is_uncertain=True)
     if isinstance(error, ToolDenied):
@@ -61,7 +87,9 @@ def _failed(error: Exception) -> Ended:
         return Ended(status="error", reason=str(error), not_started=error.not_started)
     if isinstance(error, WindlassError):
         return Ended(status="error", reason=f"{error.code}: {error}")
-    return Ended(status="error", reason=f"{type(error).__name__}: {error}")
+    words = str(error)
+    name = type(error).__name__
+    return Ended(status="error", reason=f"{name}: {words}" if words else name)
 
 
 async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand, note: str) -> ToolOutcome:
@@ -73,9 +101,37 @@ async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand, note: str) -
     if full is not None:
         store, now_ms = hand.world.store, hand.world.clock.now_ms()
         ref = await store.put_blob(full, now_ms=now_ms)
+        hand.blobs.append(ref)
         whole = Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
         outcome = _with(outcome, whole)
+    outcome = await _checked(outcome, hand)
     return _with(outcome, Text(text=note)) if note else outcome
+
+
+async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
+    """Return an outcome that can be kept: of a known status, and referring to bytes that are there."""
+    if outcome.status not in _STATUSES:
+        text = f"It succeeded, with a status that does not exist ({type(outcome.status).__name__})."
+        return ToolOutcome(value=text)
+    missing = [ref for ref in hand.take_blobs(outcome) if not await _is_kept(ref, hand)]
+    if not missing:
+        return outcome
+    note = Text(text=f"(It succeeded; {len(missing)} of its attachments are not kept anywhere.)")
+    parts = tuple(part for part in outcome.content if getattr(part, "ref", None) not in missing)
+    shown = outcome.shown and tuple(
+        part for part in outcome.shown if getattr(part, "ref", None) not in missing
+    )
+    return _with(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
+
+
+async def _is_kept(ref: str, hand: TurnInHand) -> bool:
+    if ref in hand.blobs:
+        return True
+    try:
+        await hand.world.store.get_blob(ref)
+    except CallerError:
+        return False
+    return True
 
 
 def _with(outcome: ToolOutcome, part: ResultPart) -> ToolOutcome:

@@ -8,11 +8,12 @@ Law 1. A call with a result is answered from the journal.
 Law 2. A call without an intent simply runs.
 Law 3. A call with an intent and no result goes by its contract as it stood then: run again, run again with the same key,
     ask the tool's reconciler, or never again. A timeout or a lost thread is no better than a crash.
+
+Length: the laws are about all the moments of a call; in two files they could not be checked by reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from windlass.errors import ArgsInvalid, ToolDenied
@@ -23,12 +24,12 @@ from windlass.journal import (
     Claimed,
     Contract,
     Envelope,
-    Moment,
+    EventAwaited,
     Recorded,
     ToolCallCommand,
     idempotency_key,
 )
-from windlass.kernel import events
+from windlass.kernel import canonical, events
 from windlass.kernel.messages import ToolStatus
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
 from windlass.ports import WaitView
@@ -76,7 +77,11 @@ class ToolCallRun:
         self._place = f"{effect_id}.{ordinal}"
         # For whoever has to end the turn while this runs.
         self.has_begun = False
-        self._args: Mapping[str, Any] = call.args
+        # An intent and its result have one row, and one digest: that of the whole call.
+        self._args = call.args
+        self._asked = self._envelope(call.args)
+        self._digest = canonical.digest(self._asked)
+        self._deferred_key: str | None = None
         self.completed: CompletedToolCall | None = None
 
     async def run(self) -> CompletedToolCall:
@@ -86,34 +91,57 @@ class ToolCallRun:
         return self.completed
 
     async def _run(self) -> CompletedToolCall:
-        hand, call = self._hand, self.call
-        args: Mapping[str, Any] = call.args
-        if hand.journal is not None:
-            decided = hand.answer_to(self._envelope(args, "decide"), CallDecided)
-            if decided is not None and decided.verdict == "allow":
-                args = decided.args
-            asked = self._envelope(args, "result")
-            known = hand.answer_to(asked, CallReturned)
+        if self._hand.journal is not None:
+            known = await self._from_journal()
             if known is not None:
-                return self._ended_as(args, known)
-            row = hand.row(asked.key)
-            if row is not None:
-                self.has_begun, self._args = True, args
-                hand.go_live()
-                return await self._go_on(args, row.contract or "once")
+                return known
+        hand, call = self._hand, self.call
         hand.go_live()
         tool = hand.toolbox.get(call.name)
         if tool is None:
             return self._refuse("error", GONE.format(name=call.name))
         try:
-            tool.check(args)
+            tool.check(call.args)
             leave = await self._leave(tool)
         except ArgsInvalid as error:
-            return self._refuse("error", f"{error} The tool did not run.")
+            return self._refuse("error", f"{error}. The tool did not run.")
         except ToolDenied as error:
             return self._refuse("denied", str(error))
-        await self._claim(leave, tool.effect)
-        return await self._work(tool, leave.args, note=_edit_note(leave))
+        self._use(leave.args)
+        return await self._work(tool, leave)
+
+    async def _from_journal(self) -> CompletedToolCall | None:
+        """Answer from the journal, or go on with what another worker began; None: it is new."""
+        hand = self._hand
+        said = hand.row(f"{self._asked.key}/decide")
+        if said is not None:
+            if said.digest != canonical.digest(self._asked):
+                hand.check_accepted(said, self._asked)
+            self._take_up_decision(said.outcome)
+        row = hand.row(self._asked.key)
+        if row is None:
+            return None
+        if row.digest != self._digest:
+            hand.check_accepted(row, self._asked)
+        if isinstance(row.outcome, CallReturned):
+            return self._ended_as(row.outcome)
+        self.has_begun = True
+        hand.go_live()
+        return await self._go_on(row.contract or "once")
+
+    def _take_up_decision(self, decided: object) -> None:
+        """Take the arguments that were allowed, and what was to be remembered of it."""
+        if not isinstance(decided, CallDecided) or decided.verdict != "allow":
+            return
+        self._use(decided.args)
+        hand = self._hand
+        key = hand.envelope(AwaitEventCommand(wait_key="?"), f"{self._place}.approval").key
+        row = hand.row(key)
+        if row is None or not isinstance(row.command, AwaitEventCommand):
+            return
+        view = hand.waits.get(row.command.wait_key)
+        if view is not None and isinstance(row.outcome, EventAwaited):
+            self._approvals.remember(row.outcome, view)
 
     # ------------------------------------------------------------------ leave
 
@@ -130,7 +158,7 @@ class ToolCallRun:
             return Leave(call.args)
         try:
             _check_not_denied(ruling)
-            about = self._envelope(call.args, "decide").key
+            about = f"{self._asked.key}/decide"
             assert isinstance(ruling, Ask)  # noqa: S101 - neither leave nor a denial
             view = self._approvals.question(ruling, tool, call, about)
             await self._approvals.void_others(call.call_id, view.wait.key)
@@ -139,7 +167,7 @@ class ToolCallRun:
             return await self._approvals.leave(answer, tool, call, view)
         except ToolDenied as error:
             said = approvals.denied(str(error), version)
-            self._hand.record(self._envelope(call.args, "decide"), said)
+            self._record_decision(said)
             raise
 
     async def _person(self, view: WaitView) -> WaitView:
@@ -152,65 +180,73 @@ class ToolCallRun:
 
     # ------------------------------------------------------------------ running
 
-    async def _claim(self, leave: Leave, contract: Contract) -> None:
+    async def _work(
+        self, tool: Tool, leave: Leave | None, contract: Contract | None = None
+    ) -> CompletedToolCall:
+        """Run the body, as often as its contract and its retries allow.
+
+        Without `leave` the intent is another worker's: it is taken over, and what it consumed stays consumed.
+        """
+        hand, governs = self._hand, contract or tool.effect
+        # A call that waits for its place has not begun: its intent comes when it has the place.
+        async with self._batch.body(alone=tool.sequential):
+            await self._claim(leave, governs)
+            began_ms = hand.world.clock.now_ms()
+            hand.tell(
+                events.ToolStarted(call_id=self.call.call_id, name=self.call.name, args=self._args),
+                self._place,
+            )
+            ended = await self._attempts(tool, governs)
+        if isinstance(ended.value, Pending):
+            if ended.value.key == self._deferred_key:
+                return await self._deferred(ended.value.key)
+            ended = Ended(status="error", reason="It returned a Pending that is not its own.")
+        duration_ms = max(0, hand.world.clock.now_ms() - began_ms)
+        if ended.is_uncertain and governs not in _RUNS_AGAIN:
+            return await self._uncertain(tool, governs, ended.reason)
+        note = "" if leave is None else _edit_note(leave)
+        outcome = await value_outcome(ended, tool, hand, note)
+        return self._record(outcome, duration_ms)
+
+    async def _claim(self, leave: Leave | None, contract: Contract) -> None:
         """Write the intent; nothing that is not pure starts before it is durable."""
-        hand = self._hand
-        consumes = None if leave.wait is None else leave.wait.wait.key
-        if leave.wait is not None:
-            said = approvals.decided(leave, policy_version(hand.program))
-            hand.record(self._envelope(self.call.args, "decide"), said)
-        if contract == "pure" and consumes is None:
+        consumes = None
+        if leave is not None and leave.wait is not None:
+            consumes = leave.wait.wait.key
+            self._record_decision(approvals.decided(leave, policy_version(self._hand.program)))
+        if contract == "pure" and consumes is None and leave is not None:
             return
-        hand.add(
-            Claimed.of(self._envelope(leave.args, "intent"), contract=contract, consumes=consumes)
+        self._hand.add(
+            Claimed(
+                key=f"{self._asked.key}/intent",
+                digest=self._digest,
+                command=self._asked.command,
+                contract=contract,
+                consumes=consumes,
+            )
         )
-        self.has_begun, self._args = True, leave.args
+        self.has_begun = True
         if contract != "pure":
             await self._batch.barrier()
 
-    async def _claim_again(self, args: Mapping[str, Any], contract: Contract) -> None:
-        """Take over the intent of a worker that is gone; what it consumed stays consumed."""
-        self._hand.add(Claimed.of(self._envelope(args, "intent"), contract=contract))
-        await self._batch.barrier()
-
-    async def _work(
-        self,
-        tool: Tool,
-        args: Mapping[str, Any],
-        *,
-        note: str = "",
-        contract: Contract | None = None,
-    ) -> CompletedToolCall:
-        """Run the body, as often as its contract and its retries allow."""
-        hand = self._hand
-        contract = contract or tool.effect
-        began_ms = hand.world.clock.now_ms()
-        hand.tell(
-            events.ToolStarted(call_id=self.call.call_id, name=self.call.name, args=dict(args)),
-            self._place,
-        )
-        attempt = hand.claim_count(self._envelope(args, "result").key) + 1
-        tries = tool.retries
+    async def _attempts(self, tool: Tool, contract: Contract) -> Ended:
         host = self._host()
+        ended = await self._repeated(tool, contract, host)
+        self._deferred_key = host.deferred
+        return ended
+
+    async def _repeated(self, tool: Tool, contract: Contract, host: CallHost) -> Ended:
+        hand = self._hand
+        attempt = hand.claim_count(self._asked.key) + 1
+        tries = tool.retries
         while True:
             ctx = self._context(attempt, host)
-            async with self._batch.body(alone=tool.sequential):
-                ended = await run_body(tool, ctx, args, hand.limits.tool_timeout)
-            if isinstance(ended.value, Pending):
-                return await self._deferred(args, ended.value.key)
+            ended = await run_body(tool, ctx, self._args, hand.limits.tool_timeout)
             may_repeat = contract in _RUNS_AGAIN or ended.not_started
             if not ended.is_failure or tries == 0 or not may_repeat or hand.is_leaving:
-                break
+                return ended
             tries -= 1
             attempt += 1
-        duration_ms = max(0, hand.world.clock.now_ms() - began_ms)
-        if ended.is_uncertain and contract not in _RUNS_AGAIN:
-            return await self._uncertain(tool, args, contract, ended.reason)
-        outcome = await self._outcome(ended, tool, note)
-        return self._record(args, outcome, duration_ms, claimed=self.has_begun)
-
-    async def _outcome(self, ended: Ended, tool: Tool, note: str) -> ToolOutcome:
-        return await value_outcome(ended, tool, self._hand, note)
 
     def _context(self, attempt: int, host: CallHost) -> ToolContext[Any]:
         hand = self._hand
@@ -241,21 +277,19 @@ class ToolCallRun:
 
     # ------------------------------------------------------------------ after a crash
 
-    async def _go_on(self, args: Mapping[str, Any], contract: Contract) -> CompletedToolCall:
+    async def _go_on(self, contract: Contract) -> CompletedToolCall:
         """Go on with a call that another worker began."""
-        hand = self._hand
         pending = self._pending_wait(contract)
         if pending is not None:
-            return await self._deferred(args, pending, is_claimed=True)
+            return await self._deferred(pending, is_claimed=True)
         if contract == "once":
-            return self._unknown(args, CRASHED)
-        tool = hand.toolbox.get(self.call.name)
+            return self._unknown(CRASHED)
+        tool = self._hand.toolbox.get(self.call.name)
         if tool is None:
-            return self._unknown(args, f"{CRASHED}, and the tool is gone")
+            return self._unknown(f"{CRASHED}, and the tool is gone")
         if contract == "reconcile":
-            return await self._uncertain(tool, args, contract, CRASHED)
-        await self._claim_again(args, contract)
-        return await self._work(tool, args, contract=contract)
+            return await self._uncertain(tool, contract, CRASHED)
+        return await self._work(tool, None, contract)
 
     def _pending_wait(self, contract: Contract) -> str | None:
         """Return the wait that stands for the body's result, if the body said so before the crash."""
@@ -268,15 +302,16 @@ class ToolCallRun:
                     return key
         return None
 
-    async def _uncertain(
-        self, tool: Tool, args: Mapping[str, Any], contract: Contract, why: str
-    ) -> CompletedToolCall:
+    async def _uncertain(self, tool: Tool, contract: Contract, why: str) -> CompletedToolCall:
         """Find out whether the body acted, if the tool can tell."""
         if contract != "reconcile":
-            return self._unknown(args, why)
+            return self._unknown(why)
+        if self._hand.wait_key(self._asked.key, self._digest) in self._hand.waits:
+            # A person was asked already; their word is not put to the reconciler again.
+            return await self._ask_what_happened()
         ctx = self._context(1, self._host())
         try:
-            found = await tool.reconcile(ctx, tool.check(args))
+            found = await tool.reconcile(ctx, tool.check(self._args))
         except Exception as error:  # noqa: BLE001 - a reconciler that fails has found out nothing
             found = None
             self._hand.note_issue(
@@ -284,44 +319,46 @@ class ToolCallRun:
                 "reconcile_failed",
             )
         if isinstance(found, NotDone):
-            await self._claim_again_if_gone(args, contract)
-            return await self._work(tool, args, contract=contract)
+            return await self._not_done(tool, contract)
         if isinstance(found, Done):
             outcome = await value_outcome(Ended(value=found.value), tool, self._hand, "")
-            return self._record(args, outcome, 0, claimed=True)
-        return await self._ask_what_happened(args)
+            return self._record(outcome, 0)
+        return await self._ask_what_happened()
 
-    async def _claim_again_if_gone(self, args: Mapping[str, Any], contract: Contract) -> None:
-        row = self._hand.row(self._envelope(args, "intent").key)
+    async def _not_done(self, tool: Tool, contract: Contract) -> CompletedToolCall:
+        row = self._hand.row(self._asked.key)
         if row is not None and row.generation < self._hand.generation:
-            await self._claim_again(args, contract)
+            return await self._work(tool, None, contract)
+        # It is our own intent, of a body that did not return in time: it stands.
+        async with self._batch.body(alone=tool.sequential):
+            ended = await self._attempts(tool, contract)
+        if ended.is_uncertain:
+            return self._unknown(ended.reason)
+        return self._record(await value_outcome(ended, tool, self._hand, ""), 0)
 
-    async def _ask_what_happened(self, args: Mapping[str, Any]) -> CompletedToolCall:
+    async def _ask_what_happened(self) -> CompletedToolCall:
         """Let a person say what became of the call."""
         hand, name = self._hand, self.call.name
-        asked = self._envelope(args, "result")
         view = hand.open_wait(
             "unknown_outcome",
-            about=asked.key,
-            digest=asked.digest(),
+            about=self._asked.key,
+            digest=self._digest,
             title=f"Did {name} act? Give its result, or say that it failed.",
-            detail={"tool": name, "args": dict(args)},
+            detail={"tool": name, "args": self._args},
             call_id=self.call.call_id,
         )
         view = await self._batch.answered(view.wait.key)
         answer = hand.wait_over(view, f"{self._place}.unknown")
         if answer.status == "answered":
-            return self._record(args, ToolOutcome(value=answer.value), 0, claimed=True)
+            return self._record(ToolOutcome(value=answer.value), 0)
         if answer.status == "rejected":
             text = answer.value if isinstance(answer.value, str) else "It did not act."
-            return self._record(args, ToolOutcome(status="error", value=text), 0, claimed=True)
-        return self._unknown(args, CRASHED)
+            return self._record(ToolOutcome(status="error", value=text), 0)
+        return self._unknown(CRASHED)
 
     # ------------------------------------------------------------------ results
 
-    async def _deferred(
-        self, args: Mapping[str, Any], key: str, *, is_claimed: bool = False
-    ) -> CompletedToolCall:
+    async def _deferred(self, key: str, *, is_claimed: bool = False) -> CompletedToolCall:
         """Wait for the result that somebody delivers."""
         hand, effect_id = self._hand, f"{self._place}.deferred"
         if not is_claimed:
@@ -333,27 +370,39 @@ class ToolCallRun:
             outcome = ToolOutcome(status="error", value=answer.value or "It failed.")
         elif answer.status != "answered":
             outcome = ToolOutcome(status="timeout", value="Its result did not come in time.")
-        return self._record(args, outcome, 0, claimed=self.has_begun)
+        return self._record(outcome, 0)
 
-    def _unknown(self, args: Mapping[str, Any], why: str) -> CompletedToolCall:
+    def _unknown(self, why: str) -> CompletedToolCall:
         text = UNKNOWN.format(name=self.call.name, why=why)
-        return self._record(args, ToolOutcome(status="unknown", value=text), 0, claimed=True)
+        return self._record(ToolOutcome(status="unknown", value=text), 0)
 
     def _refuse(self, status: ToolStatus, text: str) -> CompletedToolCall:
-        outcome = ToolOutcome(status=status, value=text)
-        return self._record(self.call.args, outcome, 0, claimed=False)
+        return self._record(ToolOutcome(status=status, value=text), 0)
 
-    def _record(
-        self, args: Mapping[str, Any], outcome: ToolOutcome, duration_ms: int, *, claimed: bool
-    ) -> CompletedToolCall:
-        returned = CallReturned(outcome=outcome, duration_ms=duration_ms)
-        envelope = self._envelope(args, "result")
-        self._hand.lane.add(
-            Recorded.of(envelope, returned, claimed=claimed), blobs=self._hand.take_blobs(outcome)
+    def _record_decision(self, decided: CallDecided) -> None:
+        """Record what was decided on the call as the model asked for it."""
+        asked = self._envelope(self.call.args)
+        self._hand.add(
+            Recorded(
+                key=f"{asked.key}/decide",
+                digest=canonical.digest(asked),
+                outcome=decided,
+                command=asked.command,
+            )
         )
-        return self._ended_as(args, returned)
 
-    def _ended_as(self, args: Mapping[str, Any], returned: CallReturned) -> CompletedToolCall:
+    def _record(self, outcome: ToolOutcome, duration_ms: int) -> CompletedToolCall:
+        returned = CallReturned(outcome=outcome, duration_ms=duration_ms)
+        entry = Recorded(
+            key=f"{self._asked.key}/result",
+            digest=self._digest,
+            outcome=returned,
+            command=None if self.has_begun else self._asked.command,
+        )
+        self._hand.lane.add(entry, blobs=self._hand.take_blobs(outcome))
+        return self._ended_as(returned)
+
+    def _ended_as(self, returned: CallReturned) -> CompletedToolCall:
         hand, call = self._hand, self.call
         if returned.outcome.status == "unknown":
             hand.note_issue(
@@ -363,7 +412,7 @@ class ToolCallRun:
         return CompletedToolCall(
             call_id=call.call_id,
             name=call.name,
-            args=dict(args),
+            args=self._args,
             outcome=returned.outcome,
             duration_ms=returned.duration_ms,
             replay=call.replay,
@@ -373,13 +422,19 @@ class ToolCallRun:
         """Return what is to be said of this call when the turn ends before it has a result."""
         if self.completed is not None or not self.has_begun:
             return self.completed
-        return self._unknown(self._args, "the turn was cancelled while it ran")
+        return self._unknown("the turn was cancelled while it ran")
 
-    def _envelope(self, args: Mapping[str, Any], moment: Moment) -> Envelope:
-        command = ToolCallCommand(call_id=self.call.call_id, name=self.call.name, args=dict(args))
-        return self._hand.envelope(
-            command, self._effect_id, call_ordinal=self._ordinal, moment=moment
-        )
+    def _use(self, args: dict[str, Any]) -> None:
+        """Let these be the arguments of the call: what is claimed and recorded names them."""
+        if args is self._args:
+            return
+        self._args = args
+        self._asked = self._envelope(args)
+        self._digest = canonical.digest(self._asked)
+
+    def _envelope(self, args: dict[str, Any]) -> Envelope:
+        command = ToolCallCommand(call_id=self.call.call_id, name=self.call.name, args=args)
+        return self._hand.envelope(command, self._effect_id, call_ordinal=self._ordinal)
 
 
 def _check_not_denied(ruling: Ruling) -> None:

@@ -15,12 +15,13 @@ from windlass.journal import (
     AwaitEventCommand,
     Claimed,
     Command,
+    DirectCallCommand,
+    EffectSubject,
     Entry,
     Envelope,
     EventAwaited,
     Invocation,
     JournalRow,
-    Moment,
     Recorded,
     RecordedMoment,
     Scope,
@@ -29,6 +30,8 @@ from windlass.journal import (
     UsageLine,
     diff,
     kind_of,
+    replay_key,
+    usage_of,
     wait_key,
 )
 from windlass.journal.keys import call_key
@@ -105,13 +108,15 @@ class TurnInHand:
         self.tool_calls = 0
         self.model_calls = 0
         self.completed: list[CompletedToolCall] = []
-        self.direct_usage: list[UsageLine] = []
+        # What tools' own model calls used, by key: one that is answered again counts once.
+        self.direct_usage: dict[str, UsageLine] = {}
         # Whether what happens now is new. Before, the journal answers and nothing is shown.
         self.is_live = True
         self.is_leaving = False
         self.is_cancelled = False
         self._last_recorded = 0
         self._shown = 0
+        self._scope = self._scope_now()
 
     # ------------------------------------------------------------------ what is known already
 
@@ -123,33 +128,45 @@ class TurnInHand:
         self.journal = journal
         self.is_live = False
         for row in journal.rows():
+            self._count_direct(row)
             number = row.key.split("/")[5].partition(".")[0]
             if number.isdigit():
                 self._last_recorded = max(self._last_recorded, int(number))
+
+    def _count_direct(self, row: JournalRow) -> None:
+        if isinstance(row.command, DirectCallCommand) and row.outcome is not None:
+            self.direct_usage[row.key] = UsageLine(
+                source=row.command.usage_source,
+                model=row.command.request.model,
+                calls=1,
+                usage=usage_of(row.outcome),
+            )
 
     def was_passed(self, effect_id: int) -> bool:
         """Whether the turn was already beyond this effect: then what is not recorded of it was nothing."""
         return effect_id < self._last_recorded
 
     def envelope(
-        self,
-        command: Command,
-        effect_id: str,
-        *,
-        call_ordinal: int | None = None,
-        moment: Moment | None = None,
+        self, command: Command, effect_id: str, *, call_ordinal: int | None = None
     ) -> Envelope:
         """Return what asks the world for something, under the key of its place in the turn."""
-        scope = Scope(
+        if self._scope.iteration != self.iteration:
+            self._scope = self._scope_now()
+        kind = kind_of(command)
+        invocation = Invocation(
+            scope=self._scope,
+            subject=EffectSubject(effect_id=effect_id, kind=kind),
+            replay_key=replay_key(self._scope, kind, effect_id, call_ordinal=call_ordinal),
+        )
+        return Envelope(invocation=invocation, command=command)
+
+    def _scope_now(self) -> Scope:
+        return Scope(
             session_id=self.session_id,
             turn_id=self.turn_id,
             turn_index=self.turn_index,
             iteration=self.iteration,
         )
-        invocation = Invocation.effect(
-            scope, kind_of(command), effect_id, call_ordinal=call_ordinal, moment=moment
-        )
-        return Envelope(invocation=invocation, command=command)
 
     def row(self, key: str) -> JournalRow | None:
         """Return what the journal knows under a key."""
@@ -165,12 +182,17 @@ class TurnInHand:
         if row is None:
             return None
         if row.digest != envelope.digest():
-            self._check_accepted(row, envelope)
+            self.check_accepted(row, envelope)
         outcome = row.outcome
         assert outcome is None or isinstance(outcome, wanted)  # noqa: S101 - by its key
         return outcome
 
-    def _check_accepted(self, row: JournalRow, envelope: Envelope) -> None:
+    def check_accepted(self, row: JournalRow, envelope: Envelope) -> None:
+        """Let what is recorded stand for another request only if somebody said so.
+
+        Raises:
+            ParkTurn: nobody has; a person is asked.
+        """
         if self.world.on_mismatch == "accept":
             return
         tries = [view for view in self.waits.values() if view.wait.kind == "mismatch"]
@@ -328,7 +350,8 @@ class TurnInHand:
         """Return what the turn has used so far, by who asked and which model answered."""
         model = self.started.model if self.started is not None else ""
         own = UsageLine(source="turn", model=model, calls=self.model_calls, usage=of_turn)
-        return sum_usage((own, *self.direct_usage) if self.model_calls else self.direct_usage)
+        others = self.direct_usage.values()
+        return sum_usage((own, *others) if self.model_calls else others)
 
     def note_issue(self, message: str, code: str) -> None:
         """Note something that whoever reads the result should know."""

@@ -9,10 +9,10 @@ Law 4. Cancelling is a race with the turn's own end, and the store is the judge.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from windlass.guards.text import clean_text
 from windlass.journal import DecisionRemembered, NodeBody, TurnStarted
 from windlass.kernel import TurnMachine, effects, events
 from windlass.kernel.effects import Effect
@@ -25,6 +25,7 @@ from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.environments import Environments
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.outputs import output_of
+from windlass.runtime.phases import phase_of
 from windlass.runtime.spending import over_limit
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn_in_hand import CancelTurn, ParkTurn, StopTurn, TurnInHand
@@ -191,7 +192,7 @@ class TurnRunner:
 
     def _finish_cancelled(self) -> None:
         completed = self._tools.interrupted()
-        reason = self._cancel_reason or ""
+        reason = clean_text(self._cancel_reason or "")
         self.machine.finish(Stopped(reason="cancelled", detail=reason), completed)
         while self._next_effect() is not None:
             pass  # nothing more is asked by a turn that has ended; what it says is shown
@@ -229,17 +230,9 @@ class TurnRunner:
         )
         return (*self.machine.records, *remembered)
 
-    @contextmanager
-    def _phase(self, phase: Phase) -> Iterator[None]:
-        probe = self._hand.world.probe
-        if probe is None:
-            yield
-            return
-        probe.begin(phase, self._hand.session_id, self._hand.turn_id)
-        try:
-            yield
-        finally:
-            probe.end(phase, self._hand.session_id, self._hand.turn_id)
+    def _phase(self, phase: Phase) -> AbstractContextManager[None]:
+        hand = self._hand
+        return phase_of(hand.world.probe, phase, (hand.session_id, hand.turn_id))
 
 
 def _input_message(hand: TurnInHand, parts: tuple[Part, ...]) -> Message | None:

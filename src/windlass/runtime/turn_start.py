@@ -44,8 +44,8 @@ def start_record(
         generation = msgspec.convert(dict(wanted["generation"]), Generation)
     return TurnStarted(
         agent=program.name,
-        model=wanted.get("model") or program.model.name,
-        instructions=wanted.get("prompt") or instructions,
+        model=wanted.get("model", program.model.name),
+        instructions=wanted.get("prompt", instructions),
         tools=program.tools_text,
         contracts=program.contracts,
         policy_version=policy_version(program),

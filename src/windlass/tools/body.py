@@ -3,7 +3,7 @@
 Law 1. A sync function runs in a thread, with the caller's context variables; it never blocks the loop.
 Law 2. The threads are daemons and nobody joins them: a body that never returns can delay neither a
     turn that gave up on it nor the end of the program.
-Law 3. What would end the program (SystemExit, KeyboardInterrupt) ends the call. A cancellation passes,
+Law 3. What would end the program (SystemExit, KeyboardInterrupt and their like) ends the call. A cancellation passes,
     if somebody did cancel.
 """
 
@@ -59,7 +59,9 @@ class Body:
             if task is not None and task.cancelling():
                 raise
             raise self._failed("raised CancelledError, though nobody cancelled it") from None
-        except (KeyboardInterrupt, SystemExit) as error:
+        except Exception:
+            raise
+        except BaseException as error:
             raise self._failed(f"raised {type(error).__name__}") from error
 
     def _call_sync(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

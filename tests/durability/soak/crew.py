@@ -66,6 +66,7 @@ def _seller(ledger: Ledger):  # type: ignore[no-untyped-def]  # noqa: ANN202 - w
         word, tokens = ledger.mint(), 1 + randbelow(1_000_000)
         ledger.write("model", session, str(reply), word=word, tokens=tokens)
         await asyncio.sleep(0.002)
+        ledger.write("reply", session, str(reply), word=word)
         wanted = wishes(session, reply)
         calls = tuple(
             ToolCall(call_id=f"{name}_{reply}_{at}", name=name, args={"at": 10 * reply + at})
@@ -132,4 +133,4 @@ def _tools(ledger: Ledger) -> list[Tool]:
 
 def _length_s(ctx: ToolContext[None], at: int) -> float:
     """Return how long a body takes: 0 to 120 ms, the same in every life."""
-    return (7 * int(ctx.session_id[1:]) + 13 * at) % 13 / 100
+    return (7 * int(ctx.session_id[1:]) + 5 * at) % 13 / 100

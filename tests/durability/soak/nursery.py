@@ -1,9 +1,10 @@
 """Starts workers quickly: a process that has loaded everything, opened nothing, and forks.
 
 A life that lasts a fifth of a second should not cost another third for its imports. Each child begins as a freshly
-started interpreter would after its imports; the first life of a round is a real start all the same.
+started interpreter would after its imports.
 
-Reads `FOLDER [MUTANT]` from its input, answers with the child's pid, then with how it ended.
+Reads `FOLDER [MUTANT]` from its input and answers with the child's pid; an empty line asks how it ended. Until then
+the pid is the child's, dead or alive, so that nobody else can be killed in its place.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ def bear(arguments: list[str]) -> int:
 
 def main() -> None:
     """Bear one child after another."""
+    pid = 0
     for line in sys.stdin:
-        pid = bear(line.split())
-        sys.stdout.write(f"{pid}\n")
-        sys.stdout.flush()
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        if arguments := line.split():
+            answer = pid = bear(arguments)
+        else:
+            answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
 
 

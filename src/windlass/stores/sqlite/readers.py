@@ -33,6 +33,10 @@ class Readers:
         """Return what `look` finds."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._look, look)
 
+    def glance(self, look: Callable[[Rows], A]) -> A:
+        """Return what `look` finds, on the caller's thread: for a row or two, which cost less than a hop."""
+        return self._look(look)
+
     def close(self) -> None:
         """Wait for the reads under way, then let go of the file."""
         self._threads.shutdown(wait=True)

@@ -25,6 +25,17 @@ from windlass.stores.sqlite.rows import (
     read_usage,
 )
 
+# How many turns of history may be read while the event loop waits.
+_SHORT = 4
+
+
+def glance_at_session(rows: Rows, session_id: str, *, history: bool) -> SessionView | None:
+    """Return a session that is read in no time; None if its history wants a thread of its own."""
+    session = rows.session(session_id)
+    if history and session.head > _SHORT:
+        return None
+    return load_session(rows, session_id, history=history)
+
 
 def load_session(rows: Rows, session_id: str, *, history: bool) -> SessionView:
     """Return a session, with its history unless that is not wanted."""

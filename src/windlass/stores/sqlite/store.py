@@ -230,6 +230,11 @@ class SqliteStore(Doors):
     async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
         """Return a session, with its history unless that is not wanted."""
         self._doorman.check_names(session_id)
+        found = self._glance(
+            lambda rows: reads.glance_at_session(rows, session_id, history=history)
+        )
+        if found is not None:
+            return found
         return await self._look(lambda rows: reads.load_session(rows, session_id, history=history))
 
     async def list_sessions(
@@ -383,6 +388,13 @@ class SqliteStore(Doors):
         if self._pid != os.getpid():
             self._check_process()
         return self._writer.hand_in(apply, session_id=session_id, after=after)
+
+    def _glance(self, look: Callable[[Rows], A]) -> A:
+        self._check_process()
+        try:
+            return self._readers.glance(look)
+        except (apsw.Error, OSError) as error:
+            raise as_windlass_error(error, place=self.path.name) from error
 
     async def _look(self, look: Callable[[Rows], A]) -> A:
         self._check_process()

@@ -1,0 +1,174 @@
+"""Models and tools that tell before, while and after they work that the process may die here."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from asyncio import CancelledError
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from windlass.api.agent import Agent
+from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.ports.model import EmitModelEvent, Model
+from windlass.ports.tool import Reconciled, Tool, ToolContext, ToolProvider
+from windlass.runtime.program import Program
+from windlass.testing.crashing.crash_point import nth
+from windlass.testing.crashing.fuse import Fuse
+from windlass.testing.crashing.thread_bodies import ThreadBodies
+from windlass.tools import Toolbox
+
+T = TypeVar("T")
+# A body that polls would have no end of moments.
+_MAX_AWAITS = 32
+
+
+class CrashingEffects:
+    """Puts the fuse around what an agent does to the world, for one life."""
+
+    def __init__(self, fuse: Fuse, bodies: ThreadBodies) -> None:
+        self.fuse = fuse
+        self._bodies = bodies
+        self._model_calls = 0
+
+    def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
+        """Return an agent whose model and tools have crash points."""
+        crashing: Any = copy.copy(agent)
+        crashing.compiled = lambda registered: self._program(agent.compiled(registered))
+        return crashing  # type: ignore[no-any-return]  # a copy, of the same type
+
+    def _program(self, program: Program) -> Program:
+        def find_model(name: str) -> Model | None:
+            found = program.find_model(name)
+            return None if found is None else self.model(found)
+
+        return msgspec.structs.replace(
+            program,
+            model=self.model(program.model),
+            find_model=find_model,
+            toolbox=Toolbox([self.tool(tool) for tool in program.toolbox]),
+            providers=tuple(CrashingProvider(self, one) for one in program.providers),
+        )
+
+    def model(self, model: Model) -> Model:
+        """Return a model with crash points."""
+        return model if isinstance(model, CrashingModel) else CrashingModel(self, model)
+
+    def tool(self, tool: Tool) -> Tool:
+        """Return a tool with crash points."""
+        return cast("Tool", CrashingTool(self.fuse, self._bodies.watched(tool)))
+
+    def next_model_call(self) -> str:
+        """Return what the next model call is called."""
+        self._model_calls += 1
+        return f"model call {self._model_calls}"
+
+
+class CrashingModel:
+    """Before it is asked, while it answers, when it has answered and nobody knows yet."""
+
+    def __init__(self, effects: CrashingEffects, model: Model) -> None:
+        self._effects = effects
+        self._model = model
+        self.name = model.name
+
+    async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
+        """Answer a request."""
+        fuse, name = self._effects.fuse, self._effects.next_model_call()
+
+        def waits(times: int) -> None:
+            if times == 1:
+                fuse.reach(f"during {name}")
+
+        fuse.reach(f"before {name}")
+        reply = await _Stepped(self._model.complete(request, emit), waits)
+        fuse.reach(f"after {name}, before its reply was recorded")
+        return reply
+
+
+class CrashingTool:
+    """Before the body begins, wherever it waits, and when it has ended and nobody knows yet."""
+
+    def __init__(self, fuse: Fuse, tool: Tool) -> None:
+        self._fuse = fuse
+        self._tool = tool
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a tool has
+        return getattr(self._tool, name)
+
+    async def run(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> object:
+        """Run the body."""
+        call = f"{self._tool.spec.name} ({ctx.call_id})"
+        self._fuse.reach(f"before {call} began")
+        try:
+            value = await self._body(call, self._tool.run(ctx, args))
+        except CancelledError:
+            raise
+        except Exception:
+            self._fuse.reach(f"after {call} raised, before that was recorded")
+            raise
+        self._fuse.reach(f"after {call} returned, before its result was recorded")
+        return value
+
+    async def _body(self, call: str, running: Coroutine[Any, Any, object]) -> object:
+        if not getattr(self._tool, "is_async", True):
+            return await running  # in a thread, which a crash can only wait for
+
+        def waits(times: int) -> None:
+            if times <= _MAX_AWAITS:
+                self._fuse.reach(f"inside {call}, at its {nth(times)} await")
+
+        return await _Stepped(running, waits)
+
+    async def reconcile(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> Reconciled:
+        """Say whether an earlier attempt acted."""
+        call = f"{self._tool.spec.name} ({ctx.call_id})"
+        self._fuse.reach(f"before the reconciler of {call} was asked")
+        found = await self._tool.reconcile(ctx, args)
+        self._fuse.reach(f"after the reconciler of {call} answered")
+        return found
+
+
+class CrashingProvider:
+    """Looks up tools that have crash points."""
+
+    def __init__(self, effects: CrashingEffects, provider: ToolProvider) -> None:
+        self._effects = effects
+        self._provider = provider
+
+    async def tools(self, context: Mapping[str, Any]) -> list[Tool]:
+        """Return the tools of an iteration."""
+        found = self._provider.tools(context)
+        tools = await found if inspect.isawaitable(found) else found
+        return [self._effects.tool(tool) for tool in tools]
+
+
+class _Stepped(Generic[T]):
+    """Awaits a coroutine and is told each time it really waits for something."""
+
+    __slots__ = ("_coroutine", "_waits")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits: Callable[[int], None]) -> None:
+        self._coroutine = coroutine
+        self._waits = waits
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        times = 0
+        thrown: BaseException | None = None
+        while True:
+            try:
+                if thrown is None:
+                    waits_for = self._coroutine.send(None)
+                else:
+                    waits_for = self._coroutine.throw(thrown)
+            except StopIteration as end:
+                return cast("T", end.value)
+            times += 1
+            try:
+                self._waits(times)
+                yield waits_for
+                thrown = None
+            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                thrown = error

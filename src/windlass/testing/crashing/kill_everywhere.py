@@ -1,0 +1,192 @@
+"""Kill a scenario at every moment at which a process can die, and see that it makes no difference."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.testing.crashing.crash_point import CrashPoint
+from windlass.testing.crashing.disk import Disk, MemoryDisk, SqliteDisk, make_blank
+from windlass.testing.crashing.ending import Ending
+from windlass.testing.crashing.kill_report import CrashFound, Finding, KillReport
+from windlass.testing.crashing.trial import MakeScenario, Trial, TrialReport, told
+
+StoreKind: TypeAlias = Literal["memory", "sqlite"]
+_PATIENCE_S = 10.0
+
+
+async def crash_points(
+    make: MakeScenario,
+    *,
+    store: StoreKind = "memory",
+    timeout: float = _PATIENCE_S,  # noqa: ASYNC109 - the public name
+) -> tuple[CrashPoint, ...]:
+    """Return the moments of an undisturbed run at which its process could die, in order.
+
+    Raises:
+        Exception: what the scenario itself raises without any crash.
+    """
+    async with _disks(store) as disk:
+        report = await Trial(make, disk(), patience_s=timeout).run()
+    _undisturbed(report)
+    return report.seen
+
+
+async def kill_everywhere(
+    make: MakeScenario,
+    *,
+    store: StoreKind = "memory",
+    twice: bool = False,
+    only: str = "",
+    max_points: int | None = None,
+    timeout: float = _PATIENCE_S,  # noqa: ASYNC109 - the public name
+) -> KillReport:
+    """Run a scenario once for each of its crash points: crash it there, start it again, compare and check.
+
+    Args:
+        make: Makes the scenario with a world of its own; called anew for each crash point.
+        store: Where the data are: in memory, or in a SQLite file in a temporary folder.
+        twice: Also kill the process that recovers, at each of its own crash points.
+        only: Try only points whose description contains this, as when one of them is looked into.
+        max_points: Try no more than that many, evenly spread.
+        timeout: How many seconds a process may take to its end.
+
+    Raises:
+        CrashFound: after some crash the end was another one, a check failed, or there was no end.
+        Exception: what the scenario itself raises without any crash.
+    """
+    async with _disks(store) as disk:
+        killing = _Killing(make, disk, timeout)
+        await killing.prepare()
+        points = _chosen(killing.points, only, max_points)
+        left_out = len(killing.points) - len(points)
+        for point in points:
+            await killing.kill(point, deeper=twice)
+    report = KillReport(
+        points=tuple(killing.tried),
+        unknown=tuple(killing.unknown),
+        missed=tuple(killing.missed),
+        left_out=left_out,
+    )
+    if killing.findings:
+        found = CrashFound(tuple(killing.findings), report)
+        raise found from killing.findings[0].error
+    return report
+
+
+class _Killing:
+    """Kills a scenario again and again, and keeps what was found."""
+
+    def __init__(self, make: MakeScenario, disk: Callable[[], Disk], timeout: float) -> None:
+        self._make = make
+        self._disk = disk
+        self._timeout_s = timeout
+        self._wanted = Ending(())
+        self.points: tuple[CrashPoint, ...] = ()
+        self.tried: list[CrashPoint] = []
+        self.unknown: list[CrashPoint] = []
+        self.missed: list[CrashPoint] = []
+        self.findings: list[Finding] = []
+
+    async def prepare(self) -> None:
+        """See how the scenario ends without a crash: twice, for it has to end the same way."""
+        first, second = await self._try(), await self._try()
+        self._wanted, self.points = _undisturbed(first), first.seen
+        difference = self._wanted.difference(_undisturbed(second))
+        if difference:
+            raise AssertionError(
+                "the scenario ends otherwise when it is run again without a crash, "
+                f"so there is nothing to compare with\n{difference}"
+            )
+
+    async def kill(self, point: CrashPoint, *, deeper: bool) -> None:
+        """Crash at a point, and see what comes of it."""
+        report = await self._try(point.path)
+        self.tried.append(point)
+        if report.missed:
+            self.missed.append(point)
+        problem, error = self._problem(report)
+        if problem:
+            self.findings.append(Finding(point, problem, error))
+        elif self._is_unknown(report):
+            self.unknown.append(point)
+        if deeper and not report.missed and not problem:
+            for next_point in report.seen:
+                second = msgspec.structs.replace(next_point, first=point)
+                await self.kill(second, deeper=False)
+
+    async def _try(self, plan: tuple[str, ...] = ()) -> TrialReport:
+        return await Trial(self._make, self._disk(), patience_s=self._timeout_s).run(plan)
+
+    def _is_unknown(self, report: TrialReport) -> bool:
+        ending = report.fate.ending
+        return ending is not None and ending.has_unknown and not self._wanted.has_unknown
+
+    def _problem(self, report: TrialReport) -> tuple[str, BaseException | None]:
+        """Return what is wrong after a crash, in words; nothing if all is well."""
+        fate = report.fate
+        if fate.kind == "hung":
+            return f"the program, started again, did not end within {self._timeout_s:g} s", None
+        if fate.error is not None:
+            return f"the program, started again, raised {told(fate.error)}", fate.error
+        if report.broken is not None:
+            return f"the check failed: {told(report.broken)}", report.broken
+        if self._is_unknown(report):
+            return ("", None) if report.scenario.allow_unknown else (_UNKNOWN, None)
+        difference = "" if fate.ending is None else self._wanted.difference(fate.ending)
+        return difference and f"it ended otherwise\n{difference}", None
+
+
+_UNKNOWN = "nobody knows whether a tool acted, and the scenario does not allow that"
+
+
+def _undisturbed(report: TrialReport) -> Ending:
+    """Return how a run without a crash ended; what went wrong there is no matter of crashes."""
+    if report.error is not None:
+        report.error.add_note("(in the run without any crash)")
+        raise report.error
+    if report.fate.ending is None:
+        raise TimeoutError("the scenario did not end, in the run without any crash")
+    return report.fate.ending
+
+
+def _chosen(
+    points: tuple[CrashPoint, ...], only: str, max_points: int | None
+) -> tuple[CrashPoint, ...]:
+    chosen = tuple(point for point in points if only in str(point))
+    if only and not chosen:
+        raise ConfigError(f"only: no crash point is called {only!r}", field="only", found=only)
+    if max_points is None or len(chosen) <= max_points:
+        return chosen
+    return tuple(chosen[at * len(chosen) // max_points] for at in range(max_points))
+
+
+@asynccontextmanager
+async def _disks(store: str) -> AsyncIterator[Callable[[], Disk]]:
+    """Give disks, each for one world; what they leave behind is removed."""
+    kind = store.removesuffix(":")
+    if kind == "memory":
+        yield MemoryDisk
+        return
+    if kind != "sqlite":
+        raise ConfigError(
+            f"store: found {store!r}, wanted memory or sqlite", field="store", found=store
+        )
+    with tempfile.TemporaryDirectory(prefix="windlass-", ignore_cleanup_errors=True) as folder:
+        blank = Path(folder, "blank.db")
+        await make_blank(blank)
+        worlds = itertools.count(1)
+
+        def disk() -> Disk:
+            world = Path(folder, f"world-{next(worlds)}")
+            world.mkdir()
+            return SqliteDisk(world, blank)
+
+        yield disk

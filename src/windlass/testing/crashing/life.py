@@ -1,0 +1,155 @@
+"""A life: one process of a scenario, from its start to its end or its death.
+
+It is a thread with an event loop of its own. When it dies, the thread stands still where it is, in the middle of
+whatever it did: no `finally`, no `except`, no other task of it runs on, as in a process that was killed. It is
+cleared away when the scenario is over and its checks are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from typing import Any, Literal, NamedTuple
+
+from windlass.api.runtime import Runtime
+from windlass.ports import Store
+from windlass.testing.clock import VirtualClock
+from windlass.testing.crashing.crash_point import CrashPoint
+from windlass.testing.crashing.crashing_effects import CrashingEffects
+from windlass.testing.crashing.crashing_store import CrashingStore
+from windlass.testing.crashing.disk import Disk
+from windlass.testing.crashing.ending import Ending, read_ending
+from windlass.testing.crashing.fuse import Buried, Fuse
+from windlass.testing.crashing.rehearsal import Rehearsal
+from windlass.testing.crashing.scenario import Scenario
+from windlass.testing.crashing.thread_bodies import ThreadBodies
+from windlass.testing.crashing.write_names import WriteNames
+
+_BURIAL_S = 2.0
+
+
+class World(NamedTuple):
+    """What outlives a process."""
+
+    scenario: Scenario
+    disk: Disk
+    clock: VirtualClock
+    names: WriteNames
+    patience_s: float
+
+
+class Fate(NamedTuple):
+    """What became of a life."""
+
+    kind: Literal["ended", "crashed", "raised", "hung"]
+    result: object = None
+    ending: Ending | None = None
+    error: BaseException | None = None
+
+
+class Life:
+    """One process of a scenario; it dies `at` a crash point, if it gets there."""
+
+    def __init__(self, world: World, at: str | None) -> None:
+        self._world = world
+        self.fuse = Fuse(at, self._crash)
+        self._bodies = ThreadBodies()
+        self._store: CrashingStore | None = None
+        self._here = asyncio.get_running_loop()
+        self._fate: asyncio.Future[Fate] = self._here.create_future()
+        self._gone: asyncio.Future[None] = self._here.create_future()
+        self._there: asyncio.AbstractEventLoop | None = None
+        self._burial = threading.Event()
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._work,), name="windlass-life", daemon=True
+        )
+
+    async def fate(self) -> Fate:
+        """Live until the end of the program, or until death."""
+        self._thread.start()
+        await asyncio.wait({self._fate}, timeout=self._world.patience_s)
+        return self._fate.result() if self._fate.done() else Fate("hung")
+
+    async def bury(self) -> None:
+        """Clear away what is left of it. What it does now, nobody looks at any more."""
+        self.fuse.is_burnt = True
+        there = self._there
+        if there is None or self._gone.done():
+            return
+        with (
+            suppress(RuntimeError),
+            self._in_silence(there),
+        ):  # it may have closed its loop just now
+            there.call_soon_threadsafe(_cancel_all, there)
+            self._burial.set()
+            await asyncio.wait({self._gone}, timeout=_BURIAL_S)
+
+    @contextmanager
+    def _in_silence(self, there: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """Keep what it complains about from people: it is dead."""
+        there.set_exception_handler(lambda _loop, _context: None)
+        logger = logging.getLogger("windlass")
+
+        def is_alive(record: logging.LogRecord) -> bool:
+            return record.thread != self._thread.ident
+
+        logger.addFilter(is_alive)
+        try:
+            yield
+        finally:
+            logger.removeFilter(is_alive)
+
+    # ------------------------------------------------------------------ in its own thread
+
+    def _work(self) -> None:
+        try:
+            fate = asyncio.run(self._live())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+            fate = Fate("raised", error=error)
+        self._tell(self._fate, fate)
+        self._tell(self._gone, None)
+
+    async def _live(self) -> Fate:
+        self._there = asyncio.get_running_loop()
+        world = self._world
+        store = await world.disk.open()
+        try:
+            async with self._runtime(store) as runtime:
+                result = await Rehearsal(world.scenario, runtime, world.clock).play()
+            return Fate("ended", result, await read_ending(store))
+        finally:
+            await world.disk.close(store)
+
+    def _runtime(self, store: Store) -> Runtime[Any]:
+        scenario = self._world.scenario
+        self._store = crashing = CrashingStore(store, self.fuse, self._world.names)
+        effects = CrashingEffects(self.fuse, self._bodies)
+        return Runtime(
+            *map(effects.agent, scenario.made_agents()),
+            store=crashing,
+            clock=self._world.clock,
+            deps=scenario.deps,
+            approve=scenario.approve,
+            **scenario.settings,
+        )
+
+    def _crash(self, _point: CrashPoint) -> None:
+        self._bodies.wait(self._world.patience_s)
+        self._world.disk.lose(self._store.workers if self._store is not None else ())
+        self._tell(self._fate, Fate("crashed"))
+        self._burial.wait()
+        raise Buried
+
+    def _tell(self, future: asyncio.Future[Any], value: object) -> None:
+        tell: Callable[[], None] = lambda: None if future.done() else future.set_result(value)  # noqa: E731 - one line
+        with suppress(RuntimeError):  # the test was given up, and its loop is closed
+            self._here.call_soon_threadsafe(tell)
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.cancel()

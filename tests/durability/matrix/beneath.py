@@ -1,0 +1,147 @@
+"""The stores under the seams: what is left of them when a process dies, and how they look the moment before a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+
+from windlass.journal import TurnJournal
+from windlass.ports import Store, Ticket, UnitReceipt
+from windlass.stores.memory import MemoryStore
+from windlass.stores.memory.rows import Tables
+from windlass.stores.sqlite import SqliteStore, worker_lock
+
+_PATIENCE_S = 30.0
+
+
+class Kept(Protocol):
+    """A store over several lives."""
+
+    @property
+    def store(self) -> Any: ...
+
+    async def open(self) -> None: ...
+
+    def settle(self, ticket: Ticket[UnitReceipt]) -> None: ...
+
+    def keep_copy(self) -> None: ...
+
+    async def die(self, worker_id: str) -> None:
+        """Let the process that has it open be dead."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def copied(self) -> Kept:
+        """Return the state that was kept last."""
+        ...
+
+
+class KeptInMemory:
+    """Rows that outlive a worker, if not the process."""
+
+    def __init__(self, tables: Tables | None = None) -> None:
+        self.store = MemoryStore(store_id="st-matrix", secret=b"matrix" * 6)
+        if tables is not None:
+            self.store._tables = tables
+        self._copy: Tables | None = None
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def settle(self, ticket: Ticket[UnitReceipt]) -> None: ...
+
+    def keep_copy(self) -> None:
+        self._copy = _copy_of(self.store._tables, {})
+
+    async def die(self, worker_id: str) -> None:
+        self.store.kill_worker(worker_id)
+
+    def copied(self) -> KeptInMemory:
+        """Return a store with the rows as they were; its worker is none that anybody knows."""
+        assert self._copy is not None
+        return KeptInMemory(_copy_of(self._copy, {}))
+
+
+class KeptInFile:
+    """One file; each life opens it anew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store: SqliteStore = SqliteStore(path, durability="process")
+        self._copies = 0
+
+    async def open(self) -> None:
+        self.store = SqliteStore(self.path, durability="process")
+        await self.store.open()
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    def settle(self, ticket: Ticket[UnitReceipt]) -> None:
+        self.store._writer._call_thread()
+        try:
+            ticket.wait(_PATIENCE_S)  # type: ignore[attr-defined]  # of this store's tickets
+        except BaseException:
+            if ticket.refusal is None:
+                raise
+
+    def keep_copy(self) -> None:
+        self._copies += 1
+        db = apsw.Connection(str(self.path))
+        try:
+            db.execute("VACUUM INTO ?", (str(self._copy_path),))
+        finally:
+            db.close()
+
+    @property
+    def _copy_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.{self._copies}")
+
+    async def die(self, worker_id: str) -> None:
+        """Let go of the file and of the workers' locks, as the system does for a dead process."""
+        store = self.store
+        for lock in store._locks.values():
+            worker_lock._HELD.discard(lock._fd)
+            os.close(lock._fd)
+        store._locks.clear()
+        store._pid = None
+        await asyncio.to_thread(store._close_file)
+
+    def copied(self) -> KeptInFile:
+        assert self._copies
+        return KeptInFile(self._copy_path)
+
+
+def _copy_of(found: Any, known: dict[int, Any]) -> Any:
+    """Copy rows as far as they change in place; values do not, so they are shared."""
+    if id(found) in known:
+        return known[id(found)]
+    made: Any
+    if type(found) is dict:
+        made = known[id(found)] = {}
+        made.update((key, _copy_of(value, known)) for key, value in found.items())
+    elif type(found) is list:
+        made = known[id(found)] = []
+        made.extend(_copy_of(value, known) for value in found)
+    elif type(found) is tuple:
+        made = tuple(_copy_of(value, known) for value in found)
+    elif is_dataclass(found) or type(found) is TurnJournal:
+        made = known[id(found)] = object.__new__(type(found))
+        names = [one.name for one in fields(found)] if is_dataclass(found) else found.__slots__
+        for name in names:
+            setattr(made, name, _copy_of(getattr(found, name), known))
+    else:
+        made = found
+    return made
+
+
+def is_store(found: object) -> Store:
+    """Return what is one by its behaviour."""
+    return found  # type: ignore[return-value]

@@ -1,0 +1,96 @@
+"""Seams: the numbered moments at which a process may die, and all that it can do to the world.
+
+Law 1. Whatever reaches the world goes through here: what was done is in the ledger, which outlives the process.
+Law 2. At the seam that was named, the process dies. Nothing of it happens afterwards: what comes to a seam
+    waits there for ever, what is to be noted is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from windlass.testing import VirtualClock
+
+if TYPE_CHECKING:
+    from tests.durability.matrix.ledger import Ledger
+    from windlass import Runtime
+
+START_MS = 1_700_000_000_000
+BACKOFF_MS = 2_000
+BACK = "provider back"
+
+
+class Outside:
+    """The world as one life of a process meets it; `dies_at` numbers the seam of its death."""
+
+    def __init__(self, ledger: Ledger, *, dies_at: int | None = None, for_real: bool = False) -> None:
+        self.ledger = ledger
+        self.trace: list[str] = []
+        self.clock = VirtualClock(START_MS + BACKOFF_MS * ledger.count(BACK))
+        self.is_dead = False
+        self.died = asyncio.Event()
+        self.runtime: Runtime[Any] | None = None
+        self._dies_at = dies_at
+        self._for_real = for_real
+        self._seen: Counter[str] = Counter()
+        ledger.append("life")
+
+    def at(self, seam: str) -> bool:
+        """Pass a seam; False: the process is dead."""
+        if self.is_dead:
+            return False
+        self._seen[seam] += 1
+        number = self._seen[seam]
+        self.trace.append(seam if number == 1 else f"{seam} ({number})")
+        if len(self.trace) - 1 != self._dies_at:
+            return True
+        if self._for_real:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.is_dead = True
+        self.died.set()
+        return False
+
+    async def passes(self, seam: str) -> None:
+        """Pass a seam, or never come back."""
+        if not self.at(seam):
+            await forever()
+
+    async def note(self, line: str) -> None:
+        """Let the world see something, unless the process is dead."""
+        if self.is_dead:
+            await forever()
+        self.ledger.append(line)
+
+    def provider_is_back(self) -> None:
+        """Let time pass until the model can be reached again."""
+        self.ledger.append(BACK)
+        self.clock.advance(BACKOFF_MS / 1000)
+
+
+class Closed(Outside):
+    """A world that must not be touched: for turns whose journal knows it all."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self.touched: list[str] = []
+
+    async def passes(self, seam: str) -> None:
+        """Refuse."""
+        self._refuse(seam)
+
+    async def note(self, line: str) -> None:
+        """Refuse."""
+        self._refuse(line)
+
+    def _refuse(self, what: str) -> None:
+        self.touched.append(what)
+        raise AssertionError(f"executed: {what}")
+
+
+async def forever() -> None:
+    """Wait for what never comes, as the code of a dead process does."""
+    await asyncio.get_running_loop().create_future()
