@@ -62,7 +62,7 @@ for _name in ("a space", "NUL", "a number"):
         ("retry(session)", lambda scene, bad: scene.rt.retry(bad, "t"), "session_id"),
         ("retry(turn)", lambda scene, bad: scene.rt.retry("s", bad), "turn_id"),
     ):
-        IDS.refuse(17, f"{_door} {_name}", bound(_act, BAD[_name]), field=_field)  # type: ignore[arg-type]  # a row
+        IDS.refuse(17, f"{_door} {_name}", bound(_act, BAD[_name]), field=_field)
 
 
 @IDS.row(17, "two dots are an id: no path is ever made of one", instead="ids may hold dots here")
@@ -144,9 +144,9 @@ async def known_turn(scene: Scene) -> None:
         {"given": "x", "context": {"a": 2}},
         {"given": "x", "context": {"a": 1}, "prompt": "be kind"},
     ):
-        for go in (scene.run, lambda given, **more: scene.session.submit(given, **more)):
+        for go in (scene.run, scene.submit):
             with pytest.raises(IdempotencyConflict) as caught:
-                await go(**other, turn_id="k")  # type: ignore[operator]  # both are called alike
+                await go(**other, turn_id="k")
             assert caught.value.field == "turn_id"
     assert await scene.kept() == kept
     assert len(scene.model.requests) == asked
@@ -215,7 +215,7 @@ async def deleted(scene: Scene) -> None:
         lambda: scene.rt.turn("gone", "t").result(),
     ):
         with pytest.raises(SessionDeleted) as caught:
-            await act()  # type: ignore[operator]  # each is called alike
+            await act()
         assert "gone" in str(caught.value)
     assert await scene.kept() == kept
 
@@ -263,8 +263,7 @@ async def crowd(scene: Scene) -> None:
         assert (await scene.rt.turn("s", f"t{at}").result(timeout=20)).outcome == Finished(
             text="fine"
         )
-    while (await scene.session.inbox()).items or (await scene.session.inbox()).queued_turns:
-        await asyncio.sleep(0.05)
+    await scene.until_idle()
     said = [text for text in texts_in(await scene.session.history()) if text != "fine"][1:]
     wanted = [f"{kind} {at}" for kind in ("item", "turn") for at in range(50)]
     assert sorted(said) == sorted(wanted)

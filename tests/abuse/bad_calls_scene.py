@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from windlass import Agent, Runtime, Session, ToolContext, TurnResult, tool
+from windlass import Agent, Runtime, Session, ToolContext, TurnHandle, TurnResult, tool
 from windlass.kernel import Message, ModelReply, ModelRequest, Text, ToolCall, ToolResult
 from windlass.kernel.outcomes import Finished
 from windlass.testing import FunctionModel, call, say
@@ -29,6 +30,7 @@ class Scene:
         self.sync_deed: Callable[[], object] = int
         self.model = FunctionModel(self._answer)
         self.key = ""
+        self._waiting: dict[str, tuple[str, str]] = {}
         self._replies: list[ModelReply] = []
         self.tools = self._tools()
         self.rt = self.runtime()
@@ -68,7 +70,7 @@ class Scene:
             return a + b
 
         @tool(approval="ask")
-        def pay(cents: int, memo: Any = None) -> str:
+        def pay(cents: int, memo: Any = None) -> str:  # noqa: ANN401 - anything
             self.ran.append((cents, memo))
             return f"paid {cents}"
 
@@ -95,12 +97,21 @@ class Scene:
     async def run(self, given: Junk = "hi", **options: Junk) -> TurnResult[Any]:
         return await self.session.run(given, **options)
 
+    async def submit(self, given: Junk = "hi", **options: Junk) -> TurnHandle[Any]:
+        return await self.session.submit(given, **options)
+
     async def park(self, kind: Parked) -> None:
-        """Let a turn of another session wait; `key` is what it waits for."""
-        self.says(call("later") if kind == "deferred" else call("pay", cents=1))
-        parked = await self.rt.session("w").run("wait", turn_id="w")
-        assert [wait.kind for wait in parked.waits] == [kind]
-        self.key = parked.waits[0].key
+        """Let a turn of another session wait, once; `key` is what it waits for.
+
+        The one that waits for a result is turn `w` of session `w`, the other of `v`.
+        """
+        if kind not in self._waiting:
+            self.says(call("later") if kind == "deferred" else call("pay", cents=1))
+            name = "w" if kind == "deferred" else "v"
+            parked = await self.rt.session(name).run("wait", turn_id="w")
+            assert [wait.kind for wait in parked.waits] == [kind]
+            self._waiting[kind] = (name, parked.waits[0].key)
+        self.key = self._waiting[kind][1]
 
     async def told(self, reply: ModelReply) -> ToolResult:
         """Let the model say this; return what it is told of its last call, once the turn has finished."""
@@ -143,14 +154,21 @@ class Scene:
         result = await self.run("and now?")
         assert result.outcome == Finished(text="fine")
         assert texts_in(result.messages) == ["and now?", "fine"]
-        if self.key:
-            waits = {wait.key: wait.kind for wait in await self.rt.waits()}
-            if waits.get(self.key) == "approval":
-                await self.rt.approve(self.key)
-            elif waits.get(self.key) == "deferred":
-                await self.rt.resolve(self.key, "here")
-            ended = await self.rt.turn("w", "w").result(timeout=5)
+        still_open = {wait.key for wait in await self.rt.waits()}
+        for kind, (name, key) in self._waiting.items():
+            if key in still_open:
+                answered = (
+                    self.rt.approve(key) if kind == "approval" else self.rt.resolve(key, "here")
+                )
+                assert (await answered).status == "accepted"
+            ended = await self.rt.turn(name, "w").result(timeout=5)
             assert ended.outcome == Finished(text="fine")
+
+    async def until_idle(self) -> None:
+        """Wait until nothing waits in the session's inbox."""
+        async with asyncio.timeout(20):
+            while (inbox := await self.session.inbox()).items or inbox.queued_turns:  # noqa: ASYNC110 - the store's
+                await asyncio.sleep(0.02)
 
 
 async def _nothing(_ctx: ToolContext[Any]) -> object:

@@ -1,11 +1,11 @@
-"""Cases 25 to 32: messages that are none, settings that no turn could run with, tools that no model could call."""
+"""Cases 25 to 30: messages that are none, settings that no turn could run with."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +19,6 @@ from windlass.kernel import (
     Message,
     StandardDriver,
     ToolResult,
-    ToolSpec,
     TurnConfig,
     TurnMachine,
     canonical,
@@ -28,10 +27,18 @@ from windlass.kernel.messages import ToolCall
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.ports import TurnRequest
 from windlass.testing import FunctionModel, call
-from windlass.tools import DynamicTool
 
 SETTINGS = Table()
 MODEL = FunctionModel(lambda _request: "fine")
+
+
+def _made(kind: Callable[..., object], setting: str, value: object) -> Callable[[], object]:
+    return lambda: kind(**{setting: value})
+
+
+def _runtime(**settings: Any) -> object:
+    return Runtime(store="memory:", **settings)
+
 
 # --- 25, 26, 27: messages and histories -----------------------------------------------------------
 
@@ -107,7 +114,7 @@ async def many(scene: Scene) -> None:
     kept = await scene.kept()
     for act in (scene.run, scene.session.enqueue, scene.session.submit):
         with pytest.raises(LimitExceeded) as caught:
-            await act(["x"] * 100_000)  # type: ignore[operator]  # each is called alike
+            await act(["x"] * 100_000)
         assert (caught.value.field, caught.value.wanted) == ("input", 256)
     with pytest.raises(LimitExceeded) as caught:
         await scene.run([Attachment(ref="0" * 64)] * 33)
@@ -148,7 +155,7 @@ for _setting, _value in (
     SETTINGS.build(
         28,
         f"{_setting} of {_value!r}",
-        partial(Generation, **{_setting: _value}),
+        _made(Generation, _setting, _value),
         field=f"Generation.{_setting}",
     )
 for _setting, _value in (
@@ -171,9 +178,9 @@ SETTINGS.refuse(28, "a model without a name", lambda scene: scene.run(model=""),
 @SETTINGS.row(28, "an option that does not exist is not passed over")
 async def misspelled(scene: Scene) -> None:
     kept = await scene.kept()
-    for act in (scene.run, scene.session.submit):
+    for act in (scene.run, scene.submit):
         with pytest.raises((TypeError, InvalidInput), match="turnid"):
-            await act("x", turnid="t")  # type: ignore[operator]  # both are called alike
+            await act("x", turnid="t")
     assert await scene.kept() == kept
 
 
@@ -196,7 +203,7 @@ for _limit in ("max_iterations", "max_tool_calls", "max_tokens", "max_parallel",
         SETTINGS.build(
             29,
             f"{_limit} of {_value!r}",
-            partial(Limits, **{_limit: _value}),
+            _made(Limits, _limit, _value),
             field=f"Limits.{_limit}",
         )
 
@@ -245,16 +252,14 @@ for _limit in ("max_seconds", "tool_timeout", "approval_timeout", "provider_pati
         SETTINGS.build(
             30,
             f"{_limit} of {_value!r}",
-            partial(Limits, **{_limit: _value}),
+            _made(Limits, _limit, _value),
             field=f"Limits.{_limit}",
         )
 for _value in (math.nan, math.inf, 0, -1, "1", True):
     SETTINGS.build(
         30,
         f"a tool's timeout of {_value!r}",
-        partial(tool, len, name="x", timeout=_value)
-        if False
-        else partial(lambda value: tool(timeout=value)(_of_int), _value),
+        partial(lambda value: tool(timeout=value)(_of_int), _value),
         field="tool _of_int: timeout",
         error=ConfigError,
     )
@@ -263,7 +268,7 @@ for _value in (math.nan, math.inf, 0, -1, "1", True):
             SETTINGS.build(
                 30,
                 f"{_setting} of {_value!r}",
-                partial(Runtime, store="memory:", **{_setting: _value}),  # type: ignore[arg-type]  # that is the row
+                _made(_runtime, _setting, _value),
                 field=_setting,
                 error=ConfigError,
             )
@@ -320,144 +325,3 @@ async def at_once(scene: Scene) -> None:
         await hold.result(timeout=0)
     await scene.rt.resolve(scene.key, 1)
     assert (await hold.result(timeout=5)).outcome == Finished(text="fine")
-
-
-# --- 31, 32: tools --------------------------------------------------------------------------------
-
-for _what, _given in {
-    "empty": "",
-    "300 characters": "x" * 300,
-    "a space": "a b",
-    "a digit first": "1a",
-}.items():
-    SETTINGS.build(
-        31,
-        f"a tool's name: {_what}",
-        partial(tool, _of_int, name=_given),
-        field="ToolSpec.name",
-        error=ConfigError,
-    )
-SETTINGS.build(
-    31,
-    "two tools of one name",
-    lambda: Agent("a", model=MODEL, tools=[tool(_of_int, name="x"), tool(_of_int, name="x")]),
-    field="tools[1]",
-    error=ConfigError,
-)
-_TOO_MANY = [tool(_of_int, name=f"x{_at}") for _at in range(513)]
-SETTINGS.build(
-    31,
-    "513 tools",
-    lambda: Agent("a", model=MODEL, tools=_TOO_MANY),
-    field="tools",
-    error=ConfigError,
-)
-for _junk in (5, "add", _of_int, [None]):
-    SETTINGS.build(
-        31,
-        f"tools={type(_junk).__name__}",
-        partial(
-            Agent, "a", model=MODEL, tools=_junk if isinstance(_junk, (list, str)) else [_junk]
-        ),  # type: ignore[arg-type]  # that is the row
-        field="Agent.tools" if isinstance(_junk, str) else "tools[0]",
-        error=ConfigError,
-    )
-
-
-@SETTINGS.row(
-    31,
-    "a tool that a provider offers under a name that is taken ends that turn with these words",
-    instead="no plugins in this release; a tool provider is the nearest thing",
-)
-async def shadowed(scene: Scene) -> None:
-    class Server:
-        def tools(self, _context: object) -> list[Any]:
-            return [tool(_of_int, name="add")]
-
-    async with scene.runtime(store="memory:", tools=[*scene.tools, Server()]) as rt:
-        outcome = (await rt.session("s").run("x")).outcome
-        assert isinstance(outcome, Stopped)
-        assert "add" in outcome.detail
-        assert scene.ran == []
-
-
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": {"x": schema}}
-
-
-def _deep(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
-    for _ in range(levels):
-        schema = {"type": "array", "items": schema}
-    return schema
-
-
-@dataclass
-class Loop:
-    """Holds itself."""
-
-    again: Loop | None = None
-
-
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "a $ref loop": _schema({"$ref": "#/$defs/x"}) | {"$defs": {"x": {"$ref": "#/$defs/x"}}},
-    "a loop over two": _schema({"$ref": "#/$defs/x"})
-    | {"$defs": {"x": {"items": {"$ref": "#/$defs/y"}}, "y": {"items": {"$ref": "#/$defs/x"}}}},
-    "a remote $ref": _schema({"$ref": "https://example.com/schema.json"}),
-    "a file $ref": _schema({"$ref": "file:///etc/passwd"}),
-    "a regex bomb": _schema({"type": "string", "pattern": "(a+)+$"}),
-    "a regex bomb for names": _schema({"type": "object", "patternProperties": {"(a+)+$": {}}}),
-    "a schema of over 64 KiB": _schema({"type": "string", "description": "x" * 65_536}),
-}
-for _what, _parameters in SCHEMAS.items():
-    SETTINGS.build(
-        32,
-        _what,
-        partial(
-            lambda parameters: DynamicTool(
-                ToolSpec(name="x", parameters=parameters), lambda ctx, args: 1
-            ),
-            _parameters,
-        ),
-        field="tool x",
-        error=ConfigError,
-    )
-SETTINGS.build(
-    32,
-    "a schema of 1,000 levels",
-    lambda: ToolSpec(name="x", parameters=_schema(_deep(1_000))),
-    field="ToolSpec.parameters*",
-    error=LimitExceeded,
-)
-
-
-def _looping(again: Loop) -> None:
-    """Take what holds itself."""
-
-
-def _bombing(text: Annotated[str, msgspec.Meta(pattern="(a+)+$")]) -> None:
-    """Take what a regular expression takes for ever to refuse."""
-
-
-for _fn, _place in ((_looping, "again"), (_bombing, "text")):
-    SETTINGS.build(
-        32,
-        f"the hint of a parameter: {_fn.__name__}",
-        partial(tool, _fn),  # type: ignore[arg-type]  # of two kinds
-        field=f"{__name__}.{_fn.__name__}({_place})",
-        error=ConfigError,
-    )
-SETTINGS.build(
-    32,
-    "an output that holds itself",
-    lambda: Agent("a", model=MODEL, output_type=Loop),
-    field="output_type",
-    error=ConfigError,
-)
-SETTINGS.refuse(
-    32,
-    "an output for one turn that has no JSON form",
-    lambda scene: scene.run(output_type=object),
-    field="output_type",
-    error=ConfigError,
-)

@@ -20,6 +20,7 @@ class Row(NamedTuple):
     """One row. With an `error`, the act is refused so and nothing is stored; else the act looks for itself.
 
     `field` may end with `*`: the place is somewhere inside. `needs` is what has to wait before.
+    `is_built`: it needs no runtime.
     `instead` says why the case cannot be had in full, and what is shown instead.
     """
 
@@ -30,6 +31,7 @@ class Row(NamedTuple):
     field: str = ""
     needs: Parked = ""
     instead: str = ""
+    is_built: bool = False
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ class Table(list[Row]):
         async def act(_scene: Scene) -> object:
             return make()
 
-        self.refuse(case, what, act, field=field, error=error)
+        self.append(Row(case, what, act, error, field, is_built=True))
 
     def row(self, case: int, what: str, **more: Any) -> Callable[[Act], Act]:
         """Add an act that looks for itself what came of it."""

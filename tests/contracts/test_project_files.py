@@ -50,10 +50,10 @@ FOREIGN = (
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Runs a page's program as `python -m asyncio` would: it may await outside of a function.
 RUN_PAGE = """
-import ast, asyncio, sys
-path = sys.argv.pop(1)
-sys.argv[0] = path
-code = compile(open(path, encoding="utf-8").read(), path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+import ast, asyncio, pathlib, sys
+sys.argv = sys.argv[1:]
+source = pathlib.Path(sys.argv[0]).read_text(encoding="utf-8")
+code = compile(source, sys.argv[0], "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 running = eval(code)
 if running is not None:
     asyncio.run(running)

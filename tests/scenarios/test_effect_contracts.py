@@ -47,12 +47,12 @@ async def test_a_body_that_may_run_again_runs_again_with_the_same_key(
             view = lost._machinery.world.store
             await until(lambda: _has_reply(view))
         stage.kill(lost)
-        async with stage.runtime(actor(desk, model, effect=effect)) as rt:
-            await until(lambda: len(desk.runs) == 2)
-            desk.gate.set()
+        fresh = Desk()
+        async with stage.runtime(actor(fresh, model, effect=effect)) as rt:
             result = await rt.turn("s", "t").result(timeout=5)
+        desk.gate.set()
 
-    (n1, key1, attempt1), (n2, key2, attempt2) = desk.runs
+    ((n1, key1, attempt1),), ((n2, key2, attempt2),) = desk.runs, fresh.runs
     assert n1 == n2 == 1
     assert key1 == key2
     assert key1.startswith("wl_")
@@ -107,11 +107,10 @@ async def test_an_equal_call_after_an_unknown_one_asks_first_and_another_does_no
         await lost.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         stage.kill(lost)
-        async with stage.runtime(actor(desk, model)) as rt:
-            await until(lambda: len(desk.runs) == 2)
-            desk.gate.set()
+        fresh = Desk()
+        async with stage.runtime(actor(fresh, model)) as rt:
             parked = await rt.turn("s", "t").result(timeout=5)
-            assert [run[0] for run in desk.runs] == [1, 2]  # n=2 was not asked about
+            assert [run[0] for run in fresh.runs] == [2]  # it was not asked about
             (wait,) = parked.waits
             assert wait.title == "act may have acted already; run it again?"
             assert wait.detail["risk"] == "high"
@@ -119,8 +118,9 @@ async def test_an_equal_call_after_an_unknown_one_asks_first_and_another_does_no
             assert (await rt.turn("s", "t").result(timeout=5)).text == "One."
             # And in a later turn of the session, too.
             assert (await rt.session("s").run("Again.", turn_id="t2")).parked
+        desk.gate.set()
 
-    assert [run[0] for run in desk.runs] == [1, 2, 1]
+    assert [run[0] for run in fresh.runs] == [2, 1]
 
 
 async def test_an_equal_call_in_a_fork_or_another_session_is_its_own(stage: Stage) -> None:
@@ -158,10 +158,8 @@ async def test_a_reconciler_says_what_became_of_a_lost_call(stage: Stage, answer
         await lost.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         stage.kill(lost)
-        async with stage.runtime(actor(desk, model, reconcile=reconcile)) as rt:
-            if answer == "not-done":
-                await until(lambda: len(desk.runs) == 2)
-                desk.gate.set()
+        fresh = Desk()
+        async with stage.runtime(actor(fresh, model, reconcile=reconcile)) as rt:
             result = await rt.turn("s", "t").result(timeout=5)
             if answer in ("unknown", "raises", "nonsense"):
                 (wait,) = result.waits
@@ -173,7 +171,7 @@ async def test_a_reconciler_says_what_became_of_a_lost_call(stage: Stage, answer
 
     assert seen[0] == ({"n": 1}, desk.runs[0][1])
     assert len(seen) == 1
-    assert len(desk.runs) == (2 if answer == "not-done" else 1)
+    assert [run[0] for run in fresh.runs] == ([1] if answer == "not-done" else [])
     text = {"done": "did it before", "not-done": "did 1"}.get(answer, "a person says it did")
     assert last_told(model) == [Told("call_0_0", "ok", text)]
     assert result.text == "Done."
@@ -188,18 +186,18 @@ async def test_once_a_person_has_spoken_the_reconciler_is_not_asked_again(stage:
         asked.append(1)
         return Unknown() if len(asked) == 1 else NotDone()
 
-    agent = actor(desk, model, reconcile=reconcile)
-    async with stage.runtime(agent) as lost:
+    async with stage.runtime(actor(desk, model, reconcile=reconcile)) as lost:
         await lost.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         stage.kill(lost)
-        async with stage.runtime(agent) as rt:
+        fresh = Desk()
+        async with stage.runtime(actor(fresh, model, reconcile=reconcile)) as rt:
             parked = await rt.turn("s", "t").result(timeout=5)
-            desk.gate.set()
             await rt.resolve(parked.waits[0].key, "it did")
             await rt.turn("s", "t").result(timeout=5)
+        desk.gate.set()
 
-    assert len(desk.runs) == 1
+    assert fresh.runs == []
     assert last_told(model) == [Told("call_0_0", "ok", "it did")]
 
 

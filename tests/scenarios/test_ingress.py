@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
-from windlass import Generation, Limits
+from windlass import Generation, Limits, Session
 from windlass.errors import (
     ConfigError,
     IdempotencyConflict,
@@ -123,12 +123,14 @@ async def test_a_script_that_was_killed_and_is_run_again_goes_on(stage: Stage) -
         handle = await lost.session("s").submit("Go.")
         await desk.entered.wait()
         stage.kill(lost)
-        async with stage.runtime(worker(desk, model)) as rt:
+        fresh = Desk(is_open=False)
+        async with stage.runtime(worker(fresh, model)) as rt:
             again = asyncio.get_running_loop().create_task(rt.session("s").run("Go."))
-            await until(lambda: len(desk.runs) == 2)
-            desk.gate.set()
+            await fresh.entered.wait()
+            fresh.gate.set()
             result = await again
             history = await rt.session("s").history()
+        desk.gate.set()
 
     assert result.turn_id == handle.id
     assert [issue.code for issue in result.issues] == ["attached"]
@@ -212,7 +214,7 @@ async def test_a_second_input_waits_until_the_first_has_ended(stage: Stage) -> N
     assert said_by_user(model.requests[-1]) == ["work", "Second."]
 
 
-async def _queued(session: Any, wanted: tuple[str, ...]) -> bool:  # noqa: ANN401 - a session of any output
+async def _queued(session: Session[str], wanted: tuple[str, ...]) -> bool:
     return (await session.inbox()).queued_turns == wanted
 
 
@@ -283,7 +285,7 @@ async def test_racing_runs_in_two_runtimes_each_run_once(stage: Stage) -> None:
 
 @pytest.mark.parametrize("bad", ["", "  ", [], object(), None, 7, ["ok", 7]])
 async def test_input_that_is_none_is_refused_before_anything_is_kept(
-    memory_stage: Stage, bad: Any
+    memory_stage: Stage, bad: str
 ) -> None:
     async with memory_stage.runtime(worker(Desk(), echo())) as rt:
         with pytest.raises(InvalidInput):

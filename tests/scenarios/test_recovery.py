@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.scenarios.readings import turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
 from windlass import Runtime, TurnInfo
-from windlass.testing import ScriptedModel, call, say
+from windlass.testing import FunctionModel, ScriptedModel, call, say
 
 
 def script() -> ScriptedModel:
@@ -31,11 +32,10 @@ async def test_on_entry_a_runtime_drives_on_what_was_left_though_nobody_asks(
         await lost.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         stage.kill(lost)
-        async with stage.runtime(worker(desk, model)) as rt:
-            await until(lambda: len(desk.runs) == 2)
-            desk.gate.set()
+        async with stage.runtime(worker(Desk(), model)) as rt:
             await until(lambda: _is_done(rt))
             history = await rt.session("s").history()
+        desk.gate.set()
 
     assert len(model.requests) == 2
     assert [message.role for message in history] == ["user", "assistant", "user", "assistant"]
@@ -43,30 +43,27 @@ async def test_on_entry_a_runtime_drives_on_what_was_left_though_nobody_asks(
 
 async def test_while_it_runs_a_runtime_finds_what_a_neighbour_left(stage: Stage) -> None:
     desk, model = Desk(is_open=False), script()
-    async with stage.runtime(worker(desk, model)) as rt:
-        async with stage.runtime(worker(desk, model)) as lost:
-            await lost.session("s").submit("Go.", turn_id="t")
-            await desk.entered.wait()
-            victim = lost if (await lost.status()).driving else rt
-            stage.kill(victim)
-            await until(lambda: len(desk.runs) == 2)
-            desk.gate.set()
+    async with stage.runtime(worker(desk, model)) as lost:
+        # `run`, because what is submitted may be driven by either of the two.
+        task = asyncio.get_running_loop().create_task(lost.session("s").run("Go.", turn_id="t"))
+        await desk.entered.wait()
+        async with stage.runtime(worker(Desk(), model)) as rt:
+            assert await rt.turn("s", "t").status() == "running"
+            stage.kill(lost)
             await until(lambda: _is_done(rt))
-    assert len(model.requests) == 2
+            assert len(model.requests) == 2
+        desk.gate.set()
+        assert (await task).text == "Done."  # whoever waits with the dead one is told as well
 
 
 async def test_leaving_ends_no_turn_and_gives_it_up(stage: Stage) -> None:
     """A runtime that is left in the middle of a model call: the next one goes on at once."""
-    import asyncio  # noqa: PLC0415 - an event, once
-
     asked = asyncio.Event()
 
     async def never(_request: object) -> str:
         asked.set()
         await asyncio.Event().wait()
         return ""
-
-    from windlass.testing import FunctionModel  # noqa: PLC0415 - once
 
     async with stage.runtime(worker(Desk(), FunctionModel(never, name="m"))) as rt:
         await rt.session("s").submit("Go.", turn_id="t")
@@ -114,12 +111,12 @@ async def test_progress_counts_takeovers_anew(stage: Stage) -> None:
     async with AsyncExitStack() as stack:
         held: list[Desk] = []
         for n in range(n_calls):
-            desk = StopAt(n)
-            held.append(desk)
-            rt = await stack.enter_async_context(stage.runtime(worker(desk, model)))
+            stop = StopAt(n)
+            held.append(stop)
+            rt = await stack.enter_async_context(stage.runtime(worker(stop, model)))
             if n == 0:
                 await rt.session("s").submit("Go.", turn_id="t")
-            await desk.entered.wait()
+            await stop.entered.wait()
             stage.kill(rt)
         rt = await stack.enter_async_context(stage.runtime(worker(Desk(), model)))
         result = await rt.turn("s", "t").result(timeout=5)
@@ -232,9 +229,7 @@ async def test_a_recovered_drive_says_so_to_the_deps_factory(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("n_sessions", [20])
-async def test_many_turns_of_a_dead_worker_are_all_driven_on(
-    stage: Stage, n_sessions: int
-) -> None:
+async def test_many_turns_of_a_dead_worker_are_all_driven_on(stage: Stage, n_sessions: int) -> None:
     desk = Desk(is_open=False)
     async with stage.runtime(worker(desk, echo())) as lost:
         for n in range(n_sessions):
@@ -243,9 +238,7 @@ async def test_many_turns_of_a_dead_worker_are_all_driven_on(
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, echo())) as rt:
-            results = [
-                await rt.turn(f"s{n}", "t").result(timeout=10) for n in range(n_sessions)
-            ]
+            results = [await rt.turn(f"s{n}", "t").result(timeout=10) for n in range(n_sessions)]
         desk.gate.set()
 
     assert {result.text for result in results} == {"worked"}

@@ -104,7 +104,7 @@ async def test_a_crash_that_leaves_a_once_tool_unknown_is_told_and_allowed() -> 
         "after model call 2, before its reply was recorded",
         "before write 3",
     ]
-    assert str(report) == "14 crash points, 6 leave an outcome unknown"
+    assert str(report) == "14 crash points, 6 unknown"
 
 
 async def test_a_scenario_may_forbid_unknown_outcomes() -> None:
@@ -175,7 +175,7 @@ async def test_only_some_points_are_tried_when_that_is_asked_for() -> None:
 
     assert names(found.value.report.points) == [POINTS[0], POINTS[7]]
     assert str(found.value).startswith(
-        "the scenario does not survive a crash at 1 of 2 points (12 were left out)\n"
+        "the scenario does not survive a crash at 1 of 2 points (12 left out)\n"
     )
 
 

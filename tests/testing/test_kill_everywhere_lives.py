@@ -162,7 +162,7 @@ async def test_a_test_that_is_given_up_leaves_no_life_behind() -> None:
 def test_the_guide_shows_what_its_example_really_says(tmp_path: Path) -> None:
     done = run_example(PAGE, tmp_path)
 
-    assert done.stderr == ""
+    assert done.returncode == 0, done.stderr
     said = done.stdout.rstrip("\n")
     assert said
     assert f"```text\n{said}\n```" in text_of(PAGE)

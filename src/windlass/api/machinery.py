@@ -106,6 +106,7 @@ class Machinery:
         check_id(turn_id, field="turn_id")
         check_text(reason, field="reason")
         check_limit("metadata_bytes", len(reason.encode()), field="reason")
+        await self.engine.flush(session_id)
         receipt = await self.store.request_cancel(
             session_id, turn_id, reason=reason, now_ms=self.clock.now_ms()
         )

@@ -16,12 +16,13 @@ from windlass.api.turn_input import Input, read_input
 from windlass.api.turn_result import TurnResult
 from windlass.api.turn_stream import TurnStream
 from windlass.api.usage_report import UsageReport
-from windlass.errors import ConfigError, InvalidInput
+from windlass.engines.mail import turn_of_item
+from windlass.errors import ConfigError, InvalidInput, UnknownSession
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.kernel import canonical, events
-from windlass.kernel.messages import ConversationRecord, Message
+from windlass.kernel.messages import ConversationRecord, Message, Part
 from windlass.kernel.model_call import Generation
 from windlass.kernel.value import Json, freeze
 from windlass.ports import (
@@ -191,13 +192,26 @@ class Session(Generic[O]):
         parts = await read_input(input, world.store, now_ms=world.clock.now_ms())
         content = {"parts": msgspec.to_builtins(parts)}
         item_id = check_id(key, field="key") if key is not None else fresh_id("n")
-        receipt = await world.store.enqueue(
-            self.id,
-            NewItem(item_id=item_id, when=when, content=content),
-            now_ms=world.clock.now_ms(),
-        )
+        item = NewItem(item_id=item_id, when=when, content=content)
+        await self._machinery.engine.flush(self.id)
+        try:
+            receipt = await world.store.enqueue(self.id, item, now_ms=world.clock.now_ms())
+        except UnknownSession:
+            return await self._begin_with(item, parts)
         self._machinery.engine.wake(self.id)
         return receipt
+
+    async def _begin_with(self, item: NewItem, parts: tuple[Part, ...]) -> InboxReceipt:
+        """Let an item that arrives before the session is there begin its first turn."""
+        world = self._machinery.world
+        turn = NewTurn(
+            agent=await self._agent_name(),
+            request=TurnRequest(input=parts, overrides={"first_item": item.item_id}),
+            submitter=world.worker_id or None,
+            now_ms=world.clock.now_ms(),
+        )
+        await self._machinery.admission.accept(self.id, turn_of_item(item.item_id), turn)
+        return InboxReceipt(item_id=item.item_id, state="taken")
 
     async def inbox(self) -> InboxView:
         """Return what waits to enter."""

@@ -13,7 +13,7 @@ from windlass.errors import UnknownSession
 from windlass.guards.numbers import check_seconds
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Message
-from windlass.ports import CancelReceipt, NewTurn, TurnState
+from windlass.ports import CancelReceipt, NewTurn, TurnState, TurnView
 from windlass.runtime.program import Output
 from windlass.runtime.provisional import provisional_messages
 
@@ -59,20 +59,17 @@ class TurnHandle(Generic[O]):
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
-        store = self._machinery.store
-        view = await store.load_turn(self.session_id, self.id)
-        if view is None:
-            raise UnknownSession(f"turn {self.id}: is not known", field="turn_id")
-        return await provisional_messages(
-            store,
-            view,
-            self._machinery.programs.get(view.agent),
-        )
+        view = await self._view()
+        program = self._machinery.programs.get(view.agent)
+        return await provisional_messages(self._machinery.store, view, program)
 
     async def status(self) -> TurnState:
         """Return where the turn is: queued, running, parked, ready or done."""
-        store = self._machinery.store
-        view = await store.load_turn(self.session_id, self.id)
+        return (await self._view()).state
+
+    async def _view(self) -> TurnView:
+        await self._machinery.engine.flush(self.session_id)
+        view = await self._machinery.store.load_turn(self.session_id, self.id)
         if view is None:
             raise UnknownSession(f"turn {self.id}: is not known", field="turn_id")
-        return view.state
+        return view

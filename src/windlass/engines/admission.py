@@ -19,6 +19,8 @@ from windlass.runtime.tool_bodies import RUNS_IN
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.world import World
 
+_MAX_BEGUN = 1_024
+
 
 class Admission:
     """Lets turns in."""
@@ -26,6 +28,8 @@ class Admission:
     def __init__(self, world: World, engine: LocalEngine) -> None:
         self._world = world
         self._engine = engine
+        # The turns that were let in here last, with what was asked: the store may not know them yet.
+        self._begun: dict[tuple[str, str], str] = {}
 
     async def run(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
@@ -36,7 +40,6 @@ class Admission:
             IdempotencyConflict: the id is known with another request.
             SessionParked: the session waits for answers first. Nothing was accepted.
         """
-        engine = self._engine
         if RUNS_IN.get() == session_id:
             raise InvalidInput(
                 f"session {session_id}: a tool of this session cannot wait for another turn of it; "
@@ -47,6 +50,17 @@ class Admission:
             await self._give_deps(session_id, turn_id, deps)
             return turn_id, False
         new_id = turn_id or fresh_id()
+        self._begun[session_id, new_id] = turn.request.digest()
+        try:
+            return await self._let_in(session_id, turn_id, new_id, turn, deps)
+        except BaseException:
+            self._begun.pop((session_id, new_id), None)
+            raise
+
+    async def _let_in(
+        self, session_id: str, turn_id: str | None, new_id: str, turn: NewTurn, deps: object
+    ) -> tuple[str, bool]:
+        engine = self._engine
         engine.give_deps(session_id, new_id, deps)
         if engine.can_drive(turn.agent) and session_id not in engine.driving:
             try:
@@ -54,6 +68,7 @@ class Admission:
             except HeadMoved:
                 pass  # something is under way there
             else:
+                self._forget_oldest()
                 return new_id, False
         orphan = await self._orphan(session_id, turn) if turn_id is None else None
         if orphan is not None:
@@ -86,25 +101,49 @@ class Admission:
     ) -> TurnRecord | TurnView:
         """Wait until a turn has ended or rests."""
         try:
-            return await self._engine.outcome(session_id, turn_id)
+            return await self._outcome(session_id, turn_id)
         except (LeaseLost, HeadMoved):
             if turn is None:
                 raise
         # Another worker has the session: the turn that was to begin here waits for its turn there.
         await self._refuse_if_parked(session_id)
         await self.accept(session_id, turn_id, turn)
-        return await self._engine.outcome(session_id, turn_id)
+        return await self._outcome(session_id, turn_id)
+
+    async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
+        while True:
+            found = await self._engine.outcome(session_id, turn_id)
+            if isinstance(found, TurnRecord) or not await self._answer_with_deps(found):
+                return found
+
+    async def _answer_with_deps(self, view: TurnView) -> bool:
+        """Let a turn go on that waits for deps which are here; say whether it did."""
+        if not self._engine.has_deps(view.session_id, view.turn_id):
+            return False
+        waits = [one.wait for one in view.waits if one.state == "open" and one.wait.kind == "deps"]
+        for wait in waits:
+            answer = WaitAnswer(now_ms=self._world.clock.now_ms())
+            await self._world.store.resolve_wait(wait.key, answer)
+        self._engine.kick()
+        return bool(waits)
 
     async def _is_known(self, session_id: str, turn_id: str, turn: NewTurn) -> bool:
         check_id(turn_id, field="turn_id")
+        place, wanted = (session_id, turn_id), turn.request.digest()
         view = await self._world.store.load_turn(session_id, turn_id)
-        if view is not None and view.request_digest != turn.request.digest():
+        # While the store was asked, the same turn may have been begun here, by a caller that came first.
+        found = self._begun.get(place) if view is None else view.request_digest
+        if found is not None and found != wanted:
             raise IdempotencyConflict(
                 f"turn {turn_id}: is known with another input, context or overrides",
                 field="turn_id",
                 wanted="the same request, or another turn_id",
             )
-        return view is not None
+        return found is not None
+
+    def _forget_oldest(self) -> None:
+        if len(self._begun) > _MAX_BEGUN:
+            del self._begun[next(iter(self._begun))]
 
     async def _orphan(self, session_id: str, turn: NewTurn) -> str | None:
         """Return an unfinished turn with the same request that a process which is gone has left."""
@@ -146,11 +185,8 @@ class Admission:
         """Let a turn go on that waits for deps, now that they are here."""
         self._engine.give_deps(session_id, turn_id, deps)
         view = await self._world.store.load_turn(session_id, turn_id)
-        for one in view.waits if view is not None else ():
-            if one.wait.kind == "deps" and one.state == "open":
-                answer = WaitAnswer(now_ms=self._world.clock.now_ms())
-                await self._world.store.resolve_wait(one.wait.key, answer)
-        self._engine.kick()
+        if view is not None:
+            await self._answer_with_deps(view)
 
 
 def fresh_id() -> str:

@@ -110,6 +110,17 @@ class LocalEngine:
             driving.drive.wake()
         self.kick(session_id)
 
+    async def flush(self, session_id: str) -> None:
+        """Let the store know what is driven here: a turn that was just begun may still be on its way."""
+        driving = self._drives.get(session_id)
+        if driving is not None and not driving.drive.is_accepted:
+            with suppress(StoreError):  # whoever waits for the turn is told
+                await driving.drive.flush()
+
+    def has_deps(self, session_id: str, turn_id: str) -> bool:
+        """Whether deps came with this turn."""
+        return (session_id, turn_id) in self._deps
+
     def cancel(self, session_id: str, turn_id: str, reason: str) -> None:
         """End a turn that is driven here; its mark is in the store already."""
         driving = self._drives.get(session_id, turn_id)
@@ -282,6 +293,8 @@ class LocalEngine:
         memory = self._resident.get(turn.session_id)
         if memory is None or not memory.is_owned:
             memory = self._resident.of_view(await store.load_session(turn.session_id))
+        # There may be another one behind it.
+        self._busy_sessions.add(turn.session_id)
         await self._drive_known(memory, view, generation=None, takeovers=0)
 
     async def _resume(self, session_id: str, turn_id: str) -> None:

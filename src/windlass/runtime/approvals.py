@@ -49,6 +49,15 @@ class Approvals:
     def __init__(self, hand: TurnInHand) -> None:
         self._hand = hand
 
+    def has_no_say(self, tool: Tool) -> bool:
+        """Whether nobody could object to a call of this tool: no policy, no question, nothing left over."""
+        hand = self._hand
+        return (
+            hand.program.policy is None
+            and tool.approval == "never"
+            and not (hand.waits or hand.unknown_calls or hand.memory.unknown_calls)
+        )
+
     async def rule(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:
         """Return what policy and tool say to a call with these arguments."""
         hand = self._hand

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from windlass.ports import WaitView
 from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
@@ -23,9 +23,7 @@ class CallBatch:
         self.is_alone = n_calls == 1
         self._running = n_calls
         self._news = asyncio.Event()
-        self._gate = asyncio.Condition()
-        self._bodies = 0
-        self._has_exclusive = False
+        self._gate = None if self.is_alone else BodyGate(hand.limits.max_parallel)
 
     def wake(self) -> None:
         """Let whoever waits look again."""
@@ -61,23 +59,35 @@ class CallBatch:
         self._running += 1
         return hand.waits[key]
 
-    @asynccontextmanager
-    async def body(self, *, alone: bool) -> AsyncIterator[None]:
+    def body(self, *, alone: bool) -> AbstractAsyncContextManager[None]:
         """Hold a place to run in."""
-        if self.is_alone:
-            yield
-            return
-        limit = self._hand.limits.max_parallel
-        async with self._gate:
-            await self._gate.wait_for(
-                lambda: not self._has_exclusive and self._bodies < (1 if alone else limit)
-            )
+        return _NO_GATE if self._gate is None else self._gate.place(alone=alone)
+
+
+class BodyGate:
+    """Lets so many bodies run at a time, or one that is to run alone."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._changed = asyncio.Condition()
+        self._bodies = 0
+        self._has_exclusive = False
+
+    @asynccontextmanager
+    async def place(self, *, alone: bool) -> AsyncIterator[None]:
+        """Wait for a place, and hold it."""
+        limit = 1 if alone else self._limit
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._has_exclusive and self._bodies < limit)
             self._bodies += 1
             self._has_exclusive = alone
         try:
             yield
         finally:
-            async with self._gate:
+            async with self._changed:
                 self._bodies -= 1
                 self._has_exclusive = False
-                self._gate.notify_all()
+                self._changed.notify_all()
+
+
+_NO_GATE: AbstractAsyncContextManager[None] = nullcontext()

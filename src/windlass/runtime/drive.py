@@ -58,6 +58,7 @@ class Drive:
         self._memory = memory
         self._job = job
         self._runner: TurnRunner | None = None
+        self._lane: Lane | None = None
         self._cancel_reason: str | None = None
         self._is_leaving = False
         # Whether the turn is in the store: from then on it ends, whatever happens here.
@@ -76,6 +77,11 @@ class Drive:
         self._is_leaving = True
         if self._runner is not None:
             self._runner.leave()
+
+    async def flush(self) -> None:
+        """Wait until what was done so far, the acceptance first of all, is in the store."""
+        if self._lane is not None:
+            await self._lane.durable()
 
     def wake(self) -> None:
         """Let the turn look for answers and mail."""
@@ -102,7 +108,7 @@ class Drive:
             session_id=self._memory.session_id,
             turn_id=job.turn_id,
             context=job.request.context,
-            recovered=job.view is not None,
+            recovered=job.view is not None and job.view.state != "queued",
         )
         with self._phase("context", job):
             hand = self._hand(job)
@@ -238,7 +244,7 @@ class Drive:
         generation = job.generation if job.generation is not None else memory.next_generation()
         feed = self._world.feeds.of(memory.session_id).turn(job.turn_id)
         self._runner = None
-        lane = Lane(
+        lane = self._lane = Lane(
             self._world.store,
             memory.session_id,
             job.turn_id,

@@ -44,11 +44,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 async def run_body(
     tool: Tool, ctx: ToolContext[Any], args: Mapping[str, Any], default_timeout: float | None
 ) -> Ended:
-    """Run the body once, with arguments of its own."""
+    """Run the body once, with checked arguments, of which it gets copies of its own."""
     seconds = tool.timeout if tool.timeout is not None else default_timeout
     # A task of its own: a body that will not be cancelled, or cancels the task it is in, holds up nobody.
     mark = RUNS_IN.set(ctx.session_id)
-    body = asyncio.get_running_loop().create_task(tool.run(ctx, tool.check(args)))
+    body = asyncio.get_running_loop().create_task(tool.run(ctx, args))
     RUNS_IN.reset(mark)
     try:
         await asyncio.wait((body,), timeout=seconds)
@@ -113,6 +113,8 @@ async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
     if outcome.status not in _STATUSES:
         text = f"It succeeded, with a status that does not exist ({type(outcome.status).__name__})."
         return ToolOutcome(value=text)
+    if not outcome.content and not outcome.shown:
+        return outcome
     missing = [ref for ref in hand.take_blobs(outcome) if not await _is_kept(ref, hand)]
     if not missing:
         return outcome

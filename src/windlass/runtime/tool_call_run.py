@@ -14,6 +14,7 @@ Length: the laws are about all the moments of a call; in two files they could no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from windlass.errors import ArgsInvalid, ToolDenied
@@ -81,6 +82,7 @@ class ToolCallRun:
         self._args = call.args
         self._asked = self._envelope(call.args)
         self._digest = canonical.digest(self._asked)
+        self._checked: Mapping[str, Any] | None = None
         self._deferred_key: str | None = None
         self.completed: CompletedToolCall | None = None
 
@@ -101,7 +103,7 @@ class ToolCallRun:
         if tool is None:
             return self._refuse("error", GONE.format(name=call.name))
         try:
-            tool.check(call.args)
+            self._checked = tool.check(call.args)
             leave = await self._leave(tool)
         except ArgsInvalid as error:
             return self._refuse("error", f"{error}. The tool did not run.")
@@ -152,6 +154,8 @@ class ToolCallRun:
             ToolDenied: it may not.
         """
         call, version = self.call, policy_version(self._hand.program)
+        if self._approvals.has_no_say(tool):
+            return Leave(call.args)
         ruling = await self._approvals.rule(tool, call, call.args)
         if isinstance(ruling, Allow):
             await self._approvals.void_others(call.call_id, "")
@@ -241,7 +245,9 @@ class ToolCallRun:
         tries = tool.retries
         while True:
             ctx = self._context(attempt, host)
-            ended = await run_body(tool, ctx, self._args, hand.limits.tool_timeout)
+            if self._checked is None:
+                self._checked = tool.check(self._args)
+            ended = await run_body(tool, ctx, self._checked, hand.limits.tool_timeout)
             may_repeat = contract in _RUNS_AGAIN or ended.not_started
             if not ended.is_failure or tries == 0 or not may_repeat or hand.is_leaving:
                 return ended
@@ -428,7 +434,7 @@ class ToolCallRun:
         """Let these be the arguments of the call: what is claimed and recorded names them."""
         if args is self._args:
             return
-        self._args = args
+        self._args, self._checked = args, None
         self._asked = self._envelope(args)
         self._digest = canonical.digest(self._asked)
 

@@ -343,6 +343,8 @@ class TurnInHand:
 
     def take_blobs(self, outcome: ToolOutcome) -> tuple[str, ...]:
         """Return the digests of the bytes that an outcome refers to."""
+        if not outcome.content and not outcome.shown:
+            return ()
         parts = (*outcome.content, *(outcome.shown or ()))
         return tuple(part.ref for part in parts if isinstance(part, Attachment))
 

@@ -46,12 +46,14 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     ) -> TurnRecord:
         """Return the record of a turn that was just committed."""
         started_ms = hand.started.started_ms if hand.started is not None else now_ms
+        messages = tuple(_messages(nodes))
+        raw = {call.call_id: call for call in hand.completed}
         return cls(
             session_id=hand.session_id,
             turn_id=hand.turn_id,
             outcome=outcome,
-            messages=tuple(_messages(nodes)),
-            tool_calls=tuple(hand.completed),
+            messages=messages,
+            tool_calls=tuple(raw.get(call.call_id, call) for call in _calls_in(messages)),
             usage=hand.usage(machine.usage),
             issues=tuple(hand.issues),
             iterations=hand.model_calls,

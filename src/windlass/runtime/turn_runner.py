@@ -192,6 +192,7 @@ class TurnRunner:
 
     def _finish_cancelled(self) -> None:
         completed = self._tools.interrupted()
+        self._hand.completed += completed
         reason = clean_text(self._cancel_reason or "")
         self.machine.finish(Stopped(reason="cancelled", detail=reason), completed)
         while self._next_effect() is not None:
@@ -203,6 +204,9 @@ class TurnRunner:
         hand, machine = self._hand, self.machine
         outcome = machine.outcome
         assert outcome is not None  # noqa: S101 - nothing is left to do
+        if hand.is_cancelled and not _is_cancelled(outcome):
+            # The mark was first, so it ends as cancelled; what was said and done stays.
+            outcome = Stopped(reason="cancelled", detail=clean_text(self._cancel_reason or ""))
         with self._phase("finalize"):
             nodes = self._nodes()
             now_ms = hand.world.clock.now_ms()
@@ -244,6 +248,10 @@ def _input_message(hand: TurnInHand, parts: tuple[Part, ...]) -> Message | None:
         parts=parts,
         origin=InputOrigin(turn_id=hand.turn_id),
     )
+
+
+def _is_cancelled(outcome: Outcome) -> bool:
+    return isinstance(outcome, Stopped) and outcome.reason == "cancelled"
 
 
 def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:

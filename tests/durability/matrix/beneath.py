@@ -15,6 +15,7 @@ from windlass.ports import Store, Ticket, UnitReceipt
 from windlass.stores.memory import MemoryStore
 from windlass.stores.memory.rows import Tables
 from windlass.stores.sqlite import SqliteStore, worker_lock
+from windlass.stores.sqlite.store import Durability
 
 _PATIENCE_S = 30.0
 
@@ -49,6 +50,7 @@ class KeptInMemory:
         self.store = MemoryStore(store_id="st-matrix", secret=b"matrix" * 6)
         if tables is not None:
             self.store._tables = tables
+            self.store._workers._count = 1_000  # the ids of other stores' workers are not given out again
         self._copy: Tables | None = None
 
     async def open(self) -> None: ...
@@ -72,13 +74,14 @@ class KeptInMemory:
 class KeptInFile:
     """One file; each life opens it anew."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, durability: Durability = "process") -> None:
         self.path = path
-        self.store: SqliteStore = SqliteStore(path, durability="process")
+        self._durability: Durability = durability
+        self.store: SqliteStore = SqliteStore(path, durability=durability)
         self._copies = 0
 
     async def open(self) -> None:
-        self.store = SqliteStore(self.path, durability="process")
+        self.store = SqliteStore(self.path, durability=self._durability)
         await self.store.open()
 
     async def close(self) -> None:
@@ -93,6 +96,8 @@ class KeptInFile:
                 raise
 
     def keep_copy(self) -> None:
+        if self._durability == "power":
+            return  # of another process; what it would keep is lost with it
         self._copies += 1
         db = apsw.Connection(str(self.path))
         try:

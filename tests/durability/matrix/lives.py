@@ -23,7 +23,7 @@ class Life(NamedTuple):
     result: TurnResult[Any] | None
 
 
-async def live(kept: Kept, ledger: Ledger, dies_at: int | None = None) -> Life:
+async def live(kept: Kept, ledger: Ledger, dies_at: int | str | None = None) -> Life:
     """Live until the turn is over, or until that seam."""
     await kept.open()
     outside = Outside(ledger, dies_at=dies_at)

@@ -25,9 +25,11 @@ BACK = "provider back"
 
 
 class Outside:
-    """The world as one life of a process meets it; `dies_at` numbers the seam of its death."""
+    """The world as one life of a process meets it; `dies_at` is the seam of its death, or its number."""
 
-    def __init__(self, ledger: Ledger, *, dies_at: int | None = None, for_real: bool = False) -> None:
+    def __init__(
+        self, ledger: Ledger, *, dies_at: int | str | None = None, for_real: bool = False
+    ) -> None:
         self.ledger = ledger
         self.trace: list[str] = []
         self.clock = VirtualClock(START_MS + BACKOFF_MS * ledger.count(BACK))
@@ -46,7 +48,7 @@ class Outside:
         self._seen[seam] += 1
         number = self._seen[seam]
         self.trace.append(seam if number == 1 else f"{seam} ({number})")
-        if len(self.trace) - 1 != self._dies_at:
+        if self._dies_at not in (len(self.trace) - 1, self.trace[-1]):
             return True
         if self._for_real:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -72,23 +74,18 @@ class Outside:
 
 
 class Closed(Outside):
-    """A world that must not be touched: for turns whose journal knows it all."""
+    """A world that must not be touched: for a turn whose journal knows it all. Its time is the other world's."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, like: Ledger) -> None:
+        for _ in range(like.count(BACK)):
+            ledger.append(BACK)
         super().__init__(ledger)
         self.touched: list[str] = []
 
-    async def passes(self, seam: str) -> None:
-        """Refuse."""
-        self._refuse(seam)
-
     async def note(self, line: str) -> None:
-        """Refuse."""
-        self._refuse(line)
-
-    def _refuse(self, what: str) -> None:
-        self.touched.append(what)
-        raise AssertionError(f"executed: {what}")
+        """Refuse: whoever acts says so first."""
+        self.touched.append(line)
+        raise AssertionError(f"executed: {line}")
 
 
 async def forever() -> None:

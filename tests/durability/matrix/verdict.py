@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.durability.matrix.expected import REPLIED, USAGE, WAITS, Cell, Window, window_of
 from tests.durability.matrix.ledger import Ledger
-from tests.durability.matrix.outside import BACK
 from tests.durability.matrix.scenario import SESSION, TURN
 from tests.durability.matrix.steps import CONTRACTS
+from windlass import TurnResult
 from windlass.journal import HistoryPage, Recorded, UsageLine
-from windlass.kernel import canonical
 from windlass.kernel.outcomes import FinishedValue
 from windlass.ports import SessionView, Store, TurnView, Wait
 
@@ -39,7 +38,11 @@ class End(NamedTuple):
 
 
 def check_cell(cell: Cell, ledger: Ledger, end: End) -> None:
-    """Check the hand-written row, and the invariants."""
+    """Check the hand-written row, and the invariants.
+
+    Raises:
+        AssertionError: the cell is red.
+    """
     check_invariants(ledger, end)
     for tool in CONTRACTS:
         _check_tool(tool, window_of(tool, cell.windows.get(tool)), ledger, end)
@@ -69,10 +72,18 @@ def _statuses(end: End) -> dict[str, str]:
     return dict(statuses)
 
 
+def check_result(result: TurnResult[Any], end: End) -> None:
+    """Whoever waited for the turn was told what is in the store."""
+    assert result.output == _statuses(end)
+    assert _usage(result.usage.lines) == USAGE
+    assert {call.name: call.outcome.status for call in result.tool_calls} == _statuses(end)
+    assert result.issues == end.page.events
+
+
 def check_invariants(ledger: Ledger, end: End) -> None:
     """I1, I2, I3, I4, I12, I13, I18, I20; and that `once` means once."""
-    _check_journal(end)
     _check_executions(ledger)
+    _check_journal(end)
     assert end.turn.state == "done"
     assert (end.session.head, len(end.session.pages), end.session.active) == (1, 1, None)
     assert ledger.count("committed") == 1
@@ -133,13 +144,3 @@ def _check_executions(ledger: Ledger) -> None:
         assert started <= 1 + deaths, f"I3: {tool} ran {started} times over {deaths} deaths"
         assert len(keys) <= 1, f"{tool} had more than one idempotency key"
         assert contract != "once" or started <= 1, f"{tool} may run once and ran {started} times"
-
-
-def committed_bytes(end: End) -> bytes:
-    """Return what was committed; in these worlds even the time is the same."""
-    return canonical.encode(end.page)
-
-
-def was_away(ledger: Ledger) -> bool:
-    """Whether the provider was away and came back."""
-    return ledger.count(BACK) > 0

@@ -76,17 +76,20 @@ def _accepted(turns: list[TurnAudit], lines: list[Line]) -> Iterator[Finding]:
     for session in sorted(accepted - {turn.id for turn in turns}):
         yield Finding("end", f"{session}: was accepted and is not there")
     keys = Counter(
-        key for turn in turns for runs in turn.runs.values() for key in {r.said["key"] for r in runs}
+        key
+        for turn in turns
+        for runs in turn.runs.values()
+        for key in {r.said["key"] for r in runs}
     )
     for key, count in keys.items():
         if count > 1:
             yield Finding("runs", f"{count} calls have the key {key}")
 
 
-def _integrity(file: Path) -> list[object]:
+def _integrity(file: Path) -> list[str]:
     db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        return [row[0] for row in db.execute("PRAGMA integrity_check")]
+        return [str(row[0]) for row in db.execute("PRAGMA integrity_check")]
     finally:
         db.close()
 

@@ -125,7 +125,8 @@ def _tools(ledger: Ledger) -> list[Tool]:
     async def look(ctx: ToolContext[None], at: int) -> str:
         """Look."""
         word = act(ctx, "look")
-        await asyncio.sleep(_length_s(ctx, at))
+        # A reply that asks for nothing else is not waited for; it has this long to become durable.
+        await asyncio.sleep(max(0.03, _length_s(ctx, at)))
         return word
 
     return [pay, sign, post, put, look]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from windlass.journal import Contract
+import msgspec
+
 from windlass.kernel.events import Event
 from windlass.kernel.tool_call import CompletedToolCall
+from windlass.ports import Unit
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.tool_call_run import ToolCallRun
-from windlass.stores.sqlite import leases, units
+from windlass.stores.sqlite import units, worker_lock
+from windlass.stores.sqlite.pages import SplitPage
+from windlass.stores.sqlite.rows import Rows, TurnRow
 
 
 def apply(name: str) -> None:
@@ -23,12 +26,10 @@ def run_once_again() -> None:
     """What must not be run again is run again, as if it were idempotent."""
     go_on = ToolCallRun._go_on
 
-    async def lax(
-        self: ToolCallRun, args: Mapping[str, Any], contract: Contract
-    ) -> CompletedToolCall:
-        return await go_on(self, args, "idempotent" if contract == "once" else contract)
+    async def lax(self: ToolCallRun, *known: object) -> CompletedToolCall:
+        return await go_on(self, *("idempotent" if each == "once" else each for each in known))  # type: ignore[arg-type]
 
-    ToolCallRun._go_on = lax  # type: ignore[method-assign]  # a fault is planted
+    _plant(ToolCallRun, "_go_on", lax)
 
 
 def act_before_the_claim() -> None:
@@ -37,7 +38,7 @@ def act_before_the_claim() -> None:
     async def hasty(_self: CallBatch) -> None:
         return
 
-    CallBatch.barrier = hasty  # type: ignore[method-assign]  # a fault is planted
+    _plant(CallBatch, "barrier", hasty)
 
 
 def show_at_once() -> None:
@@ -46,25 +47,31 @@ def show_at_once() -> None:
     def hold(self: TurnFeed, event: Event, *, until: int) -> None:
         self.show(event)
 
-    TurnFeed.hold = hold  # type: ignore[method-assign]  # a fault is planted
+    _plant(TurnFeed, "hold", hold)
 
 
 def write_without_fence() -> None:
-    """A worker writes under whatever generation it had, whoever has the session now."""
+    """A worker writes whatever it has behind what is there, whoever has the session now."""
+    add_page = units._add_page
 
     def check_fence(*_: object) -> None:
         return
 
-    units.check_fence = check_fence
+    def append(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> None:
+        rows.journal(turn)
+        add_page(rows, turn, msgspec.structs.replace(unit, position=turn.pages), page)
+
+    _plant(units, "check_fence", check_fence)
+    _plant(units, "_add_page", append)
 
 
-def rob_the_living() -> None:
-    """A worker takes turns from workers that are alive."""
+def take_the_living_for_dead() -> None:
+    """A worker believes that every other worker's process has ended."""
 
-    def is_free(*_: object) -> bool:
+    def is_gone(*_: object) -> bool:
         return True
 
-    leases.is_free = is_free
+    _plant(worker_lock, "is_gone", is_gone)
 
 
 MUTANTS: dict[str, Callable[[], None]] = {
@@ -74,6 +81,11 @@ MUTANTS: dict[str, Callable[[], None]] = {
         act_before_the_claim,
         show_at_once,
         write_without_fence,
-        rob_the_living,
+        take_the_living_for_dead,
     )
 }
+
+
+def _plant(place: object, name: str, fault: object) -> None:
+    assert hasattr(place, name), f"there is no {name} to break any more"
+    setattr(place, name, fault)

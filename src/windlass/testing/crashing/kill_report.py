@@ -34,9 +34,9 @@ class KillReport:
     def remarks(self) -> tuple[str, ...]:
         """What is to be said besides how many there are."""
         counts = (
-            (len(self.unknown), "leave an outcome unknown"),
-            (len(self.missed), "were not reached again"),
-            (self.left_out, "were left out"),
+            (len(self.unknown), "unknown"),
+            (len(self.missed), "missed"),
+            (self.left_out, "left out"),
         )
         return tuple(f"{count} {name}" for count, name in counts if count)
 

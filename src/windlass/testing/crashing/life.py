@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from windlass.api.runtime import Runtime
 from windlass.ports import Store
@@ -78,15 +78,15 @@ class Life:
         """Clear away what is left of it. What it does now, nobody looks at any more."""
         self.fuse.is_burnt = True
         there = self._there
-        if there is None or self._gone.done():
+        if there is None:
             return
-        with (
-            suppress(RuntimeError),
-            self._in_silence(there),
-        ):  # it may have closed its loop just now
-            there.call_soon_threadsafe(_cancel_all, there)
+        with self._in_silence(there):
+            with suppress(RuntimeError):  # it ended by itself, and its loop is closed
+                there.call_soon_threadsafe(_cancel_all, there)
             self._burial.set()
             await asyncio.wait({self._gone}, timeout=_BURIAL_S)
+        if self._gone.done():
+            self._thread.join()
 
     @contextmanager
     def _in_silence(self, there: asyncio.AbstractEventLoop) -> Iterator[None]:
@@ -130,7 +130,7 @@ class Life:
         effects = CrashingEffects(self.fuse, self._bodies)
         return Runtime(
             *map(effects.agent, scenario.made_agents()),
-            store=crashing,
+            store=cast("Store", crashing),
             clock=self._world.clock,
             deps=scenario.deps,
             approve=scenario.approve,

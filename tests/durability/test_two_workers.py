@@ -1,0 +1,283 @@
+"""Several workers on one file: no turn runs twice, and none is left behind.
+
+Workers are real processes; turns are handed in by this one, which drives none. Times are those of the machine's own clock.
+SLACK_S is what a machine with other work to do may take on top of what is promised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.durability.soak import gang
+from tests.durability.soak.gang import task
+from tests.durability.soak.ledger import Ledger, Line
+from tests.durability.soak.member_process import Member
+from windlass import Runtime
+from windlass.journal import CallReturned, ToolCallCommand
+from windlass.kernel.outcomes import Finished
+from windlass.ports import SessionView, TurnView
+from windlass.stores.sqlite import SqliteStore
+
+TAKEOVER_S = 2.0
+LEASE_S = 2.0
+SLACK_S = 1.0
+PATIENCE_S = 30.0
+
+
+class Job(NamedTuple):
+    """A turn to hand in."""
+
+    session: str
+    task: str
+    turn: str = "t0"
+
+
+class Place:
+    """A file, its ledger, and what this process does with them: it never drives a turn."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger = Ledger(folder / "ledger")
+        self.store = f"sqlite:///{folder / 'gang.db'}"
+
+    def submit(self, *jobs: Job) -> None:
+        """Hand turns in."""
+
+        async def run() -> None:
+            agent = gang.gang(self.ledger)
+            async with Runtime(agent, store=self.store, worker=False) as runtime:
+                for job in jobs:
+                    await runtime.session(job.session).submit(job.task, turn_id=job.turn)
+
+        asyncio.run(run())
+
+    def await_ends(self, *jobs: Job) -> None:
+        """Wait until all of these turns are done."""
+
+        async def run() -> None:
+            agent = gang.gang(self.ledger)
+            async with Runtime(agent, store=self.store, worker=False) as runtime:
+                for job in jobs:
+                    handle = runtime.turn(job.session, job.turn)
+                    result = await handle.result(timeout=PATIENCE_S)
+                    assert result.status == "done", f"{job}: {result}"
+
+        asyncio.run(run())
+
+    def read(self, job: Job) -> tuple[SessionView, TurnView]:
+        """Return a turn and its session as they stand."""
+
+        async def run() -> tuple[SessionView, TurnView]:
+            store = SqliteStore(self.folder / "gang.db")
+            await store.open()
+            try:
+                turn = await store.load_turn(job.session, job.turn)
+                assert turn is not None
+                return await store.load_session(job.session), turn
+            finally:
+                await store.close()
+
+        return asyncio.run(run())
+
+    def runs(self, session: str = "") -> list[Line]:
+        """Return all bodies that began."""
+        return [line for line in self.ledger.lines("tool") if session in ("", line.session)]
+
+    def findings(self, *jobs: Job, cut: tuple[str, ...] = ()) -> list[str]:
+        """Return what does not hold of turns that are done; `cut` are sessions whose worker was lost."""
+        found = []
+        for job in jobs:
+            session, turn = self.read(job)
+            words = job.task.removeprefix("Do ").split()
+            if turn.outcome != Finished(text=f"did {len(words)}"):
+                found.append(f"{job.session}: came to {turn.outcome}")
+            if [page.turn_id for page in session.pages].count(job.turn) != 1:
+                found.append(f"{job.session}: was committed {len(session.pages)} times")
+            written = [page.generation for page in turn.pages]
+            if written != sorted(written):
+                found.append(f"{job.session}: generations wrote in the order {written}")
+            most = 1 if job.session not in cut else 2
+            found += self._runs_of(job, words, most)
+        return found
+
+    def _runs_of(self, job: Job, words: list[str], most: int) -> Iterator[str]:
+        runs = [line for line in self.runs(job.session) if line.call.startswith(f"{job.turn}/")]
+        times = Counter(line.call for line in runs)
+        wanted = sum(len(word.split("+")) for word in words)
+        if len(times) != wanted:
+            yield f"{job.session}: {len(times)} calls ran, wanted {wanted}"
+        for call, count in times.items():
+            if count > (1 if "/pay_" in call else most):
+                yield f"{job.session}: {call} ran {count} times"
+        if len({(line.call, line.said["key"]) for line in runs}) != len(times):
+            yield f"{job.session}: calls ran under several keys"
+
+    def statuses(self, job: Job) -> dict[str, str]:
+        """Return how the calls of a turn ended, by call."""
+        _, turn = self.read(job)
+        return {
+            row.command.call_id: row.outcome.outcome.status
+            for row in turn.journal().rows()
+            if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned)
+        }
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@contextmanager
+def members(place: Place, count: int, *arguments: str) -> Iterator[list[Member]]:
+    """Start several members at once."""
+    started = [Member(place.folder, *arguments) for _ in range(count)]
+    try:
+        for member in started:
+            member.await_line("ready")
+        yield started
+    finally:
+        for member in started:
+            member.kill()
+
+
+# ------------------------------------------------------------------------- sharing
+
+
+def test_two_workers_share_the_work_and_no_call_runs_twice(place: Place) -> None:
+    jobs = [
+        Job(f"s{session}", task("pay:0+look:0.1", "post:0.1", "look:0+look:0"), turn)
+        for turn in ("t0", "t1")
+        for session in range(12)
+    ]
+    with members(place, 2, "--max-turns", "4") as (first, second):
+        place.submit(*jobs)
+        place.await_ends(*jobs)
+        assert first.lines("tool")
+        assert second.lines("tool")
+        assert (first.stderr, second.stderr) == ("", "")
+    assert place.findings(*jobs) == []
+    assert len(place.runs()) == len(jobs) * 5
+    for job in jobs:
+        session, turn = place.read(job)
+        assert [page.turn_id for page in session.pages] == ["t0", "t1"]
+        assert turn.takeovers == 0
+        # One worker drove it, from its first page to its last.
+        drivers = {line.pid for line in place.runs(job.session) if line.call.startswith(job.turn)}
+        assert len(drivers) == 1
+
+
+def test_a_worker_that_takes_the_living_for_dead_is_found_out(place: Place) -> None:
+    """The red proof of what the test above and the next one look at."""
+    job = Job("s0", task("post:1.5"))
+    with Member(place.folder) as first:
+        place.submit(job)
+        first.await_line("tool", "s0")
+        with Member(place.folder, "--mutant", "take_the_living_for_dead") as robber:
+            robber.await_line("tool", "s0")
+            place.await_ends(job)
+    assert place.findings(job) == ["s0: t0/post_0_0 ran 2 times"]
+
+
+# ------------------------------------------------------------------------- death
+
+
+def test_the_turns_of_a_killed_worker_are_taken_over_within_two_seconds(place: Place) -> None:
+    jobs = [
+        Job("s0", task("pay:30", "look:0")),
+        Job("s1", task("post:0.7", "look:0")),
+        Job("s2", task("look:0.7", "pay:0")),
+        Job("s3", task("look:0+pay:30+post:0.7", "post:0")),
+        Job("s4", task("pay:0", "pay:30", "look:0")),
+    ]
+    cut = tuple(job.session for job in jobs)
+    with Member(place.folder) as dying:
+        place.submit(*jobs)
+        for session, call in (("s0", ""), ("s1", ""), ("s2", ""), ("s3", "post_0_2")):
+            dying.await_line("tool", session, call)
+        dying.await_line("tool", "s4", "pay_1_0")
+        with members(place, 2) as heirs:
+            # Both have looked at the file by now, and have let the living one be.
+            assert not any(heir.lines("tool", "model") for heir in heirs)
+            killed_s = dying.kill()
+            place.await_ends(*jobs)
+            assert [heir.stderr for heir in heirs] == ["", ""]
+    for session in cut:
+        after = [line for line in place.runs(session) if line.pid != dying.pid]
+        assert after[0].at_s - killed_s <= TAKEOVER_S + SLACK_S
+        assert len({line.pid for line in after}) == 1, "one of the two goes on with a turn"
+    assert place.findings(*jobs, cut=cut) == []
+    assert place.statuses(jobs[0]) == {"pay_0_0": "unknown", "look_1_0": "ok"}
+    assert place.statuses(jobs[4]) == {"pay_0_0": "ok", "pay_1_0": "unknown", "look_2_0": "ok"}
+    for job in jobs:
+        _, turn = place.read(job)
+        assert turn.takeovers <= 1
+
+
+# ------------------------------------------------------------------------- standing still
+
+
+def wake_a_zombie(place: Place, lease_s: float, *mutant: str) -> tuple[list[str], float]:
+    """Stop a worker past its lease, let another take over, wake it up; return what does not hold."""
+    slow_s = lease_s + 2
+    jobs = [
+        Job("s0", task("pay:0.5", "look:0")),  # ends before the sleeper wakes up
+        Job("s1", task(f"post:{slow_s}", "look:0")),  # is under way in both when it does
+        Job("s2", task("pay:0.5", f"look:{slow_s}")),
+    ]
+    cut = tuple(job.session for job in jobs)
+    lease = ("--lease", str(lease_s))
+    with Member(place.folder, *lease, *mutant) as sleeper, Member(place.folder, *lease) as heir:
+        heir.pause()
+        place.submit(*jobs)
+        for session in cut:
+            sleeper.await_line("tool", session)
+        heir.go_on()
+        stopped_s = sleeper.pause()
+        taken_s = [heir.await_line("tool", session).at_s - stopped_s for session in cut]
+        place.await_ends(jobs[0])
+        before = place.read(jobs[0])
+        woken_s = sleeper.go_on()
+        place.await_ends(*jobs)
+        found = place.findings(*jobs, cut=cut)
+        if place.read(jobs[0]) != before:
+            found.append("s0: was changed after its end")
+        found += (
+            f"{line.session}: {line.call} was begun by the one that was woken up"
+            for line in sleeper.lines("tool")
+            if line.at_s > woken_s
+        )
+        found += _goes_on_living(place, sleeper, heir)
+    return found, max(taken_s)
+
+
+def _goes_on_living(place: Place, sleeper: Member, heir: Member) -> Iterator[str]:
+    """Once the other has left, who was woken up drives what comes."""
+    assert heir.leave() == 0
+    later = Job("later", task("pay:0"))
+    more = Job("s0", task("pay:0"), "t1")
+    place.submit(later, more)
+    place.await_ends(later, more)
+    yield from place.findings(later)
+    if {line.pid for line in sleeper.lines("tool")} != {sleeper.pid}:
+        yield "it is not there"
+    if not all(sleeper.await_line("tool", each.session, "pay_0_0") for each in (later,)):
+        yield "it did not drive the next turn"
+    if sleeper.stderr:
+        yield sleeper.stderr
+
+
+@pytest.mark.slow
+def test_the_turns_of_a_worker_that_stands_still_go_on_elsewhere_and_its_late_writes_are_refused(
+    place: Place,
+) -> None:
+    found, taken_s = wake_a_zombie(place, LEASE_S)
+    assert found == []
+    assert taken_s <= LEASE_S + TAKEOVER_S + SLACK_S
+    assert place.statuses(Job("s0", "")) == {"pay_0_0": "unknown", "look_1_0": "ok"}

@@ -1,0 +1,208 @@
+"""Deps: made once per drive and let go of at its end; without a factory, recovery asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.scenarios.readings import last_told
+from tests.scenarios.stage import Desk, Stage
+from windlass import Agent, Runtime, ToolContext, TurnInfo, tool
+from windlass.errors import WindlassError
+from windlass.kernel.outcomes import Stopped
+from windlass.testing import ScriptedModel, call, calls, say
+
+
+@dataclass
+class Shop:
+    name: str
+
+
+def clerk(desk: Desk, model: ScriptedModel) -> Agent[Shop, str]:
+    @tool(effect="keyed")
+    async def ask(ctx: ToolContext[Shop]) -> str:
+        """Ask the shop."""
+        await desk.work(ctx.deps)
+        return f"here is {ctx.deps.name}"
+
+    return Agent("clerk", model=model, tools=[ask], deps_type=Shop)
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel([call("ask"), say("Done.")])
+
+
+@pytest.mark.parametrize("form", ["value", "awaitable", "context-manager"])
+async def test_a_factory_may_give_a_value_an_awaitable_or_a_context_manager(
+    stage: Stage, form: str
+) -> None:
+    seen: list[str] = []
+
+    async def later(info: TurnInfo) -> Shop:
+        return Shop("Ann's")
+
+    @asynccontextmanager
+    async def opened(info: TurnInfo) -> AsyncIterator[Shop]:
+        seen.append("open")
+        try:
+            yield Shop("Ann's")
+        finally:
+            seen.append("closed")
+
+    factory: dict[str, Any] = {
+        "value": lambda info: Shop("Ann's"), "awaitable": later, "context-manager": opened,
+    }  # fmt: skip
+    model = script()
+    async with stage.runtime(clerk(Desk(), model), deps=factory[form]) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+        assert seen == (["open", "closed"] if form == "context-manager" else [])
+
+    assert result.text == "Done."
+    assert [one.text for one in last_told(model)] == ["here is Ann's"]
+
+
+async def test_deps_are_made_once_per_drive(stage: Stage) -> None:
+    made: list[TurnInfo] = []
+
+    def factory(info: TurnInfo) -> Shop:
+        made.append(info)
+        return Shop(f"number {len(made)}")
+
+    desk = Desk()
+    model = ScriptedModel([calls(("ask", {}), ("ask", {})), call("ask"), say("Done.")])
+    async with stage.runtime(clerk(desk, model), deps=factory) as rt:
+        await rt.session("s").run("Go.", turn_id="t")
+
+    assert len(made) == 1
+    assert [shop.name for shop in desk.runs] == ["number 1"] * 3
+    assert made[0] == TurnInfo(agent="clerk", session_id="s", turn_id="t")
+
+
+async def test_deps_given_to_a_turn_go_before_the_factory(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(clerk(desk, model), deps=lambda info: Shop("factory")) as rt:
+        await rt.session("s").run("Go.", turn_id="t", deps=Shop("given"))
+
+    assert [shop.name for shop in desk.runs] == ["given"]
+
+
+async def test_deps_are_let_go_of_when_the_turn_parks(stage: Stage) -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def opened(info: TurnInfo) -> AsyncIterator[Shop]:
+        seen.append(f"open {info.recovered}")
+        yield Shop("x")
+        seen.append("closed")
+
+    @tool(effect="once", approval="ask")
+    async def pay(ctx: ToolContext[Shop]) -> str:
+        """Pay."""
+        return ctx.deps.name
+
+    agent = Agent(
+        "clerk", model=ScriptedModel([call("pay"), say("Done.")]), tools=[pay], deps_type=Shop
+    )
+    async with stage.runtime(agent, deps=opened) as rt:
+        parked = await rt.session("s").run("Go.", turn_id="t")
+        assert seen == ["open False", "closed"]
+        await rt.approve(parked.waits[0].key)
+        await rt.turn("s", "t").result(timeout=5)
+
+    assert seen == ["open False", "closed", "open True", "closed"]
+
+
+async def test_without_a_factory_a_recovered_turn_waits_until_it_is_run_with_deps(
+    stage: Stage,
+) -> None:
+    desk, model = Desk(is_open=False), script()
+    async with stage.runtime(clerk(desk, model)) as lost:
+        await lost.session("s").submit("Go.", turn_id="t", deps=Shop("first"))
+        await desk.entered.wait()
+        stage.kill(lost)
+        fresh = Desk()
+        async with stage.runtime(clerk(fresh, model)) as rt:
+            parked = await rt.turn("s", "t").result(timeout=5)
+            (wait,) = parked.waits
+            assert (wait.kind, wait.turn_id) == ("deps", "t")
+            assert fresh.runs == []
+            result = await rt.session("s").run("Go.", turn_id="t", deps=Shop("second"))
+            assert await rt.waits() == ()
+        desk.gate.set()
+
+    assert result.text == "Done."
+    assert [shop.name for shop in fresh.runs] == ["second"]
+    assert len(model.requests) == 2
+
+
+async def test_a_rerun_script_brings_its_deps_along(stage: Stage) -> None:
+    """The same program, killed and started again, without a turn_id: it just goes on."""
+    desk, model = Desk(is_open=False), script()
+    async with stage.runtime(clerk(desk, model)) as lost:
+        await lost.session("s").submit("Go.", deps=Shop("first"))
+        await desk.entered.wait()
+        stage.kill(lost)
+        fresh = Desk()
+        async with stage.runtime(clerk(fresh, model)) as rt:
+            result = await rt.session("s").run("Go.", deps=Shop("second"))
+        desk.gate.set()
+
+    assert result.text == "Done."
+    assert [shop.name for shop in fresh.runs] == ["second"]
+
+
+async def test_deps_that_are_still_here_are_used_when_a_parked_turn_goes_on(
+    stage: Stage,
+) -> None:
+    @tool(effect="once", approval="ask")
+    async def pay(ctx: ToolContext[Shop]) -> str:
+        """Pay."""
+        return ctx.deps.name
+
+    model = ScriptedModel([call("pay"), say("Done.")])
+    agent = Agent("clerk", model=model, tools=[pay], deps_type=Shop)
+    async with stage.runtime(agent) as rt:
+        parked = await rt.session("s").run("Go.", turn_id="t", deps=Shop("mine"))
+        await rt.approve(parked.waits[0].key)
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert result.text == "Done."
+    assert [one.text for one in last_told(model)] == ["mine"]
+
+
+@pytest.mark.parametrize("when", ["made", "opened", "closed"])
+async def test_deps_that_cannot_be_had_do_not_wedge_the_session(stage: Stage, when: str) -> None:
+    broken = [True]
+
+    @asynccontextmanager
+    async def opened(info: TurnInfo) -> AsyncIterator[Shop]:
+        if broken[0] and when == "opened":
+            raise RuntimeError("no shop")
+        yield Shop("x")
+        if broken[0] and when == "closed":
+            raise RuntimeError("no way out")
+
+    def factory(info: TurnInfo) -> object:
+        if broken[0] and when == "made":
+            raise RuntimeError("no shop")
+        return opened(info)
+
+    async with stage.runtime(clerk(Desk(), script()), deps=factory) as rt:
+        await _try(rt)
+        assert (await rt.status()).driving == ()
+    broken[0] = False
+    async with stage.runtime(clerk(Desk(), script()), deps=factory) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+
+    assert result.text == "Done." or isinstance(result.outcome, Stopped)
+
+
+async def _try(rt: Runtime[Any]) -> None:
+    try:
+        await rt.session("s").run("Go.", turn_id="t")
+    except WindlassError:
+        return

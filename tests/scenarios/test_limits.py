@@ -1,0 +1,185 @@
+"""Limits: a spent limit is an outcome, the same after a crash, and the session goes on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.scenarios.readings import told
+from tests.scenarios.stage import Desk, Stage
+from tests.scenarios.workers import echo, worker
+from windlass import Limits
+from windlass.kernel import ModelReply, ModelRequest, Usage
+from windlass.kernel.outcomes import Stopped
+from windlass.testing import FunctionModel, ScriptedModel, call, calls, say
+
+
+def tokens(reply: ModelReply, used: int) -> ModelReply:
+    """Return a reply that used so many tokens."""
+    return ModelReply(
+        parts=reply.parts,
+        terminal=reply.terminal,
+        usage=Usage(input_tokens=used // 2, output_tokens=used - used // 2),
+    )
+
+
+async def test_the_limit_of_iterations_ends_the_loop(stage: Stage) -> None:
+    desk, model = Desk(), ScriptedModel([call("work", n=n) for n in range(9)])
+    async with stage.runtime(worker(desk, model, limits=Limits(max_iterations=3))) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+        after = await rt.session("s").run("And?", turn_id="t2", model=echo())
+
+    assert isinstance(result.outcome, Stopped)
+    assert result.outcome.reason == "max_iterations"
+    assert desk.runs == [0, 1, 2]
+    assert len(model.requests) == 3
+    assert after.text == "You said: And?"
+
+
+async def test_the_limit_of_tool_calls_counts_before_they_run(stage: Stage) -> None:
+    desk = Desk()
+    model = ScriptedModel(
+        [call("work", n=1), calls(("work", {"n": 2}), ("work", {"n": 3})), say("Next.")]
+    )
+    async with stage.runtime(worker(desk, model, limits=Limits(max_tool_calls=2))) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+        await rt.session("s").run("And?", turn_id="t2")
+
+    assert result.outcome == Stopped(
+        reason="limit", detail="The turn used 3 tool calls, the limit is 2."
+    )
+    assert desk.runs == [1]
+    # Calls that the end overtook have their one result, so that the next request is valid.
+    assert len(told(model.requests[-1])) == 3
+
+
+async def test_the_limit_of_tokens_is_looked_at_before_the_next_call(stage: Stage) -> None:
+    desk = Desk()
+    model = ScriptedModel([tokens(call("work"), 60), tokens(call("work"), 60), say("Never.")])
+    async with stage.runtime(worker(desk, model, limits=Limits(max_tokens=100))) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+
+    assert result.outcome == Stopped(
+        reason="limit", detail="The turn used 120 tokens, the limit is 100."
+    )
+    assert len(desk.runs) == 2
+    assert result.usage.total_tokens == 120
+
+
+async def test_the_limit_of_seconds_counts_from_the_start_also_over_a_park(stage: Stage) -> None:
+    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
+
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model, limits=Limits(max_seconds=60))) as rt:
+        parked = await rt.session("s").run("Pay.", turn_id="t")
+        stage.later(61, rt)
+        await rt.approve(parked.waits[0].key)
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert result.outcome == Stopped(
+        reason="limit", detail="The turn used 61 seconds, the limit is 60."
+    )
+    assert len(model.requests) == 1
+    assert result.duration_ms == 61_000
+
+
+async def test_limits_are_counted_over_crashes(stage: Stage) -> None:
+    desk = Desk(is_open=False)
+    model = ScriptedModel([tokens(call("work"), 60), tokens(call("work"), 60), say("Never.")])
+    limits = Limits(max_tokens=100, max_tool_calls=2)
+    async with stage.runtime(worker(desk, model, limits=limits)) as lost:
+        await lost.session("s").submit("Go.", turn_id="t")
+        await desk.entered.wait()
+        stage.kill(lost)
+        fresh = Desk()
+        async with stage.runtime(worker(fresh, model, limits=limits)) as rt:
+            result = await rt.turn("s", "t").result(timeout=5)
+        desk.gate.set()
+
+    assert result.outcome == Stopped(
+        reason="limit", detail="The turn used 120 tokens, the limit is 100."
+    )
+    assert len(fresh.runs) == 2
+
+
+async def test_no_more_bodies_run_at_once_than_may(stage: Stage) -> None:
+    inside, most = [0], [0]
+    desk = Desk()
+
+    class Counting(Desk):
+        async def work(self, about: object = None) -> None:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            for _ in range(5):
+                await asyncio.sleep(0)
+            inside[0] -= 1
+            await desk.work(about)
+
+    model = ScriptedModel([calls(*(("work", {"n": n}) for n in range(10))), say("Done.")])
+    agent = worker(Counting(), model, limits=Limits(max_parallel=3))
+    async with stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.text == "Done."
+    assert most == [3]
+    assert sorted(desk.runs) == list(range(10))
+
+
+@pytest.mark.parametrize("limits", [Limits(max_tokens=0), Limits(max_seconds=0)])
+async def test_a_limit_of_nothing_lets_nothing_begin(memory_stage: Stage, limits: Limits) -> None:
+    model = echo()
+    async with memory_stage.runtime(worker(Desk(), model, limits=limits)) as rt:
+        result = await rt.session("s").run("Hello.")
+
+    assert isinstance(result.outcome, Stopped)
+    assert result.outcome.reason == "limit"
+    assert model.requests == []
+
+
+async def test_the_ledger_of_a_session_is_the_sum_of_its_turns(stage: Stage) -> None:
+    def answer(request: ModelRequest) -> ModelReply:
+        n = len(request.messages)
+        usage = Usage(
+            input_tokens=n, output_tokens=2 * n, cached_input_tokens=3 * n,
+            cache_write_tokens=4 * n, reasoning_tokens=n,
+        )  # fmt: skip
+        if n == 1:
+            return ModelReply(parts=call("work").parts, terminal="tool_use", usage=usage)
+        return ModelReply(text="ok", usage=usage)
+
+    model = FunctionModel(answer, name="m1")
+    async with stage.runtime(worker(Desk(), model)) as rt:
+        session = rt.session("s")
+        results = [await session.run(f"Number {n}.") for n in range(3)]
+        other = await rt.session("other").run("Hello.")
+        ledger, whole = await session.usage(), await rt.usage()
+
+    # Requests of 1, 3, 5 and 7 messages.
+    assert [result.usage.input_tokens for result in results] == [1 + 3, 5, 7]
+    assert [result.usage.calls for result in results] == [2, 1, 1]
+    assert ledger.input_tokens == 16
+    assert ledger.output_tokens == 32
+    assert ledger.cached_input_tokens == 48
+    assert ledger.cache_write_tokens == 64
+    assert ledger.reasoning_tokens == 16
+    assert ledger.calls == 4
+    assert ledger.total_tokens == 160
+    assert whole.input_tokens == 16 + other.usage.input_tokens == 20
+    assert whole.calls == 6
+
+
+async def test_usage_is_the_same_after_a_crash_and_a_replay(stage: Stage) -> None:
+    desk = Desk(is_open=False)
+    model = ScriptedModel([tokens(call("work"), 10), tokens(say("Done."), 20)])
+    async with stage.runtime(worker(desk, model)) as lost:
+        await lost.session("s").submit("Go.", turn_id="t")
+        await desk.entered.wait()
+        stage.kill(lost)
+        async with stage.runtime(worker(Desk(), model)) as rt:
+            result = await rt.turn("s", "t").result(timeout=5)
+            ledger = await rt.session("s").usage()
+        desk.gate.set()
+
+    assert result.usage.total_tokens == ledger.total_tokens == 30
+    assert result.usage.calls == ledger.calls == 2

@@ -1,0 +1,205 @@
+"""Structured output: an answer of the shape that was asked for, or a result that names why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from tests.scenarios.readings import said_by_user
+from tests.scenarios.stage import Desk, Stage
+from tests.scenarios.workers import worker
+from windlass import Agent, Limits, Runtime
+from windlass.errors import ConfigError, NoOutput
+from windlass.kernel.outcomes import Finished, FinishedValue
+from windlass.testing import ScriptedModel, call, say
+
+
+@dataclass
+class Plain:
+    city: str
+    degrees: float = 0.0
+
+
+class Packed(msgspec.Struct):
+    city: str
+    degrees: float = 0.0
+
+
+class Modelled(pydantic.BaseModel):
+    city: str
+    degrees: float = 0.0
+
+
+class Typed(TypedDict):
+    city: str
+    degrees: float
+
+
+RIGHT = '{"city": "Oslo", "degrees": -3.5}'
+CASES: list[Any] = [
+    pytest.param(Plain, Plain("Oslo", -3.5), id="dataclass"),
+    pytest.param(Packed, Packed("Oslo", -3.5), id="msgspec"),
+    pytest.param(Modelled, Modelled(city="Oslo", degrees=-3.5), id="pydantic"),
+    pytest.param(Typed, {"city": "Oslo", "degrees": -3.5}, id="typed-dict"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "value"), CASES)
+async def test_an_answer_has_the_type_that_the_agent_declares(
+    stage: Stage, wanted: type[Any], value: object
+) -> None:
+    model = ScriptedModel([say(RIGHT)])
+    agent: Agent[None, Any] = Agent("teller", model=model, output_type=wanted)
+    async with stage.runtime(agent) as rt:
+        live = await rt.session("s").run("Weather?", turn_id="t")
+        stored = await rt.turn("s", "t").result(timeout=5)
+
+    for result in (live, stored):
+        assert result.output == value
+        assert type(result.output) is type(value)
+        assert result.outcome == FinishedValue(value={"city": "Oslo", "degrees": -3.5})
+        assert result.output_state == "usable"
+    schema = model.requests[0].output
+    assert isinstance(schema, dict)
+    assert set(schema["properties"]) == {"city", "degrees"}
+
+
+@pytest.mark.parametrize(
+    ("hint", "said", "value"),
+    [
+        (int, "7", 7),
+        (list[int], "[1, 2]", [1, 2]),
+        (bool, "false", False),
+        (dict[str, int], '{"a": 1}', {"a": 1}),
+        (int | None, "null", None),
+    ],
+    ids=["int", "list", "bool", "dict", "optional"],
+)
+async def test_plain_hints_are_types_too(
+    memory_stage: Stage, hint: type[Any], said: str, value: object
+) -> None:
+    agent: Agent[None, Any] = Agent("teller", model=ScriptedModel([say(said)]), output_type=hint)
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.output == value
+    assert type(result.output) is type(value)
+
+
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}\n```", "  {}  \n"])
+async def test_an_answer_in_a_fence_is_an_answer(memory_stage: Stage, fence: str) -> None:
+    model = ScriptedModel([say(fence.replace("{}", RIGHT))])
+    agent = Agent("teller", model=model, output_type=Plain)
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.output == Plain("Oslo", -3.5)
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["It is cold.", '{"city": 7}', '{"degrees": 1}', "[]", "null"],
+    ids=["words", "type", "missing", "list", "null"],
+)
+async def test_an_answer_of_the_wrong_shape_is_sent_back_with_the_reason(
+    memory_stage: Stage, wrong: str
+) -> None:
+    model = ScriptedModel([say(wrong), say(RIGHT)])
+    agent = Agent("teller", model=model, output_type=Plain)
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+
+    assert result.output == Plain("Oslo", -3.5)
+    repair = said_by_user(model.requests[1])[-1]
+    assert repair.startswith("Your answer does not have the shape that was asked for: ")
+    assert result.iterations == 2
+
+
+async def test_a_repair_survives_its_worker(stage: Stage) -> None:
+    """The wrong answer and what was said to it are recorded; tries are counted over crashes."""
+    desk = Desk(is_open=False)
+    replies = [say("no"), call("work"), say("no"), say("no"), say("no"), say("no")]
+    first, second = ScriptedModel(replies), ScriptedModel(replies[3:])
+    limits = Limits(output_retries=2)
+    async with stage.runtime(worker(desk, first, output_type=Plain, limits=limits)) as lost:
+        await lost.session("s").submit("Go.", turn_id="t")
+        await desk.entered.wait()
+        stage.kill(lost)
+        async with stage.runtime(worker(Desk(), second, output_type=Plain, limits=limits)) as rt:
+            result = await rt.turn("s", "t").result(timeout=5)
+        desk.gate.set()
+
+    assert len(second.requests) == 2  # one more repair, then it is given up
+    assert result.output_or_none is None
+    assert len([m for m in result.messages if m.role == "user" and m.origin is not None]) >= 2
+
+
+async def test_a_field_too_many_is_left_out(memory_stage: Stage) -> None:
+    model = ScriptedModel([say('{"city": "Oslo", "sky": "blue"}')])
+    async with memory_stage.runtime(Agent("teller", model=model, output_type=Plain)) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.output == Plain("Oslo", 0.0)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2])
+async def test_after_so_many_repairs_it_gives_up_and_names_the_outcome(
+    memory_stage: Stage, retries: int
+) -> None:
+    model = ScriptedModel([say("no")] * 9)
+    agent = Agent("teller", model=model, output_type=Plain, limits=Limits(output_retries=retries))
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+
+    assert len(model.requests) == 1 + retries
+    assert result.output_or_none is None
+    with pytest.raises(NoOutput, match="turn t: ended finished, but its answer does not fit"):
+        _ = result.output
+    assert result.outcome == Finished(text="no")
+    assert result.text == "no"
+
+
+async def test_a_type_that_has_no_schema_is_refused_when_the_agent_is_made() -> None:
+    with pytest.raises(ConfigError):
+        Agent("teller", model=ScriptedModel([]), output_type=object)
+    with pytest.raises(ConfigError):
+        Agent("teller", model=ScriptedModel([]), output_type=Runtime)
+
+
+async def test_text_is_the_output_of_an_agent_without_a_type(memory_stage: Stage) -> None:
+    agent = Agent("teller", model=ScriptedModel([say("Cold.")]))
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.output == result.text == "Cold."
+    result.raise_for_outcome()
+
+
+async def test_a_stopped_turn_has_no_output_and_says_which_way_it_ended(
+    memory_stage: Stage,
+) -> None:
+    agent = worker(Desk(), ScriptedModel([call("work")]), limits=Limits(max_tool_calls=0))
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+
+    with pytest.raises(NoOutput, match=r"turn t: stopped: limit"):
+        _ = result.output
+    with pytest.raises(NoOutput, match=r"turn t: stopped: limit"):
+        result.raise_for_outcome()
+    assert result.output_or_none is None
+    assert result.output_state == "error_only"
+
+
+async def test_a_parked_turn_has_no_output_and_says_what_it_waits_for(stage: Stage) -> None:
+    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
+
+    async with stage.runtime(payer(Desk(), script())) as rt:
+        result = await rt.session("s").run("Pay.", turn_id="t")
+
+    with pytest.raises(NoOutput, match=r"turn t: is parked \(approval\)"):
+        _ = result.output

@@ -1,0 +1,137 @@
+# mypy: ignore-errors
+# ruff: noqa: B018, F841, PGH, RUF, SIM, ANN, A, D, PLR, B015
+"""What a user may get wrong. Each marked line is reported by two type checkers, and no other line is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass import Agent, Limits, Runtime, Session, ToolContext, TurnResult, tool
+
+
+@dataclass
+class Shop:
+    name: str
+
+
+@dataclass
+class Answer:
+    text: str
+
+
+@tool
+def add(a: int, b: int = 2) -> int:
+    return a + b
+
+
+@tool(effect="keyed")
+async def refund(ctx: ToolContext[Shop], cents: int) -> str:
+    ctx.deps.nane  # error: no such attribute of the deps
+    ctx.idempotency  # error: no such attribute of the context
+    await ctx.complete("hello")  # error: a model is asked with a request
+    ctx.defer(deadline="soon")  # error: a deadline is a number
+    return ctx.deps.name
+
+
+@tool(effect="keyed")
+async def wrong_result(ctx: ToolContext[Shop], cents: int) -> int:
+    return ctx.deps.name  # error: not what the tool says it returns
+
+
+tool(add, effect="twice")  # error: no such effect
+tool(add, approval="sometimes")  # error: no such approval
+tool(add, risk="enormous")  # error: no such risk
+tool(add, timeout="5 s")  # error: a timeout is a number
+tool(add, colour="red")  # error: no such option
+tool(effect=1)  # error: an effect is one of some words
+
+Agent("a")  # error: a model is missing
+Agent(model="demo")  # error: a name is missing
+Agent("a", model=5)  # error: no model
+Agent("a", model="demo", tools=[len])  # error: a function is no tool
+Agent("a", model="demo", tools=add)  # error: a tool is no list of tools
+Agent("a", model="demo", colour="red")  # error: no such setting
+Agent("a", model="demo", mode="turbo")  # error: no such mode
+Agent("a", model="demo", limits=5)  # error: no limits
+Agent("a", model="demo", instructions=5)  # error: no instructions
+Agent("a", model="demo", policy=len)  # error: no policy
+Limits(max_token=5)  # error: no such limit
+Limits(max_tokens="5")  # error: a limit is a number
+
+plainest = Agent("plainest", model="demo")
+support = Agent("support", model="demo", deps_type=Shop, tools=[add, refund])
+answering = Agent("answering", model="demo", output_type=Answer)
+wrong_deps: Agent[int, str] = support  # error: another kind of deps
+wrong_output: Agent[None, str] = answering  # error: another kind of output
+
+Runtime("support")  # error: a name is no agent
+Runtime(support, store=5)  # error: no store
+Runtime(support, durability="maybe")  # error: no such durability
+Runtime(support, on_mismatch="ignore")  # error: no such rule
+Runtime(support, max_turns="many")  # error: a number is wanted
+Runtime(support, deps=5)  # error: no factory
+Runtime(support, approve=5)  # error: nobody who approves
+Runtime(support, colour="red")  # error: no such setting
+
+
+async def by_hand() -> None:
+    add("1")  # error: text is no number
+    add()  # error: an argument is missing
+    add(1, c=2)  # error: no such argument
+    await refund(ToolContext(deps=5), 5)  # error: other deps
+    await refund(5)  # error: the context is missing
+    words: str = add(1)  # error: a number is no text
+    amount: int = await refund(ToolContext(deps=Shop("x")), 5)  # error: text is no number
+
+
+async def run(session: Session[Answer]) -> None:
+    result = await session.run("x")
+    number: int = result.output  # error: the output is an Answer
+    result.output.txt  # error: no such attribute of the output
+    result.output_or_none.text  # error: there may be none
+    text: TurnResult[str] = result  # error: it is of an Answer
+    typed = await session.run("x", output_type=Shop)
+    typed.output.text  # error: the output of this turn is a Shop
+    await session.run(5)  # error: no input
+    await session.run()  # error: no input at all
+    await session.run("x", turn=5)  # error: no such option
+    await session.run("x", turn_id=5)  # error: an id is text
+    await session.run("x", limits=5)  # error: no limits
+    await session.run("x", context=["a"])  # error: a context is an object
+    session.run("x").output  # error: an await is missing
+    await session.enqueue("x", when="later")  # error: no such time
+    await session.submit("x", colour="red")  # error: no such option
+    session.stream("x", colour="red")  # error: no such option
+    async with session.stream("x") as turn:
+        async for event in turn:
+            event.text  # error: not every event has words
+    handle = await session.submit("x")
+    (await handle.result()).output.txt  # error: no such attribute of the output
+    later = await session.submit("x", output_type=Shop)
+    (await later.result()).output.text  # error: the output of this turn is a Shop
+    handle.result(timeout="5")  # error: a timeout is a number
+
+
+async def answer(rt: Runtime[str]) -> None:
+    await rt.approve("w", remember="always")  # error: no such memory
+    await rt.approve("w", edit=[1])  # error: arguments are an object
+    await rt.approve(5)  # error: a key is text
+    await rt.approve("w", "eva")  # error: by name only
+    await rt.deny("w", because="no")  # error: no such option
+    await rt.reject("w")  # error: an error is wanted
+    rt.session(5)  # error: an id is text
+    rt.session("s", 5)  # error: no agent
+    rt.waits()[0]  # error: an await is missing
+    (await rt.waits())[0].keey  # error: no such attribute of a wait
+    receipt = await rt.cancel("s", "t")
+    receipt.status == "done" or receipt.state  # error: no such attribute of a receipt
+
+
+async def at_once() -> None:
+    number: int = (await plainest.run("x")).output  # error: the output is text
+    other: Answer = plainest.run_sync("x").output  # error: the output is text
+    await plainest.run(5)  # error: no input
+    await plainest.run("x", colour="red")  # error: no such option
+    plainest.run_sync("x", turn_id=5)  # error: an id is text
+    Runtime(plainest).run_sync("s", "x", colour="red")  # error: no such option
+    Runtime(plainest).run_sync("s", 5)  # error: no input

@@ -1,0 +1,289 @@
+"""A program as a user writes it: two type checkers in their strict modes accept all of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+from pydantic import BaseModel
+
+from windlass import (
+    Agent,
+    Allow,
+    Ask,
+    Attachment,
+    Deny,
+    Done,
+    EndTurn,
+    Generation,
+    Limits,
+    NotDone,
+    Pending,
+    Runtime,
+    Session,
+    Text,
+    ToolContext,
+    ToolError,
+    TurnHandle,
+    TurnInfo,
+    TurnResult,
+    Unknown,
+    Wait,
+    errors,
+    tool,
+)
+from windlass.kernel import events
+from windlass.kernel.outcomes import Finished, Stopped
+from windlass.ports.policy import PolicyCall, PolicySession, Ruling
+from windlass.testing import FunctionModel, ScriptedModel, call, say
+
+
+@dataclass
+class Shop:
+    """What the tools work with."""
+
+    name: str
+    orders: dict[str, int]
+
+    async def refund(self, order_id: str, cents: int, *, key: str) -> str:
+        return f"{self.name} {order_id} {cents} {key}"
+
+
+@dataclass
+class Answer:
+    """What comes out, as a dataclass."""
+
+    text: str
+    sure: bool = False
+
+
+class Report(BaseModel):
+    """What comes out, as a pydantic model."""
+
+    title: str
+    lines: list[str]
+
+
+# --- tools: with and without ctx, sync and async ---------------------------------------------------
+
+
+@tool
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(effect="pure")
+async def look_up(term: str) -> list[str]:
+    """Look something up."""
+    return [term]
+
+
+@tool(effect="keyed", approval="ask", risk="high", timeout=30, retries=2)
+async def refund(ctx: ToolContext[Shop], order_id: str, cents: int) -> str:
+    """Refund an order."""
+    if order_id not in ctx.deps.orders:
+        raise ToolError("no such order", not_started=True)
+    ctx.progress({"order": order_id})
+    return await ctx.deps.refund(order_id, cents, key=ctx.idempotency_key)
+
+
+@tool(sequential=True, output_limit=1_000, expose="hidden")
+def count(ctx: ToolContext[Shop]) -> int:
+    """Count the orders."""
+    return 0 if ctx.cancelled else len(ctx.deps.orders)
+
+
+async def find_out(ctx: ToolContext[Shop], args: Mapping[str, Any]) -> Done | NotDone | Unknown:
+    if args["order_id"] in ctx.deps.orders:
+        return Done("shipped")
+    return NotDone() if ctx.attempt == 1 else Unknown()
+
+
+@tool(reconcile=find_out, approval=lambda args: bool(args["order_id"]))
+async def ship(ctx: ToolContext[Shop], order_id: str) -> Pending:
+    """Ship an order; somebody says later that it has arrived."""
+    return await ctx.defer(deadline=3_600)
+
+
+@tool
+def finish(value: str) -> EndTurn:
+    """End the turn."""
+    return EndTurn(value=value)
+
+
+def plain(text: str) -> str:
+    return text
+
+
+class Careful:
+    """A policy."""
+
+    version = "1"
+
+    async def decide(self, call: PolicyCall, session: PolicySession) -> Ruling:
+        if call.name == "refund" and session.context.get("guest"):
+            return Deny(reason="guests get no refunds")
+        return Ask(title="Sure?", risk="high") if call.risk == "high" else Allow()
+
+
+def instructions(info: TurnInfo) -> str:
+    return f"You work for {info.session_id}."
+
+
+async def instructions_for(info: TurnInfo, shop: Shop) -> str:
+    return f"{info.turn_id}: you work for {shop.name}."
+
+
+# --- agents ----------------------------------------------------------------------------------------
+
+MODEL = ScriptedModel([say("hi"), call("add", a=1, b=2)])
+plainest = Agent("plainest", model="demo")
+support = Agent(
+    "support",
+    model=MODEL,
+    deps_type=Shop,
+    instructions=instructions_for,
+    tools=[add, look_up, refund, count, ship, finish, tool(plain, name="echo")],
+    policy=Careful(),
+    limits=Limits(max_iterations=10, tool_timeout=5),
+    generation=Generation(temperature=0.2, stop=("END",)),
+    aliases=["help"],
+)
+answering = Agent(
+    "answering", model=FunctionModel(lambda request: request.model), output_type=Answer
+)
+reporting = Agent(
+    "reporting", model="demo", deps_type=Shop, output_type=Report, instructions=instructions
+)
+assert_type(plainest, Agent[None, str])
+assert_type(support, Agent[Shop, str])
+assert_type(answering, Agent[None, Answer])
+assert_type(reporting, Agent[Shop, Report])
+
+
+@asynccontextmanager
+async def open_shop(info: TurnInfo) -> AsyncIterator[Shop]:
+    yield Shop(name=info.agent, orders={})
+
+
+def make_shop(info: TurnInfo) -> Shop:
+    return Shop(name=info.agent, orders={})
+
+
+async def approve_small(wait: Wait) -> bool:
+    return wait.kind == "approval" and wait.detail["args"]["cents"] < 100
+
+
+# --- running ---------------------------------------------------------------------------------------
+
+
+async def converse() -> str:
+    async with Runtime(support, store="sqlite:///support.db", deps=open_shop) as rt:
+        session = rt.session("customer-42")
+        assert_type(session, Session[str])
+        picture = Attachment.from_bytes(b"...", media_type="image/png", name="parcel.png")
+        result = await session.run(
+            ["My parcel never came.", Text(text="See the picture."), picture],
+            turn_id="mail-981",
+            context={"guest": False, "tags": ["parcel"]},
+            limits=Limits(max_tokens=10_000),
+        )
+        assert_type(result, TurnResult[str])
+        if result.parked:
+            await rt.approve(result.waits[0].key, by="eva", remember="session")
+            await rt.deny(result.waits[0].key, reason="no")
+            await rt.resolve(result.waits[0].key, {"arrived": True})
+            result = await rt.turn("customer-42", "mail-981").result(timeout=10)
+        match result.outcome:
+            case Finished(text=text):
+                return text
+            case Stopped(reason=reason, detail=detail):
+                return f"{reason}: {detail}"
+            case _:
+                return result.safe_text
+
+
+def runtimes() -> None:
+    """A runtime of one agent knows what comes out; one of several knows when it is told which."""
+    assert_type(Runtime(answering, store="memory:"), Runtime[Answer])
+    assert_type(Runtime(plainest, support, store="memory:"), Runtime[str])
+    assert_type(Runtime(store="memory:"), Runtime[Any])
+
+
+async def typed_outputs() -> tuple[Answer, Report, bool]:
+    async with Runtime(answering, reporting, store="memory:", deps=make_shop, max_turns=4) as rt:
+        asked = await rt.session("a", answering).run("What is it?")
+        assert_type(asked, TurnResult[Answer])
+        reported = await rt.session("b", reporting).run("Report.")
+        assert_type(reported.output, Report)
+        once = await rt.session("a", answering).run("And in words?", output_type=Report)
+        assert_type(once.output_or_none, Report | None)
+        handle = await rt.session("a", answering).submit("Later.", turn_id="later")
+        assert_type(handle, TurnHandle[Answer])
+        other = await rt.session("a", answering).submit("Differently.", output_type=Report)
+        assert_type(other, TurnHandle[Report])
+        sure: bool = (await handle.result()).output.sure
+        return asked.output, reported.output, sure
+
+
+async def watch(session: Session[Answer]) -> list[str]:
+    seen: list[str] = []
+    async with session.stream("Tell me.", turn_id="t") as turn:
+        async for event in turn:
+            match event:
+                case events.TextDelta(text=text) | events.ReasoningDelta(text=text):
+                    seen.append(text)
+                case events.ToolStarted(name=name, args=args):
+                    seen.append(f"{name}{sorted(args)}")
+                case events.WaitOpened(key=key, kind=kind):
+                    seen.append(f"{kind} {key}")
+                case events.TurnEnded(outcome=outcome):
+                    seen.append(type(outcome).__name__)
+                case _:
+                    pass
+        result = await turn.result()
+    assert_type(result.output, Answer)
+    async with session.stream("Once more.", output_type=Report) as reporting_turn:
+        assert_type((await reporting_turn.result()).output, Report)
+    async with session.observe() as observed:
+        seen += [message.role for message in observed.committed]
+    return seen
+
+
+async def manage() -> int:
+    async with Runtime(store="sqlite:///support.db") as rt:
+        waits = await rt.waits("approval")
+        for wait in waits:
+            receipt = await rt.approve(wait.key, edit={"cents": 5})
+            assert receipt.status in ("accepted", "already")
+        cancelled = await rt.cancel("customer-42", "mail-981", "enough")
+        total = await rt.usage()
+        return total.total_tokens + len(await rt.sessions()) + len(cancelled.status)
+
+
+async def by_hand() -> int:
+    """Call tools as the functions that they are."""
+    shop = Shop(name="corner", orders={"o1": 5})
+    said: str = await refund(ToolContext(deps=shop), "o1", 5)
+    found: list[str] = await look_up("x")
+    return add(1) + add(1, b=3) + count(ToolContext(deps=shop)) + len(said) + len(found)
+
+
+async def at_once() -> str:
+    result = await plainest.run("Hello?")
+    try:
+        return result.output.upper()
+    except errors.NoOutput as error:
+        return str(error.field)
+
+
+def blocking() -> Answer:
+    with_approval = support.run_sync("Refund it.", deps=Shop("corner", {}), approve=approve_small)
+    assert_type(with_approval, TurnResult[str])
+    assert_type(answering.run_sync("What is it?", output_type=Report).output, Report)
+    durable = Runtime(answering, store="sqlite:///answers.db").run_sync("s", "What is it?")
+    assert_type(durable, TurnResult[Answer])
+    return answering.run_sync("What is it?").output
