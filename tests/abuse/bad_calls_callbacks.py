@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ async def deps_fail(scene: Scene) -> None:
     is_down = True
 
     def deps(_info: TurnInfo) -> str:
-        return fail() if is_down else "here"  # type: ignore[no-any-return]  # it raises
+        return fail() if is_down else "here"
 
     async with scene.runtime(store="memory:", deps=deps) as rt:
         for _ in range(2):
@@ -162,7 +163,7 @@ async def model_fails(scene: Scene) -> None:
             answer = given.pop(0) if given else say("fine")
             if isinstance(answer, BaseException):
                 raise answer
-            return answer  # type: ignore[no-any-return]  # that is the row
+            return answer
 
     async with Runtime(Agent("a", model=Model()), store="memory:") as rt:
         for answer in wrong:
@@ -176,6 +177,12 @@ async def model_fails(scene: Scene) -> None:
 
 MODEL = FunctionModel(lambda _request: "fine")
 NOT_CALLABLE: Junk = 5
+
+
+def _agent(settings: dict[str, Any]) -> object:
+    return Agent("a", **settings)
+
+
 CALLBACKS.build(
     36, "deps= that cannot be called", lambda: Runtime(Agent("a", model=MODEL), deps=NOT_CALLABLE),
     field="deps", error=ConfigError,
@@ -188,7 +195,7 @@ for _setting in ("instructions", "policy", "model"):
     CALLBACKS.build(
         36,
         f"{_setting}= that cannot be asked",
-        lambda setting=_setting: Agent("a", **({"model": MODEL} | {setting: NOT_CALLABLE})),  # type: ignore[misc]  # by name
+        partial(_agent, {"model": MODEL, _setting: NOT_CALLABLE}),
         field=f"Agent.{_setting}",
         error=ConfigError,
     )

@@ -240,22 +240,22 @@ async def plenty(scene: Scene) -> None:
         assert (await scene.run(limits=limits)).outcome == Finished(text="fine")
 
 
-for _limit in ("max_seconds", "tool_timeout", "approval_timeout", "provider_patience"):
-    for _value in (
-        math.nan,
-        math.inf,
-        -1,
-        "1",
-        True,
-        *(() if "m" in _limit[:1] or "p" in _limit[:1] else (0,)),
-    ):
+NO_TIMES: tuple[Any, ...] = (math.nan, math.inf, -1, "1", True)
+# A turn may have no time at all; a tool and a person need some.
+for _limit, _values in {
+    "max_seconds": NO_TIMES,
+    "provider_patience": NO_TIMES,
+    "tool_timeout": (*NO_TIMES, 0),
+    "approval_timeout": (*NO_TIMES, 0),
+}.items():
+    for _value in _values:
         SETTINGS.build(
             30,
             f"{_limit} of {_value!r}",
             _made(Limits, _limit, _value),
             field=f"Limits.{_limit}",
         )
-for _value in (math.nan, math.inf, 0, -1, "1", True):
+for _value in (*NO_TIMES, 0):
     SETTINGS.build(
         30,
         f"a tool's timeout of {_value!r}",

@@ -12,6 +12,7 @@ import pytest
 from tests.abuse.bad_calls_callbacks import CALLBACKS
 from tests.abuse.bad_calls_declared import DECLARED
 from tests.abuse.bad_calls_ids import IDS
+from tests.abuse.bad_calls_order import ORDER
 from tests.abuse.bad_calls_results import RESULTS
 from tests.abuse.bad_calls_scene import Scene
 from tests.abuse.bad_calls_settings import SETTINGS
@@ -21,7 +22,17 @@ from tests.abuse.bad_calls_tools import TOOLS
 from tests.abuse.bad_calls_values import VALUES
 from windlass.errors import WindlassError
 
-ROWS: list[Row] = [*VALUES, *SIZES, *IDS, *SETTINGS, *DECLARED, *TOOLS, *CALLBACKS, *RESULTS]
+ROWS: list[Row] = [
+    *VALUES,
+    *SIZES,
+    *IDS,
+    *ORDER,
+    *SETTINGS,
+    *DECLARED,
+    *TOOLS,
+    *CALLBACKS,
+    *RESULTS,
+]
 BUILT = [row for row in ROWS if row.is_built]
 REFUSED = [row for row in ROWS if row.error is not None and not row.is_built]
 # On a file, the refusals of a case share one: each leaves it as it was.

@@ -180,6 +180,40 @@ async def test_siblings_that_act_run_once_while_one_waits(stage: Stage) -> None:
     assert result.issues == ()
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_an_answer_counts_at_once_though_a_sibling_still_runs(
+    stage: Stage, allowed: bool
+) -> None:
+    desk, slow = Desk(), Desk(is_open=False)
+
+    @tool(effect="once")
+    async def act() -> str:
+        """Act slowly."""
+        await slow.work()
+        return "acted"
+
+    model = ScriptedModel([calls(("act", {}), ("pay", {"cents": 5})), say("Done.")])
+    agent = Agent("payer", model=model, tools=[act, *payer(desk, model).toolbox])
+    async with stage.runtime(agent) as rt:
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await slow.entered.wait()
+        await until(lambda: _asks(rt))
+        (wait,) = await rt.approvals()
+        await (rt.approve(wait.key) if allowed else rt.deny(wait.key, reason="No."))
+        if allowed:
+            await desk.entered.wait()  # while the sibling is still inside
+        slow.gate.set()
+        result = await handle.result(timeout=5)
+
+    assert result.text == "Done."
+    assert [one.status for one in last_told(model)] == ["ok", "ok" if allowed else "denied"]
+    assert (len(slow.runs), len(desk.runs)) == (1, int(allowed))
+
+
+async def _asks(rt: Runtime[str]) -> bool:
+    return len(await rt.approvals()) == 1
+
+
 async def test_of_two_questions_one_answer_goes_as_far_as_it_can(stage: Stage) -> None:
     desk = Desk()
     model = ScriptedModel([calls(("pay", {"cents": 1}), ("pay", {"cents": 2})), say("Done.")])

@@ -52,6 +52,7 @@ async def test_while_it_runs_a_runtime_finds_what_a_neighbour_left(stage: Stage)
             stage.kill(lost)
             await until(lambda: _is_done(rt))
             assert len(model.requests) == 2
+        # The dead one lives on here: it may buy one more reply, but writes nothing any more.
         desk.gate.set()
         assert (await task).text == "Done."  # whoever waits with the dead one is told as well
 

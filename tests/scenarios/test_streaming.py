@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 
 import pytest
 
@@ -41,22 +41,31 @@ def shown_text(seen: Sequence[Event]) -> str:
 
 
 class LiveModel:
-    """Shows what it is told to show, letting others look in between; then answers or raises."""
+    """Shows what it is told to show, each when the one before was looked at; then answers or raises."""
 
     name = "live"
 
     def __init__(self, shows: Sequence[ModelEvent], answer: ModelReply | Exception) -> None:
         self._shows = shows
         self._answer = answer
+        self._looked_at = asyncio.Semaphore(0)
 
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
         for event in self._shows:
             emit(event)
-            for _ in range(3):
-                await asyncio.sleep(0)
+            await self._looked_at.acquire()
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
+
+    async def watched(self, stream: AsyncIterable[Event]) -> list[Event]:
+        """Look at a stream to its end, and let the model go on after each thing that it showed."""
+        seen: list[Event] = []
+        async for event in stream:
+            seen.append(event)
+            if isinstance(event, events.TextDelta | events.ReasoningDelta | events.Retrying):
+                self._looked_at.release()
+        return seen
 
 
 ORDER = [
@@ -204,7 +213,7 @@ async def test_an_attempt_that_failed_is_taken_back(stage: Stage) -> None:
         stage.runtime(agent) as rt,
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
-        seen = [event async for event in turn]
+        seen = await model.watched(turn)
         result = await turn.result(timeout=5)
 
     assert names(seen) == [
@@ -223,7 +232,7 @@ async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage
         stage.runtime(Agent("live", model=model)) as rt,
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
-        seen = [event async for event in turn]
+        seen = await model.watched(turn)
         result = await turn.result(timeout=5)
 
     assert result.parked
@@ -349,8 +358,29 @@ async def test_two_readers_see_the_same(stage: Stage) -> None:
     assert names(one)[-1] == "TurnEnded"
 
 
-async def _all(stream: object) -> list[Event]:
-    return [event async for event in stream]  # type: ignore[attr-defined]
+async def _all(stream: AsyncIterable[Event]) -> list[Event]:
+    return [event async for event in stream]
+
+
+async def test_who_watches_a_turn_that_is_taken_over_gets_it_as_it_stands(stage: Stage) -> None:
+    desk, model = Desk(is_open=False), ScriptedModel([call("work"), say("Done.")])
+    async with stage.runtime(worker(desk, model)) as lost:
+        loop = asyncio.get_running_loop()
+        running = loop.create_task(lost.session("s").run("Go.", turn_id="t"))
+        await desk.entered.wait()
+        async with stage.runtime(worker(Desk(), model)) as rt:
+            watching = loop.create_task(_all(rt.turn("s", "t").events()))
+            await asyncio.sleep(0)
+            stage.kill(lost)
+            seen = await asyncio.wait_for(watching, 5)
+        desk.gate.set()
+        await running
+
+    recovered = [event for event in seen if isinstance(event, events.Recovered)]
+    assert len(recovered) >= 1
+    assert [message.role for message in recovered[-1].view] == ["user", "assistant"]
+    assert names(seen).index("Recovered") < names(seen).index("ToolStarted")
+    assert names(seen)[-1] == "TurnEnded"
 
 
 async def test_a_turn_that_runs_elsewhere_is_seen_through_the_store(stage: Stage) -> None:

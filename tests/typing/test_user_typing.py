@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,6 +66,16 @@ def test_a_strict_checker_takes_the_right_uses_and_names_each_wrong_one(
     reported = {int(line) for name, line in found if name == BAD}
     assert sorted(marked() - reported) == [], f"not reported:\n{out}"
     assert sorted(reported - marked()) == [], out
+
+
+async def test_the_right_program_is_also_built_and_its_tools_are_still_functions() -> None:
+    names = runpy.run_path(str(HERE / GOOD))
+
+    assert sorted(tool.spec.name for tool in names["support"].toolbox) == [
+        "add", "count", "echo", "finish", "look_up", "refund", "ship",
+    ]  # fmt: skip
+    # 3 and 4 of add, 1 order, 12 characters of "corner o1 5 ", 1 term
+    assert await names["by_hand"]() == 21
 
 
 def test_wrong_uses_are_marked() -> None:

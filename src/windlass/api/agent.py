@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from windlass.api.adapters import find_model, model_of
 from windlass.api.blocking import wait_for
 from windlass.api.in_memory import run_in_memory
 from windlass.api.turn_input import Input
+from windlass.api.turn_options import RunOptions
 from windlass.api.turn_result import TurnResult
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
@@ -26,6 +27,7 @@ from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
 from windlass.tools import Toolbox
 
 D = TypeVar("D")
+T = TypeVar("T")
 O = TypeVar("O")  # noqa: E741 - the output's type
 Instruction: TypeAlias = (
     str
@@ -162,14 +164,45 @@ class Agent(Generic[D, O]):
             needs_deps=self.deps_type is not None,
         )
 
-    async def run(self, input: Input, **options: Any) -> TurnResult[O]:  # noqa: A002 - the public name
+    @overload
+    async def run(
+        self, input: Input, *, output_type: type[T], **options: Unpack[RunOptions]
+    ) -> TurnResult[T]: ...
+    @overload
+    async def run(
+        self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
+    ) -> TurnResult[O]: ...
+    async def run(
+        self,
+        input: Input,  # noqa: A002 - the public name
+        *,
+        output_type: Any = None,
+        **options: Unpack[RunOptions],
+    ) -> TurnResult[Any]:
         """Run one turn in memory. Nothing of it outlives the process, and the result says so."""
         registered: dict[str, Model] = {}
-        return await run_in_memory(self.compiled(registered), registered, input, options)
+        program = self.compiled(registered)
+        return await run_in_memory(
+            program, registered, input, {**options, "output_type": output_type}
+        )
 
-    def run_sync(self, input: Input, **options: Any) -> TurnResult[O]:  # noqa: A002 - the public name
+    @overload
+    def run_sync(
+        self, input: Input, *, output_type: type[T], **options: Unpack[RunOptions]
+    ) -> TurnResult[T]: ...
+    @overload
+    def run_sync(
+        self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
+    ) -> TurnResult[O]: ...
+    def run_sync(
+        self,
+        input: Input,  # noqa: A002 - the public name
+        *,
+        output_type: Any = None,
+        **options: Unpack[RunOptions],
+    ) -> TurnResult[Any]:
         """Like `run`, for code that does not await."""
-        return wait_for(lambda: self.run(input, **options))
+        return wait_for(lambda: self.run(input, output_type=output_type, **options))
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
@@ -15,7 +16,7 @@ from windlass.errors import ConfigError, UnknownSession
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
-from windlass.ports import CancelReceipt, Store
+from windlass.ports import CancelReceipt, Store, TurnView
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.runtime.feeds import Feeds
@@ -56,6 +57,7 @@ class Machinery:
         if self._world is not None:
             raise ConfigError("Runtime: is open already", field="Runtime")
         settings = self._settings
+        self._loop = asyncio.get_running_loop()
         store = self._store or open_store(settings.store, settings.durability)
         self._store = None
         if isinstance(settings.store, str):
@@ -87,11 +89,18 @@ class Machinery:
         """What turns share.
 
         Raises:
-            ConfigError: the runtime is not open.
+            ConfigError: the runtime is not open, or belongs to another event loop.
         """
-        if self._world is None:
+        world = self._world
+        if world is None:
             raise ConfigError("Runtime: is not open; use it in `async with`", field="Runtime")
-        return self._world
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigError("Runtime: belongs to another event loop", field="Runtime")
+        return world
+
+    def check_open(self) -> None:
+        """Refuse to work while the runtime is not open here."""
+        self.world  # noqa: B018 - it refuses
 
     @property
     def store(self) -> Store:
@@ -113,6 +122,18 @@ class Machinery:
         if receipt.status == "requested":
             self.engine.cancel(session_id, turn_id, reason)
         return receipt
+
+    async def view(self, session_id: str, turn_id: str) -> TurnView:
+        """Return a turn as it stands.
+
+        Raises:
+            UnknownSession: there is none.
+        """
+        await self.engine.flush(session_id)
+        view = await self.store.load_turn(session_id, turn_id)
+        if view is None:
+            raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
+        return view
 
     async def agent_of(self, session_id: str) -> str:
         """Return the agent that a session is of.

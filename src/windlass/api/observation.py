@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from windlass.api.machinery import Machinery
-from windlass.errors import UnknownSession
+from windlass.errors import ConfigError, UnknownSession
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.kernel.messages import ConversationRecord, Message
@@ -59,7 +59,11 @@ class Observation:
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         reader = self._reader
-        assert reader is not None, "enter the observation first"  # noqa: S101 - misuse
+        if reader is None:
+            raise ConfigError(
+                "Observation: enter it first, `async with session.observe() as seen`",
+                field="observe",
+            )
         loop = asyncio.get_running_loop()
         following = loop.create_task(_next(reader))
         try:

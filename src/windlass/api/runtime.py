@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, overload
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from windlass.api.adapters import Durability
 from windlass.api.agent import Agent
@@ -14,6 +14,8 @@ from windlass.api.machinery import Machinery, Settings
 from windlass.api.session import Session
 from windlass.api.status import RuntimeStatus
 from windlass.api.turn_handle import TurnHandle
+from windlass.api.turn_input import Input
+from windlass.api.turn_options import TurnOptions
 from windlass.api.turn_result import TurnResult
 from windlass.api.usage_report import UsageReport
 from windlass.errors import ConfigError, InvalidInput
@@ -57,6 +59,26 @@ class Runtime(Generic[O]):
     def __init__(
         self,
         *agents: Agent[Any, O],
+        store: str | Store = ...,
+        engine: Literal["local"] = ...,
+        deps: Callable[..., Any] | None = ...,
+        approve: Approver | None = ...,
+        plugins: Sequence[Any] = ...,
+        trace: object = ...,
+        worker: bool = ...,
+        max_turns: int = ...,
+        lease_s: float = ...,
+        durability: Durability = ...,
+        retention: float = ...,
+        on_mismatch: Literal["park", "accept"] = ...,
+        models: Sequence[Model] = ...,
+        clock: Clock | None = ...,
+        probe: PhaseProbe | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Runtime[Any],
+        *agents: Agent[Any, Any],
         store: str | Store = ...,
         engine: Literal["local"] = ...,
         deps: Callable[..., Any] | None = ...,
@@ -128,7 +150,12 @@ class Runtime(Generic[O]):
     ) -> None:
         await self._machinery.close()
 
-    def run_sync(self, session_id: str, input: Any, **options: Any) -> TurnResult[O]:  # noqa: A002, ANN401 - as Session.run
+    def run_sync(
+        self,
+        session_id: str,
+        input: Input,  # noqa: A002 - the public name
+        **options: Unpack[TurnOptions],
+    ) -> TurnResult[O]:
         """Open the runtime, run one turn and close it again, for code that does not await."""
 
         async def run() -> TurnResult[O]:
@@ -287,7 +314,7 @@ def _check_more(
         "deps": (deps is None or callable(deps), "a function of the turn"),
         "approve": (approve is None or callable(approve), "a function of the wait"),
         "retention": (
-            isinstance(retention, (int, float)) and 0 <= retention < 1e12,
+            type(retention) in (int, float) and 0 <= retention < 1e12,  # type: ignore[operator]  # a number
             "seconds of 0 or more",
         ),
         "worker": (isinstance(worker, bool), "True or False"),
@@ -314,7 +341,7 @@ def _check_settings(
         "trace": (trace is None, "None; this release has no traces"),
         "max_turns": (type(max_turns) is int and max_turns > 0, "a whole number above 0"),
         "lease_s": (
-            isinstance(lease_s, (int, float)) and 0.1 <= lease_s <= 3600,
+            type(lease_s) in (int, float) and 0.1 <= lease_s <= 3600,  # type: ignore[operator]  # a number
             "0.1 to 3600 seconds",
         ),
         "on_mismatch": (on_mismatch in ("park", "accept"), "park or accept"),

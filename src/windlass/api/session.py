@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
-from windlass.api.adapters import model_is_known
 from windlass.api.machinery import Machinery, fresh_id
 from windlass.api.node import Node, nodes_of
 from windlass.api.observation import Observation
 from windlass.api.turn_handle import TurnHandle
 from windlass.api.turn_input import Input, read_input
+from windlass.api.turn_options import TurnOptions, check_names, read_context, read_overrides
 from windlass.api.turn_result import TurnResult
 from windlass.api.turn_stream import TurnStream
 from windlass.api.usage_report import UsageReport
 from windlass.engines.mail import turn_of_item
-from windlass.errors import ConfigError, InvalidInput, UnknownSession
+from windlass.errors import (
+    ConfigError,
+    IdempotencyConflict,
+    InvalidInput,
+    UnknownSession,
+)
 from windlass.guards.ids import check_id
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
-from windlass.kernel import canonical, events
+from windlass.kernel import events
 from windlass.kernel.messages import ConversationRecord, Message, Part
-from windlass.kernel.model_call import Generation
-from windlass.kernel.value import Json, freeze
 from windlass.ports import (
     DeleteReport,
     InboxReceipt,
@@ -36,30 +36,15 @@ from windlass.ports import (
     When,
     WithdrawReceipt,
 )
-from windlass.ports.model import Model
 from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.outputs import TypedOutput
-from windlass.runtime.program import Output, Program, limits_record
-from windlass.runtime.run_limits import Limits
-from windlass.runtime.turn_start import overrides_record
+from windlass.runtime.program import Output, Program
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 T = TypeVar("T")
 _ATTACHED = (
     "an unfinished turn with the same input, left by a process that is gone, was gone on with"
 )
-
-
-class TurnOptions(TypedDict, total=False):
-    """What may be said about one turn. `context` is JSON; a model is named or registered."""
-
-    turn_id: str | None
-    deps: Any
-    model: str | Model | None
-    prompt: str | None
-    limits: Limits | None
-    generation: Generation | None
-    context: Mapping[str, Json] | None
 
 
 class Session(Generic[O]):
@@ -99,28 +84,44 @@ class Session(Generic[O]):
             result.issues = (*result.issues, events.Error(message=_ATTACHED, code="attached"))
         return result
 
+    @overload
+    def stream(
+        self, input: Input, *, output_type: type[T], **options: Unpack[TurnOptions]
+    ) -> TurnStream[T]: ...
+    @overload
+    def stream(
+        self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
+    ) -> TurnStream[O]: ...
     def stream(
         self,
         input: Input,  # noqa: A002 - the public name
         *,
-        output_type: Any = None,  # noqa: ANN401 - a hint
+        output_type: Any = None,
         **options: Unpack[TurnOptions],
-    ) -> TurnStream[O]:
+    ) -> TurnStream[Any]:
         """Run a turn and watch it: `async with session.stream(...) as turn: async for event in turn`."""
 
-        async def begin() -> TurnHandle[O]:
+        async def begin() -> TurnHandle[Any]:
             handle, _ = await self._begin(input, output_type, options)
             return handle
 
         return TurnStream(self._machinery, self.id, begin)
 
+    @overload
+    async def submit(
+        self, input: Input, *, output_type: type[T], **options: Unpack[TurnOptions]
+    ) -> TurnHandle[T]: ...
+    @overload
+    async def submit(
+        self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
+    ) -> TurnHandle[O]: ...
     async def submit(
         self,
         input: Input,  # noqa: A002 - the public name
         *,
-        output_type: Any = None,  # noqa: ANN401 - a hint
+        output_type: Any = None,
         **options: Unpack[TurnOptions],
-    ) -> TurnHandle[O]:
+    ) -> TurnHandle[Any]:
         """Accept a turn durably and return at once. It waits its turn, and is driven by whoever can."""
         turn, output = await self._new_turn(input, output_type, options)
         turn_id = await self._machinery.admission.submit(
@@ -134,6 +135,11 @@ class Session(Generic[O]):
         output_type: Any,  # noqa: ANN401 - a hint
         options: TurnOptions,
     ) -> tuple[TurnHandle[Any], bool]:
+        if not self._machinery.programs:
+            raise ConfigError(
+                "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
+                field="agents",
+            )
         turn, output = await self._new_turn(given, output_type, options)
         turn_id, is_orphan = await self._machinery.admission.run(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
@@ -150,11 +156,11 @@ class Session(Generic[O]):
         options: TurnOptions,
     ) -> tuple[NewTurn, Output | None]:
         world = self._machinery.world
-        _check_names(options)
+        check_names(options)
         program = await self._program()
         output = TypedOutput(output_type) if output_type not in (None, str) else None
-        context = _context(options.get("context"))
-        overrides = _overrides(options, output, self._machinery, program)
+        context = read_context(options.get("context"))
+        overrides = read_overrides(options, output, self._machinery, program)
         # Last, because it may keep files: a turn that is refused leaves nothing behind.
         parts = await read_input(given, world.store, now_ms=world.clock.now_ms())
         request = TurnRequest(input=parts, context=context, overrides=overrides)
@@ -255,7 +261,10 @@ class Session(Generic[O]):
             raise InvalidInput("at: wanted a turn's id or a count of turns", field="at")
         head = await self._head_of(at) if isinstance(at, str) else at
         now_ms = self._machinery.world.clock.now_ms()
-        await self._store.fork(self.id, new_id, at=head, now_ms=now_ms)
+        try:
+            await self._store.fork(self.id, new_id, at=head, now_ms=now_ms)
+        except IdempotencyConflict as error:
+            raise IdempotencyConflict(f"id: {error}", field="id") from None
         return Session(self._machinery, new_id, self._agent)
 
     async def _head_of(self, turn_id: str) -> int:
@@ -290,76 +299,3 @@ class Session(Generic[O]):
     @property
     def _store(self) -> Store:
         return self._machinery.world.store
-
-
-def _check_names(options: TurnOptions) -> None:
-    unknown = sorted(set(options) - set(TurnOptions.__annotations__))
-    if unknown:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
-
-
-def _context(given: object) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise InvalidInput(
-            f"context: found {found}, wanted a mapping", field="context", found=found
-        )
-    context: dict[str, Any] = freeze(dict(given), field="context")
-    check_limit("metadata_bytes", len(canonical.encode(context)), field="context")
-    return context
-
-
-def _model_name(given: object, machinery: Machinery, program: Program | None) -> str | None:
-    if given is None:
-        return None
-    registered = machinery.registered
-    if isinstance(given, str):
-        if given and (program is None or model_is_known(given, registered)):
-            return given
-        raise InvalidInput(
-            "model: nobody here has this name; register one with Runtime(models=...)",
-            field="model",
-        )
-    if not callable(getattr(given, "complete", None)):
-        found = type(given).__name__
-        raise InvalidInput(
-            f"model: found {found}, wanted a Model or the name of one", field="model", found=found
-        )
-    model: Model = given  # type: ignore[assignment]  # it can complete
-    registered.setdefault(model.name, model)
-    return model.name
-
-
-def _overrides(
-    options: TurnOptions, output: Output | None, machinery: Machinery, program: Program | None
-) -> dict[str, Any]:
-    model = _model_name(options.get("model"), machinery, program)
-    prompt = options.get("prompt")
-    if prompt is not None:
-        check_text(prompt, field="prompt")
-        check_limit("input_text_bytes", len(prompt.encode()), field="prompt")
-    limits, generation = options.get("limits"), options.get("generation")
-    for name, found, wanted in (
-        ("limits", limits, Limits), ("generation", generation, Generation),
-    ):  # fmt: skip
-        if found is not None and not isinstance(found, wanted):
-            raise InvalidInput(
-                f"{name}: found {type(found).__name__}, wanted {wanted.__name__}", field=name
-            )
-    return dict(
-        overrides_record(
-            model=model,
-            prompt=prompt,
-            limits=None if limits is None else limits_record(limits),
-            generation=None if generation is None else _plain(generation),
-            output=None if output is None else output.schema,
-        )
-    )
-
-
-def _plain(generation: Generation) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(generation)
-    plain.pop("type", None)
-    return plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from windlass.api.machinery import Machinery
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.runtime.provisional import provisional_messages
@@ -12,10 +13,11 @@ from windlass.runtime.reader import FeedReader
 from windlass.runtime.world import World
 
 _LOOK_S = 0.25
+_PAUSE_S = 0.02
 
 
 async def watch_turn(
-    world: World,
+    machinery: Machinery,
     session_id: str,
     turn_id: str,
     cursor: str | None = None,
@@ -25,19 +27,30 @@ async def watch_turn(
 
     With a cursor that cannot be gone on from, the first event is a fresh view of the turn.
     """
+    world = machinery.world
+    is_new = reader is not None
     if reader is None:
         reader = world.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
-    has_ended = False
     try:
-        if reader.has_gap:
-            yield await _fresh_view(world, session_id, turn_id)
-        async for event in _with_store(world, session_id, turn_id, reader):
-            has_ended = has_ended or isinstance(event, events.TurnEnded)
-            yield event
-        if not has_ended:
+        if not is_new:
+            view = await machinery.view(session_id, turn_id)
+            if reader.has_gap:
+                program = machinery.programs.get(view.agent)
+                seen = await provisional_messages(world.store, view, program)
+                yield events.Recovered(view=seen)
+        while True:
+            async for event in _with_store(world, session_id, turn_id, reader):
+                yield event
+                if isinstance(event, events.TurnEnded):
+                    return
             ended = await _stored_end(world, session_id, turn_id)
             if ended is not None:
                 yield ended
+            if ended is not None or await _rests(world, session_id, turn_id):
+                return
+            # It was let go of here and goes on: by another worker, or by this one in a moment.
+            await asyncio.sleep(_PAUSE_S)
+            reader = world.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
     finally:
         reader.close()
 
@@ -78,10 +91,3 @@ async def _stored_end(world: World, session_id: str, turn_id: str) -> Event | No
     if view is None or view.outcome is None:
         return None
     return events.TurnEnded(outcome=view.outcome)
-
-
-async def _fresh_view(world: World, session_id: str, turn_id: str) -> Event:
-    view = await world.store.load_turn(session_id, turn_id)
-    if view is None:
-        return events.Recovered()
-    return events.Recovered(view=await provisional_messages(world.store, view, None))

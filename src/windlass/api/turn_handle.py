@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 from windlass.api.machinery import Machinery
 from windlass.api.turn_events import watch_turn
 from windlass.api.turn_result import TurnResult
-from windlass.errors import UnknownSession
 from windlass.guards.numbers import check_seconds
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Message
@@ -45,6 +44,7 @@ class TurnHandle(Generic[O]):
             TimeoutError: it took longer. The turn goes on.
         """
         check_seconds(timeout, field="timeout")
+        self._machinery.check_open()
         async with asyncio.timeout(timeout):
             found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
         return TurnResult(found, output=self._output)
@@ -55,7 +55,7 @@ class TurnHandle(Generic[O]):
 
     def events(self, cursor: str | None = None) -> AsyncIterator[Event]:
         """Watch the turn until it ends or rests. Leaving changes nothing."""
-        return watch_turn(self._machinery.world, self.session_id, self.id, cursor)
+        return watch_turn(self._machinery, self.session_id, self.id, cursor)
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
@@ -68,8 +68,4 @@ class TurnHandle(Generic[O]):
         return (await self._view()).state
 
     async def _view(self) -> TurnView:
-        await self._machinery.engine.flush(self.session_id)
-        view = await self._machinery.store.load_turn(self.session_id, self.id)
-        if view is None:
-            raise UnknownSession(f"turn {self.id}: is not known", field="turn_id")
-        return view
+        return await self._machinery.view(self.session_id, self.id)

@@ -28,6 +28,9 @@ async def read_input(given: Input, store: Store, *, now_ms: int) -> tuple[Part, 
     n_files = sum(isinstance(one, (messages.Attachment, Upload)) for one in listed)
     check_limit("attachments_per_turn", n_files, field="input")
     checked = [_checked(one, at) for at, one in enumerate(listed)]
+    for at, one in enumerate(checked):
+        if isinstance(one, messages.Attachment):
+            await _check_kept(one, store, f"input[{at}]")
     return tuple([await _kept(one, store, now_ms) for one in checked])
 
 
@@ -71,21 +74,18 @@ def _check_words(words: str, field: str) -> None:
         raise InvalidInput(f"{field}: found blank text, wanted words", field=field)
 
 
-async def _check_kept(one: messages.Attachment, store: Store) -> None:
+async def _check_kept(one: messages.Attachment, store: Store, field: str) -> None:
     try:
         await store.get_blob(one.ref)
     except CallerError:
         raise InvalidInput(
-            "input: found an attachment whose bytes nobody keeps; wanted Attachment.from_bytes",
-            field="input",
+            f"{field}: found an attachment whose bytes nobody keeps; wanted Attachment.from_bytes",
+            field=field,
         ) from None
 
 
 async def _kept(one: Text | messages.Attachment | Upload, store: Store, now_ms: int) -> Part:
-    if isinstance(one, Text):
-        return one
     if not isinstance(one, Upload):
-        await _check_kept(one, store)
         return one
     ref = await store.put_blob(one.data, now_ms=now_ms)
     return messages.Attachment(

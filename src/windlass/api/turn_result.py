@@ -28,6 +28,10 @@ O = TypeVar("O")  # noqa: E741 - the output's type
 OutputState: TypeAlias = Literal["usable", "empty", "error_only", "recovered"]
 
 
+# Issues that say how the turn was run, not that something went wrong in it.
+_HARMLESS = frozenset({"not_durable", "attached"})
+
+
 class TurnResult(Generic[O]):
     """A turn that is done, or that is parked and waits for answers."""
 
@@ -140,7 +144,8 @@ class TurnResult(Generic[O]):
         has_value = isinstance(self.outcome, (FinishedValue, FinishedByTool))
         if not has_value and not self.text.strip():
             return "error_only" if isinstance(self.outcome, Stopped) else "empty"
-        return "recovered" if self.issues else "usable"
+        troubles = [issue for issue in self.issues if issue.code not in _HARMLESS]
+        return "recovered" if troubles else "usable"
 
     def __repr__(self) -> str:
         return f"TurnResult({self.session_id}/{self.turn_id}: {self._ending()})"

@@ -10,6 +10,7 @@ from windlass.api.machinery import Machinery
 from windlass.api.turn_events import watch_turn
 from windlass.api.turn_handle import TurnHandle
 from windlass.api.turn_result import TurnResult
+from windlass.errors import ConfigError
 from windlass.kernel.events import Event
 from windlass.runtime.reader import FeedReader
 
@@ -51,7 +52,11 @@ class TurnStream(Generic[O]):
     @property
     def handle(self) -> TurnHandle[O]:
         """The turn itself."""
-        assert self._handle is not None, "enter the stream first"  # noqa: S101 - misuse
+        if self._handle is None:
+            raise ConfigError(
+                "TurnStream: enter it first, `async with session.stream(...) as turn`",
+                field="stream",
+            )
         return self._handle
 
     @property
@@ -61,7 +66,7 @@ class TurnStream(Generic[O]):
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return watch_turn(
-            self._machinery.world,
+            self._machinery,
             self._session_id,
             self.id,
             reader=self._reader,

@@ -12,6 +12,7 @@ from windlass.errors import (
     LeaseLost,
     SessionParked,
     UnknownSession,
+    WindlassError,
 )
 from windlass.guards.ids import check_id
 from windlass.ports import NewTurn, SessionView, TurnView, WaitAnswer
@@ -62,6 +63,7 @@ class Admission:
     ) -> tuple[str, bool]:
         engine = self._engine
         engine.give_deps(session_id, new_id, deps)
+        engine.check_deps(turn.agent, session_id, new_id)
         if engine.can_drive(turn.agent) and session_id not in engine.driving:
             try:
                 await engine.begin(session_id, new_id, turn)
@@ -105,6 +107,9 @@ class Admission:
         except (LeaseLost, HeadMoved):
             if turn is None:
                 raise
+        except WindlassError:
+            self._begun.pop((session_id, turn_id), None)  # it may be tried again
+            raise
         # Another worker has the session: the turn that was to begin here waits for its turn there.
         await self._refuse_if_parked(session_id)
         await self.accept(session_id, turn_id, turn)

@@ -45,6 +45,8 @@ class Drives:
         self.tasks = TaskSet(_log_failure)
         # Turns that are ours and could not be gone on with: when they are to be taken up again.
         self.again: dict[tuple[str, str], int] = {}
+        # How often a turn failed here for another reason than the store, and with what.
+        self.faults: dict[tuple[str, str], tuple[int, str]] = {}
         self._tries: dict[tuple[str, str], int] = {}
         # Turns that were not even accepted, and why.
         self.failures: dict[tuple[str, str], WindlassError] = {}
@@ -89,7 +91,7 @@ class Drives:
     def try_later(self, place: tuple[str, str]) -> None:
         """Take a turn up again, later each time."""
         tries = self._tries[place] = self._tries.get(place, 0) + 1
-        self.again[place] = self._clock.now_ms() + min(_MAX_PAUSE_MS, 500 * 2**tries)
+        self.again[place] = self._clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
 
     def due_again(self) -> tuple[tuple[str, str], ...]:
         """Return the turns whose pause is over."""
@@ -115,8 +117,9 @@ class Drives:
             del self._by_session[memory.session_id]
             self.places.release()
             driving.finish(ended)
-            if isinstance(ended, TurnRecord):
+            if ended is not None:
                 self._tries.pop((memory.session_id, driving.turn_id), None)
+                self.faults.pop((memory.session_id, driving.turn_id), None)
             self._on_end(memory.session_id, isinstance(ended, Parked))
 
     def _given_up(self, memory: SessionMemory, driving: Driving, error: Exception) -> None:
@@ -129,6 +132,7 @@ class Drives:
         place = (memory.session_id, driving.turn_id)
         if not isinstance(error, StoreError):
             _log.error("driving %s/%s failed", *place, exc_info=error)
+            self.faults[place] = (self.faults.get(place, (0, ""))[0] + 1, type(error).__name__)
         if driving.drive.is_accepted:
             self.try_later(place)
         elif isinstance(error, WindlassError):

@@ -19,6 +19,8 @@ from windlass.engines.mail import turn_for, turn_of_item
 from windlass.engines.membership import Membership
 from windlass.engines.residence import Residence
 from windlass.errors import (
+    ConfigError,
+    EngineError,
     HeadMoved,
     LeaseLost,
     StoreError,
@@ -91,6 +93,7 @@ class LocalEngine:
     async def close(self) -> None:
         """Stop driving, write down what has ended, and give the sessions up. Ends no turn."""
         self._is_closing = True
+        self._news.set()
         await self._drives.leave(_GRACE_S)
         await self._membership.leave()
         self._world.feeds.close()
@@ -117,6 +120,21 @@ class LocalEngine:
             with suppress(StoreError):  # whoever waits for the turn is told
                 await driving.drive.flush()
 
+    def check_deps(self, agent: str, session_id: str, turn_id: str) -> None:
+        """Refuse to begin a turn whose tools would have nothing to work with.
+
+        Raises:
+            ConfigError: its agent needs deps, and neither factory nor caller gives any.
+        """
+        program = self._programs.get(agent)
+        if program is None or not program.needs_deps or self._world.deps is not None:
+            return
+        if not self.has_deps(session_id, turn_id):
+            raise ConfigError(
+                f"deps: {agent} needs deps; give Runtime(deps=...) or run(..., deps=...)",
+                field="deps",
+            )
+
     def has_deps(self, session_id: str, turn_id: str) -> bool:
         """Whether deps came with this turn."""
         return (session_id, turn_id) in self._deps
@@ -126,6 +144,8 @@ class LocalEngine:
         driving = self._drives.get(session_id, turn_id)
         if driving is not None:
             driving.drive.cancel(reason)
+        elif (session_id, turn_id) in self._drives.again:
+            self._drives.again[session_id, turn_id] = 0  # it need not wait any longer
         self.kick()
 
     def answered(self) -> None:
@@ -200,6 +220,10 @@ class LocalEngine:
             failure = self._drives.failures.pop((session_id, turn_id), None)
             if failure is not None:
                 raise failure
+            if self._is_closing:
+                raise EngineError(
+                    f"turn {turn_id}: this runtime was closed; it goes on when one is opened"
+                )
             self._news.clear()
             view = await self._world.store.load_turn(session_id, turn_id)
             if view is not None and view.page is not None:
@@ -338,6 +362,7 @@ class LocalEngine:
             view=view,
             generation=generation,
             takeovers=takeovers,
+            faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
             deps=self._deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
         )
         self._drives.start(memory, view.turn_id, Drive(self._world, program, memory, job))

@@ -84,10 +84,11 @@ class Approvals:
                 needs = True
             if needs:
                 asked = Ask(risk=tool.risk)
+        if self._may_have_acted(call):
+            # What was allowed for the session was not allowed for a second time.
+            return Ask(title=f"{call.name} may have acted already; run it again?", risk="high")
         if isinstance(asked, Ask) and self._is_remembered(asked, call.name):
             return _ALLOW
-        if asked is _ALLOW and self._may_have_acted(call):
-            return Ask(title=f"{call.name} may have acted already; run it again?", risk="high")
         return asked
 
     async def _policy(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:

@@ -7,6 +7,7 @@ cancelled   somebody wants it to end: what is recorded stays, nothing new begins
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from contextlib import AbstractContextManager, suppress
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
+from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.journal import TurnStarted
 from windlass.kernel import events
@@ -46,6 +48,8 @@ class Job(msgspec.Struct, kw_only=True):
     view: TurnView | None = None
     generation: int | None = None
     takeovers: int = 0
+    # How often it failed in this worker, and with what.
+    faults: tuple[int, str] = (0, "")
     deps: object = NONE_GIVEN
 
 
@@ -59,6 +63,7 @@ class Drive:
         self._job = job
         self._runner: TurnRunner | None = None
         self._lane: Lane | None = None
+        self._has_begun = asyncio.Event()
         self._cancel_reason: str | None = None
         self._is_leaving = False
         # Whether the turn is in the store: from then on it ends, whatever happens here.
@@ -80,6 +85,7 @@ class Drive:
 
     async def flush(self) -> None:
         """Wait until what was done so far, the acceptance first of all, is in the store."""
+        await self._has_begun.wait()
         if self._lane is not None:
             await self._lane.durable()
 
@@ -101,6 +107,8 @@ class Drive:
             return await self._drive(self._job)
         except TurnCancelled:
             return await self._drive(await self._as_cancelled())
+        finally:
+            self._has_begun.set()
 
     async def _drive(self, job: Job) -> TurnRecord | Parked:
         info = TurnInfo(
@@ -131,7 +139,9 @@ class Drive:
     async def _with_deps(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
         ended: TurnRecord | Parked | None = None
         try:
-            async with deps_for(self._world.deps, job.deps, info) as deps:
+            # A turn that only has to end needs nothing to work with.
+            factory = None if hand.is_cancelled else self._world.deps
+            async with deps_for(factory, job.deps, info) as deps:
                 hand.deps = deps
                 with self._phase("hooks", job):
                     pass  # nothing hooks into a turn's start yet
@@ -173,10 +183,13 @@ class Drive:
             return hand.journal.started
         now_ms = self._world.clock.now_ms()
         instructions = self._program.instructions
-        if not isinstance(instructions, str):
+        if hand.is_cancelled and not isinstance(instructions, str):
+            instructions = ""
+        elif not isinstance(instructions, str):
             made = instructions(info, hand.deps)
             instructions = await made if inspect.isawaitable(made) else made
             check_text(instructions, field="instructions")
+            check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
         started = start_record(
             self._program,
             job.request,
@@ -193,6 +206,7 @@ class Drive:
             hand.lane.start(start)
         refs = [part.ref for part in job.request.input if isinstance(part, Attachment)]
         hand.lane.add(started, blobs=refs)
+        self._has_begun.set()
         return started
 
     def _check_drivable(self, hand: TurnInHand, started: TurnStarted) -> None:
@@ -213,13 +227,17 @@ class Drive:
 
     def _cannot_begin(self, hand: TurnInHand, job: Job) -> bool:
         """Say, by a wait, what keeps a turn from being driven: it brings workers down, or it lacks deps."""
-        if job.takeovers > MAX_TAKEOVERS:
+        if hand.is_cancelled:
+            return False
+        faults, name = job.faults
+        if job.takeovers > MAX_TAKEOVERS or faults >= MAX_TAKEOVERS:
+            last = f"; the last with {name}" if name else ""
             hand.open_wait(
                 "poison",
                 about=f"poison/{job.turn_id}",
                 digest=str(hand.generation),
-                title=f"{job.takeovers} drives of this turn failed without getting on",
-                detail={"takeovers": job.takeovers},
+                title=f"{max(faults, job.takeovers)} drives of this turn failed{last}",
+                detail={"takeovers": job.takeovers, "fault": name},
             )
             return True
         if self._lacks_deps(job):
@@ -235,7 +253,7 @@ class Drive:
     def _lacks_deps(self, job: Job) -> bool:
         if not self._program.needs_deps or self._world.deps is not None:
             return False
-        return job.deps is NONE_GIVEN and job.view is not None and job.view.state != "queued"
+        return job.deps is NONE_GIVEN and job.view is not None
 
     # ------------------------------------------------------------------ inside
 
@@ -264,6 +282,7 @@ class Drive:
             generation=generation,
         )
         if view is not None:
+            hand.is_recovered = job.takeovers > 0
             hand.is_cancelled = view.cancel is not None
             if view.cancel is not None and self._cancel_reason is None:
                 self._cancel_reason = view.cancel

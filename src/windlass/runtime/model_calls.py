@@ -121,8 +121,8 @@ class ModelCalls:
                 message=str(error), retryable=error.retry is Retry.LATER, code=error.code
             )
         backoff_ms = min(_MAX_BACKOFF_MS, _FIRST_BACKOFF_MS * 2 ** len(before))
-        if isinstance(error, Throttled) and error.retry_after_s is not None:
-            backoff_ms = min(_MAX_BACKOFF_MS, max(backoff_ms, int(error.retry_after_s * 1000)))
+        if isinstance(error, Throttled):
+            backoff_ms = max(backoff_ms, _wish_ms(error.retry_after_s))
         hand.open_wait(
             "provider",
             about=key,
@@ -162,6 +162,13 @@ async def ask(
             message=f"the model adapter returned {found}, wanted ModelReply", code="adapter_error"
         )
     return reply
+
+
+def _wish_ms(seconds: float | None) -> int:
+    """Return how long a provider wants us to wait, within reason."""
+    if seconds is None or not seconds > 0:  # also what is no number
+        return 0
+    return int(min(_MAX_BACKOFF_MS, seconds * 1000))
 
 
 def _ignore(_event: ModelEvent) -> None:

@@ -59,4 +59,7 @@ def output_of(program: Program, request: TurnRequest, started: TurnStarted) -> O
 
 
 def _not_fitting(error: ArgsInvalid) -> InvalidInput:
-    return InvalidInput(str(error), field=error.field, found=error.found, wanted=error.wanted)
+    # Where arguments are checked, places are called args.output; here there are no arguments.
+    words = str(error).replace(f"args.{FIELD}", FIELD)
+    field = (error.field or FIELD).replace(f"args.{FIELD}", FIELD)
+    return InvalidInput(words, field=field, found=error.found, wanted=error.wanted)

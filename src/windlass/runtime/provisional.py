@@ -75,7 +75,7 @@ class _Replay:
             program,
             started,
             (view.session_id, view.turn_id),
-            limits=limits_of(started),
+            limits=limits_of(program, started),
             output=output_of(program, request, started),
         )
         self._machine = TurnMachine(config, history)

@@ -7,6 +7,7 @@ journal answers, and one where something is recorded.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -39,7 +40,7 @@ from windlass.journal.usage import sum_usage
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.kernel.ids import TurnIds
-from windlass.kernel.messages import Attachment
+from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import Usage
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 from windlass.kernel.value import Json
@@ -48,7 +49,6 @@ from windlass.ports.waits import AnswerStatus
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
 from windlass.runtime.program import Program
-from windlass.runtime.run_limits import Limits
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.world import World
 
@@ -96,7 +96,7 @@ class TurnInHand:
         self.iteration = 0
         self.deps: object = None
         self.toolbox = program.toolbox
-        self.limits = Limits()
+        self.limits = program.limits
         self.started: TurnStarted | None = None
         self.journal: TurnJournal | None = None
         self.attempts: dict[str, int] = {}
@@ -112,8 +112,12 @@ class TurnInHand:
         self.direct_usage: dict[str, UsageLine] = {}
         # Whether what happens now is new. Before, the journal answers and nothing is shown.
         self.is_live = True
+        # Whether its worker was lost: whoever watched it then has previews that came to nothing.
+        self.is_recovered = False
         self.is_leaving = False
         self.is_cancelled = False
+        # What the turn has said so far; its runner knows.
+        self.messages_so_far: Callable[[], tuple[Message, ...]] = tuple
         self._last_recorded = 0
         self._shown = 0
         self._scope = self._scope_now()
@@ -228,6 +232,8 @@ class TurnInHand:
             raise CancelTurn
         if not self.is_live:
             self.is_live = True
+            if self.is_recovered:
+                self.tell_fact(events.Recovered(view=self.messages_so_far()), "0")
 
     # ------------------------------------------------------------------ waits
 
@@ -300,7 +306,7 @@ class TurnInHand:
             allows = False
         # Anything but a plain yes is a no.
         status: AnswerStatus = "answered" if allows is True else "rejected"
-        answer = WaitAnswer(status=status, by="approve=", now_ms=self.world.clock.now_ms())
+        answer = WaitAnswer(status=status, by="approver", now_ms=self.world.clock.now_ms())
         await self.world.store.resolve_wait(wait.key, answer)
         await self.reload_waits()
 

@@ -43,7 +43,7 @@ class TurnRunner:
     def __init__(self, hand: TurnInHand, started: TurnStarted) -> None:
         self._hand = hand
         hand.started = started
-        hand.limits = limits_of(started)
+        hand.limits = limits_of(hand.program, started)
         output = output_of(hand.program, hand.request, started)
         config = config_of(
             hand.program,
@@ -59,6 +59,8 @@ class TurnRunner:
         if asked is not None:
             history, records = history.append(asked), (ConversationRecord(message=asked),)
         self.machine = TurnMachine(config, history, records=records)
+        before = len(hand.memory.messages)
+        hand.messages_so_far = lambda: tuple(self.machine.messages[before:])
         self._models = ModelCalls(hand)
         self._tools = ToolCalls(hand, self._models)
         self._environments = Environments(hand)

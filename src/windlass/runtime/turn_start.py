@@ -64,8 +64,10 @@ def policy_version(program: Program) -> str:
     return "" if program.policy is None else program.policy.version
 
 
-def limits_of(started: TurnStarted) -> Limits:
+def limits_of(program: Program, started: TurnStarted) -> Limits:
     """Return the limits that a turn began with."""
+    if started.limits == program.limits_record:
+        return program.limits
     return msgspec.convert(dict(started.limits), Limits)
 
 

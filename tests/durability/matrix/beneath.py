@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import apsw
 
@@ -17,6 +17,7 @@ from windlass.stores.memory.rows import Tables
 from windlass.stores.sqlite import SqliteStore, worker_lock
 from windlass.stores.sqlite.store import Durability
 
+T = TypeVar("T")
 _PATIENCE_S = 30.0
 
 
@@ -24,7 +25,7 @@ class Kept(Protocol):
     """A store over several lives."""
 
     @property
-    def store(self) -> Any: ...
+    def store(self) -> Store: ...
 
     async def open(self) -> None: ...
 
@@ -50,7 +51,9 @@ class KeptInMemory:
         self.store = MemoryStore(store_id="st-matrix", secret=b"matrix" * 6)
         if tables is not None:
             self.store._tables = tables
-            self.store._workers._count = 1_000  # the ids of other stores' workers are not given out again
+            self.store._workers._count = (
+                1_000  # the ids of other stores' workers are not given out again
+            )
         self._copy: Tables | None = None
 
     async def open(self) -> None: ...
@@ -69,6 +72,10 @@ class KeptInMemory:
         """Return a store with the rows as they were; its worker is none that anybody knows."""
         assert self._copy is not None
         return KeptInMemory(_copy_of(self._copy, {}))
+
+    def left_behind(self) -> KeptInMemory:
+        """Return a store with the rows as they are now, for one of several who take over from here."""
+        return KeptInMemory(_copy_of(self.store._tables, {}))
 
 
 class KeptInFile:
@@ -124,10 +131,10 @@ class KeptInFile:
         return KeptInFile(self._copy_path)
 
 
-def _copy_of(found: Any, known: dict[int, Any]) -> Any:
+def _copy_of(found: T, known: dict[int, Any]) -> T:
     """Copy rows as far as they change in place; values do not, so they are shared."""
     if id(found) in known:
-        return known[id(found)]
+        return known[id(found)]  # type: ignore[no-any-return]  # the copy of the same
     made: Any
     if type(found) is dict:
         made = known[id(found)] = {}
@@ -144,9 +151,4 @@ def _copy_of(found: Any, known: dict[int, Any]) -> Any:
             setattr(made, name, _copy_of(getattr(found, name), known))
     else:
         made = found
-    return made
-
-
-def is_store(found: object) -> Store:
-    """Return what is one by its behaviour."""
-    return found  # type: ignore[return-value]
+    return made  # type: ignore[no-any-return]  # of the same type

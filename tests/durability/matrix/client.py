@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.durability.matrix.acts import SESSION
 from tests.durability.matrix.outside import Outside
-from tests.durability.matrix.scenario import INPUT, SESSION, TURN
 from windlass import Runtime, TurnResult, Wait
+
+TURN, INPUT = "t", "Do it all."
 
 
 async def want(runtime: Runtime[Any], outside: Outside) -> TurnResult[Any]:
@@ -31,5 +33,5 @@ async def _answer(runtime: Runtime[Any], outside: Outside, wait: Wait) -> None:
         assert wait.kind == "provider", f"{wait.kind}: {wait.title} {wait.detail}"
         outside.provider_is_back()
         runtime._machinery.engine.kick()
-        while await runtime.turn(SESSION, TURN).status() == "parked":
-            await asyncio.sleep(0)  # the worker has to see it
+        while await runtime.turn(SESSION, TURN).status() == "parked":  # noqa: ASYNC110 - it is the store's
+            await asyncio.sleep(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -20,8 +21,11 @@ _PATIENCE_S = 60.0
 class Deaths:
     """Processes that die in folders, in order."""
 
-    def __init__(self, *, mutant: str | None = None) -> None:
+    def __init__(self, cache: Path, *, mutant: str | None = None) -> None:
         self._options = [] if mutant is None else ["--mutant", mutant]
+        # Compiled once for all of them, whatever is usual here.
+        self._settings = {**os.environ, "PYTHONPYCACHEPREFIX": str(cache)}
+        self._settings.pop("PYTHONDONTWRITEBYTECODE", None)
         self._to_finish: list[str] = []
         self.processes = 0
 
@@ -44,6 +48,7 @@ class Deaths:
         done = subprocess.run(
             [sys.executable, "-m", "tests.durability.matrix.child", *self._options, *lives],
             cwd=ROOT,
+            env=self._settings,
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,

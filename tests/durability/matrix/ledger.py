@@ -25,6 +25,11 @@ class Ledger:
         """Return all lines, oldest first."""
         return self.path.read_text().splitlines() if self.path.exists() else []
 
+    def copied_to(self, path: Path) -> Ledger:
+        """Return another ledger that begins as this one."""
+        path.write_bytes(self.path.read_bytes())
+        return Ledger(path)
+
     def count(self, line: str) -> int:
         """Return how often something was seen."""
         return self.lines().count(line)

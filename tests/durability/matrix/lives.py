@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from tests.durability.matrix.beneath import Kept, is_store
+from tests.durability.matrix.beneath import Kept
 from tests.durability.matrix.client import want
 from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.outside import Outside
 from tests.durability.matrix.scenario import make_agent
 from tests.durability.matrix.seam_store import SeamStore
 from windlass import Runtime, TurnResult
+from windlass.ports import Store
 
 _PATIENCE_S = 20.0
 
@@ -35,7 +36,7 @@ async def live_in(outside: Outside, kept: Kept) -> Life:
     others = asyncio.all_tasks()
     store = SeamStore(kept, outside)
     agent, adviser = make_agent(outside)
-    runtime = Runtime(agent, store=is_store(store), models=[adviser], clock=outside.clock)
+    runtime = Runtime(agent, store=cast("Store", store), models=[adviser], clock=outside.clock)
     outside.runtime = runtime
     result: TurnResult[Any] | None = None
 

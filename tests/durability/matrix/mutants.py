@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Any
 
-from windlass.journal import Contract, ModelAnswered
+from windlass.journal import Contract, Envelope, ModelAnswered
+from windlass.kernel.tool_call import CompletedToolCall
 from windlass.runtime import tool_call_run
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.tool_call_run import ToolCallRun
@@ -18,11 +19,14 @@ Patch = tuple[Any, str, Any]
 
 
 def _once_is_repeated() -> Patch:
-    """Take `once` for `idempotent` after a crash."""
+    """Run a `once` tool again after a crash, as if it were idempotent."""
     go_on = ToolCallRun._go_on
 
-    async def repeats(self: ToolCallRun, contract: Contract) -> Any:
-        return await go_on(self, "idempotent" if contract == "once" else contract)
+    async def repeats(self: ToolCallRun, contract: Contract) -> CompletedToolCall:
+        tool = self._hand.toolbox.get(self.call.name)
+        if contract != "once" or tool is None:
+            return await go_on(self, contract)
+        return await self._work(tool, None, contract)
 
     return ToolCallRun, "_go_on", repeats
 
@@ -31,7 +35,7 @@ def _idempotent_is_not_repeated() -> Patch:
     """Take `idempotent` for `once`."""
     go_on = ToolCallRun._go_on
 
-    async def gives_up(self: ToolCallRun, contract: Contract) -> Any:
+    async def gives_up(self: ToolCallRun, contract: Contract) -> CompletedToolCall:
         return await go_on(self, "once" if contract == "idempotent" else contract)
 
     return ToolCallRun, "_go_on", gives_up
@@ -46,6 +50,21 @@ def _no_barrier() -> Patch:
     return CallBatch, "barrier", barrier
 
 
+def _no_places() -> Patch:
+    """Let every call of a reply begin at once, also behind one that runs alone."""
+    return CallBatch, "body", lambda _self, **_: nullcontext()
+
+
+def _questions_anew() -> Patch:
+    """Ask a person again in every life."""
+    wait_key = TurnInHand.wait_key
+
+    def anew(self: TurnInHand, about: str, digest: str) -> str:
+        return wait_key(self, f"{about}/{self.world.worker_id}", digest)
+
+    return TurnInHand, "wait_key", anew
+
+
 def _fresh_keys() -> Patch:
     """Give every attempt an idempotency key of its own."""
     numbers = count()
@@ -56,7 +75,7 @@ def _replies_are_forgotten() -> Patch:
     """Ask the model again for what the journal holds."""
     answer_to = TurnInHand.answer_to
 
-    def forgets(self: TurnInHand, envelope: Any, wanted: type) -> Any:
+    def forgets(self: TurnInHand, envelope: Envelope, wanted: type) -> object:
         return None if wanted is ModelAnswered else answer_to(self, envelope, wanted)
 
     return TurnInHand, "answer_to", forgets
@@ -66,6 +85,8 @@ MUTANTS: dict[str, Callable[[], Patch]] = {
     "once is repeated": _once_is_repeated,
     "idempotent is not repeated": _idempotent_is_not_repeated,
     "no barrier before the body": _no_barrier,
+    "no waiting for a place": _no_places,
+    "questions are asked anew": _questions_anew,
     "a fresh key for each attempt": _fresh_keys,
     "replies are forgotten": _replies_are_forgotten,
 }

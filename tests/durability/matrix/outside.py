@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from windlass.testing import VirtualClock
 
@@ -88,6 +88,7 @@ class Closed(Outside):
         raise AssertionError(f"executed: {line}")
 
 
-async def forever() -> None:
+async def forever() -> NoReturn:
     """Wait for what never comes, as the code of a dead process does."""
     await asyncio.get_running_loop().create_future()
+    raise AssertionError("it came")

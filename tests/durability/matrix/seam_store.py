@@ -7,26 +7,12 @@ that commits is handed in in two, so that the moment before the commit is there 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from tests.durability.matrix.outside import Outside, forever
-from tests.durability.matrix.steps import STEPS
-from windlass.journal import (
-    AwaitEventCommand,
-    CallReturned,
-    Claimed,
-    DirectAnswered,
-    EnvironmentBuilt,
-    EventAwaited,
-    ModelAnswered,
-    Recorded,
-    TurnStarted,
-)
-from windlass.journal.entries import Entry
-from windlass.journal.keys import parse_key
-from windlass.journal.moments import CallDecided, CheckpointGiven
+from tests.durability.matrix.seam_names import lines_of, unit_name
 from windlass.ports import (
     Due,
     InboxItem,
@@ -66,7 +52,7 @@ class SeamStore:
         self._outside = outside
         self.worker_id = ""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
         return getattr(self._inner, name)
 
     # ---------------------------------------------------------------- units
@@ -93,13 +79,13 @@ class SeamStore:
         return self._submit(unit, after)
 
     def _submit(self, unit: Unit, after: Ticket[UnitReceipt] | None) -> Ticket[UnitReceipt]:
-        outside, name = self._outside, " + ".join(_parts(unit))
+        outside, name = self._outside, unit_name(unit)
         if not outside.at(f"before: {name}"):
             return NeverSettled()
         ticket = self._inner.submit(unit, after=after)
         self._beneath.settle(ticket)
         if ticket.refusal is None:
-            for line in _seen(unit):
+            for line in lines_of(unit):
                 outside.ledger.append(line)
         return ticket if outside.at(f"after: {name}") else NeverSettled()
 
@@ -122,9 +108,7 @@ class SeamStore:
         await self._write("leave", lambda: self._inner.leave(worker_id))
 
     async def release(self, session_id: str, *, generation: int) -> None:
-        await self._write(
-            "release", lambda: self._inner.release(session_id, generation=generation)
-        )
+        await self._write("release", lambda: self._inner.release(session_id, generation=generation))
 
     async def take_over(
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
@@ -188,57 +172,6 @@ class NeverSettled:
     def when_settled(self, tell: Callable[[], None]) -> None:
         """Tell nobody."""
 
-    async def durable(self) -> Any:
+    async def durable(self) -> NoReturn:
         """Wait for ever."""
         await forever()
-
-
-def _parts(unit: Unit) -> list[str]:
-    found = ["accept"] * (unit.accept is not None) + ["start"] * (unit.start is not None)
-    found += [_name(entry) for entry in unit.entries]
-    found += [f"ask {wait.kind}" for wait in unit.waits]
-    return found + ["park"] * unit.parks + ["commit"] * (unit.commit is not None)
-
-
-def _tool(key: str) -> str:
-    parts = parse_key(key)
-    assert parts.call_ordinal is not None
-    return STEPS[parts.scope.iteration or 0][parts.call_ordinal]
-
-
-def _name(entry: Entry) -> str:
-    if isinstance(entry, TurnStarted):
-        return "begin"
-    if isinstance(entry, Claimed):
-        is_wait = isinstance(entry.command, AwaitEventCommand)
-        return "pending" if is_wait else f"claim {_tool(entry.key)}"
-    match entry.outcome:
-        case ModelAnswered():
-            return f"reply {parse_key(entry.key).scope.iteration}"
-        case DirectAnswered():
-            return "reply adviser"
-        case CallReturned():
-            return f"result {_tool(entry.key)}"
-        case CallDecided():
-            return f"leave {_tool(entry.key)}"
-        case EventAwaited():
-            return f"answer {entry.key.rpartition('.')[2]}"
-        case CheckpointGiven():
-            return "mail" if entry.outcome.taken else "repair"
-        case EnvironmentBuilt():
-            return "tools"
-    raise AssertionError(f"no name for {entry}")
-
-
-def _seen(unit: Unit) -> list[str]:
-    """Return what is to be seen outside of a unit that is on disk."""
-    lines = []
-    for entry in unit.entries:
-        if isinstance(entry, Claimed) and entry.contract is not None:
-            lines.append(f"claimed {_tool(entry.key)} {entry.contract}")
-        elif isinstance(entry, Recorded) and isinstance(entry.outcome, CallReturned):
-            lines.append(f"recorded {_tool(entry.key)} {entry.outcome.outcome.status}")
-        elif isinstance(entry, Recorded) and isinstance(entry.outcome, ModelAnswered):
-            lines.append(f"kept {parse_key(entry.key).scope.iteration}")
-    lines += [f"wait {wait.kind} {wait.key}" for wait in unit.waits]
-    return lines + ["committed"] * (unit.commit is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.durability.matrix.expected import CELLS, nature_of
+from tests.durability.matrix.expected import CELLS
 
 
 def first_death(tool: str, window: str) -> str:
@@ -24,8 +24,3 @@ def how_far(tool: str, trace: Iterable[str]) -> str:
         elif seam.startswith("after: ") and f"result {tool}" in parts:
             found = "kept"
     return found
-
-
-def runs_again(tool: str) -> bool:
-    """Whether the body may be entered in a later life."""
-    return nature_of(tool) not in ("once", "cannot tell")

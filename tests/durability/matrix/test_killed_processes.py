@@ -77,9 +77,14 @@ AGAIN = [
 ]
 
 
-def check_chain(folder: Path, cells: list[Cell]) -> list[str]:
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+def check_chain(cache: Path, folder: Path, cells: list[Cell]) -> list[str]:
     """Kill a process in every cell and return what is red."""
-    deaths = Deaths()
+    deaths = Deaths(cache)
     for number, cell in enumerate(cells):
         deaths.die(folder / str(number), cell.seam)
     deaths.finish()
@@ -92,21 +97,23 @@ def check_chain(folder: Path, cells: list[Cell]) -> list[str]:
     return red
 
 
-def test_a_turn_whose_process_is_killed_ends_as_the_table_says(tmp_path: Path) -> None:
+def test_a_turn_whose_process_is_killed_ends_as_the_table_says(tmp_path: Path, cache: Path) -> None:
     halves = SINGLE[::2], SINGLE[1::2]
     folders = tmp_path / "0", tmp_path / "1"
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        red = [line for half in pool.map(check_chain, folders, halves) for line in half]
+        red = [
+            line for half in pool.map(check_chain, (cache, cache), folders, halves) for line in half
+        ]
     assert red == []
-    assert len(SINGLE) == 58
+    assert len(SINGLE) == 63
 
 
 def test_a_process_that_is_killed_during_recovery_leaves_a_call_as_the_table_says(
-    tmp_path: Path,
+    tmp_path: Path, cache: Path
 ) -> None:
-    deaths, red = Deaths(), []
+    deaths, red = Deaths(cache), []
     for number, (tool, window, seam, _) in enumerate(AGAIN):
         deaths.die(tmp_path / str(number), first_death(tool, window), seam)
     deaths.finish()
@@ -119,10 +126,10 @@ def test_a_process_that_is_killed_during_recovery_leaves_a_call_as_the_table_say
     assert red == []
 
 
-def test_the_processes_turn_red_when_once_is_repeated(tmp_path: Path) -> None:
+def test_the_processes_turn_red_when_once_is_repeated(tmp_path: Path, cache: Path) -> None:
     """Otherwise nobody knows whether these tests look at what they kill."""
     cell = next(cell for cell in CELLS if cell.seam == "send inside")
-    deaths = Deaths(mutant="once is repeated")
+    deaths = Deaths(cache, mutant="once is repeated")
     deaths.die(tmp_path / "0", cell.seam)
     deaths.finish()
     with pytest.raises(AssertionError, match="send may run once and ran 2 times"):

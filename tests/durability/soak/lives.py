@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from tests.durability.soak.audit import Report, audit
-from tests.durability.soak.ledger import Ledger
+from tests.durability.soak.ledger import Ledger, Line
 from tests.durability.soak.worker import file_of, ledger_of
 
 ROOT = Path(__file__).parents[3]
@@ -24,11 +24,11 @@ SHORTEST_S, LONGEST_S = 0.020, 0.400
 
 
 class Round(NamedTuple):
-    """One file: how often its worker was killed, how often a turn was taken for poison, and the audit."""
+    """One file: how often its worker was killed, which turns rested on the way, and the audit."""
 
     folder: Path
     kills: int
-    parked: int
+    parked: list[Line]
     report: Report
 
 
@@ -97,8 +97,9 @@ def rounds(folder: Path, seed: int, kills: int, mutant: str = "") -> Iterator[Ro
             done, number = done + spent, number + 1
             ledger = ledger_of(place)
             report = asyncio.run(audit(file_of(place), ledger))
-            yield Round(place, spent, len(ledger.lines("parked")), report)
-    assert (folder / "stderr").read_text() == ""
+            yield Round(place, spent, ledger.lines("parked"), report)
+    complaints = (folder / "stderr").read_text()
+    assert not complaints, complaints
 
 
 def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str = "") -> int:

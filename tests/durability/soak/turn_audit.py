@@ -182,6 +182,13 @@ class TurnAudit:
                     and _plain(page.outcome) == event["outcome"]
                     and page.committed_ms <= shown_ms
                 )
+            case "error":
+                return any(issue.message == event["message"] for issue in self._issues())
+            case "wait_opened":
+                return any(view.wait.key == event["key"] for view in self.turn.waits)
+            case "wait_resolved":
+                ended = {view.wait.key for view in self.turn.waits if view.state != "open"}
+                return event["key"] in ended
             case _:
                 return False
 
