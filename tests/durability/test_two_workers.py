@@ -11,146 +11,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.durability.soak import gang
 from tests.durability.soak.gang import task
-from tests.durability.soak.ledger import Ledger, Line
-from tests.durability.soak.member_process import Member
+from tests.durability.soak.member_process import Member, wait_until
+from tests.durability.soak.place import Job, Place, members
 from windlass import Runtime
-from windlass.journal import CallReturned, ToolCallCommand
-from windlass.kernel.outcomes import Finished
-from windlass.ports import SessionView, TurnView
-from windlass.stores.sqlite import SqliteStore
+from windlass.testing import VirtualClock
 
 TAKEOVER_S = 2.0
 LEASE_S = 2.0
 SLACK_S = 1.0
-PATIENCE_S = 30.0
 # A worker looks for work four times a second.
 TWO_LOOKS_S = 0.5
-
-
-class Job(NamedTuple):
-    """A turn to hand in."""
-
-    session: str
-    task: str
-    turn: str = "t0"
-
-
-class Place:
-    """A file, its ledger, and what this process does with them: it never drives a turn."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ledger = Ledger(folder / "ledger")
-        self.store = f"sqlite:///{folder / 'gang.db'}"
-
-    def submit(self, *jobs: Job) -> None:
-        """Hand turns in."""
-
-        async def run() -> None:
-            agent = gang.gang(self.ledger)
-            async with Runtime(agent, store=self.store, worker=False) as runtime:
-                for job in jobs:
-                    await runtime.session(job.session).submit(job.task, turn_id=job.turn)
-
-        asyncio.run(run())
-
-    def await_ends(self, *jobs: Job) -> None:
-        """Wait until all of these turns are done."""
-
-        async def run() -> None:
-            agent = gang.gang(self.ledger)
-            async with Runtime(agent, store=self.store, worker=False) as runtime:
-                for job in jobs:
-                    handle = runtime.turn(job.session, job.turn)
-                    result = await handle.result(timeout=PATIENCE_S)
-                    assert result.status == "done", f"{job}: {result}"
-
-        asyncio.run(run())
-
-    def read(self, job: Job) -> tuple[SessionView, TurnView]:
-        """Return a turn and its session as they stand."""
-
-        async def run() -> tuple[SessionView, TurnView]:
-            store = SqliteStore(self.folder / "gang.db")
-            await store.open()
-            try:
-                turn = await store.load_turn(job.session, job.turn)
-                assert turn is not None
-                return await store.load_session(job.session), turn
-            finally:
-                await store.close()
-
-        return asyncio.run(run())
-
-    def runs(self, session: str = "") -> list[Line]:
-        """Return all bodies that began."""
-        return [line for line in self.ledger.lines("tool") if session in ("", line.session)]
-
-    def findings(self, *jobs: Job, cut: tuple[str, ...] = ()) -> list[str]:
-        """Return what does not hold of turns that are done; `cut` are sessions whose worker was lost."""
-        found = []
-        for job in jobs:
-            session, turn = self.read(job)
-            words = job.task.removeprefix("Do ").split()
-            if turn.outcome != Finished(text=f"did {len(words)}"):
-                found.append(f"{job.session}: came to {turn.outcome}")
-            if [page.turn_id for page in session.pages].count(job.turn) != 1:
-                found.append(f"{job.session}: was committed {len(session.pages)} times")
-            written = [page.generation for page in turn.pages]
-            if written != sorted(written):
-                found.append(f"{job.session}: generations wrote in the order {written}")
-            most = 1 if job.session not in cut else 2
-            found += self._runs_of(job, words, most)
-        return found
-
-    def _runs_of(self, job: Job, words: list[str], most: int) -> Iterator[str]:
-        runs = [line for line in self.runs(job.session) if line.call.startswith(f"{job.turn}/")]
-        times = Counter(line.call for line in runs)
-        wanted = sum(len(word.split("+")) for word in words)
-        if len(times) != wanted:
-            yield f"{job.session}: {len(times)} calls ran, wanted {wanted}"
-        for call, count in times.items():
-            if "/look_" not in call and count > (1 if "/pay_" in call else most):
-                yield f"{job.session}: {call} ran {count} times"
-        if len({(line.call, line.said["key"]) for line in runs}) != len(times):
-            yield f"{job.session}: calls ran under several keys"
-
-    def statuses(self, job: Job) -> dict[str, str]:
-        """Return how the calls of a turn ended, by call."""
-        _, turn = self.read(job)
-        return {
-            row.command.call_id: row.outcome.outcome.status
-            for row in turn.journal().rows()
-            if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned)
-        }
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-@contextmanager
-def members(place: Place, count: int, *arguments: str) -> Iterator[list[Member]]:
-    """Start several members at once."""
-    started = [Member(place.folder, *arguments) for _ in range(count)]
-    try:
-        for member in started:
-            member.await_line("ready")
-        yield started
-    finally:
-        for member in started:
-            member.kill()
 
 
 # ------------------------------------------------------------------------- sharing
@@ -383,22 +266,52 @@ def test_a_worker_lets_go_of_its_session_for_a_turn_of_an_agent_that_it_does_not
 
 def test_fifty_callers_in_two_processes_run_one_turn(place: Place) -> None:
     """I14: whoever comes first, there is one turn, and everybody gets its result."""
-    tasks = (task("pay:0.2", "look:0"), task("look:0", "pay:0"), task("pay:0+post:0", "pay:0"))
-    jobs = [Job(f"s{number}", tasks[number % 3]) for number in range(6)]
+    tasks = (task("pay:0.1", "look:0"), task("look:0", "pay:0"), task("pay:0+post:0", "pay:0"))
+    jobs = [Job(f"s{number}", tasks[number % 3]) for number in range(24)]
     with members(place, 2) as racers:
         for job in jobs:
             for racer in racers:
-                racer.order(job.session, job.turn, job.task, times=25)
-            for racer in racers:
-                racer.await_line("result", job.session, job.turn, count=25)
+                racer.order(*_order(job), times=25)
+            wait_until(partial(_is_answered, place, job), f"{job}")
         assert [racer.stderr for racer in racers] == ["", ""]
-    assert place.ledger.lines("failed") == []
-    results = Counter((line.session, line.said["text"]) for line in place.ledger.lines("result"))
-    assert results == {(job.session, "did 2"): 50 for job in jobs}
-    assert place.findings(*jobs) == []
     for job in jobs:
+        assert set(_answers(place, job)) == {"result did 2"}
         session, _ = place.read(job)
         assert (session.head, session.queued, session.active) == (1, (), None)
+    assert place.findings(*jobs) == []
+
+
+def _is_answered(place: Place, job: Job) -> bool:
+    return len(_answers(place, job)) == 50
+
+
+def _answers(place: Place, job: Job) -> list[str]:
+    """Return what the callers of a turn got."""
+    return [
+        f"{line.kind} {line.said.get('text') or line.said.get('error')}"
+        for line in place.ledger.lines("result", "failed")
+        if (line.session, line.call) == (job.session, job.turn)
+    ]
+
+
+async def test_two_workers_that_begin_a_turn_at_the_same_moment_act_once(place: Place) -> None:
+    """Nothing tells their first pages apart but whose they are."""
+    jobs = [Job(f"s{number}", task("pay:0")) for number in range(10)]
+    clock = VirtualClock()
+    agents = [gang.gang(place.ledger) for _ in range(2)]
+    async with (
+        Runtime(agents[0], store=place.store, clock=clock) as first,
+        Runtime(agents[1], store=place.store, clock=clock) as second,
+    ):
+        for job in jobs:
+            results = await asyncio.gather(
+                *(
+                    each.session(job.session).run(job.task, turn_id=job.turn)
+                    for each in (first, second)
+                )
+            )
+            assert [result.text for result in results] == ["did 1", "did 1"]
+    assert await asyncio.to_thread(place.findings, *jobs) == []
 
 
 def test_a_second_run_waits_for_the_turn_that_runs_in_another_process(place: Place) -> None:

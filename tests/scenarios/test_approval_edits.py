@@ -89,10 +89,10 @@ async def test_an_edit_survives_the_worker_that_was_to_run_it(stage: Stage) -> N
     ],
 )
 async def test_an_edit_that_does_not_fit_is_refused_at_the_door_and_uses_nothing_up(
-    stage: Stage, edit: dict[str, object]
+    memory_stage: Stage, edit: dict[str, object]
 ) -> None:
     desk, model = Desk(), script()
-    async with stage.runtime(payer(desk, model)) as rt:
+    async with memory_stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         with pytest.raises(InvalidInput, match="edit"):
             await rt.approve(parked.waits[0].key, edit=edit)

@@ -353,7 +353,7 @@ async def test_an_approver_in_the_process_is_asked_at_once(stage: Stage, says: b
 
 @pytest.mark.parametrize("says", [None, 1, "yes", "raises"])
 async def test_an_approver_that_does_not_plainly_say_yes_allows_nothing(
-    stage: Stage, says: object
+    memory_stage: Stage, says: object
 ) -> None:
     desk, model = Desk(), script()
 
@@ -362,7 +362,7 @@ async def test_an_approver_that_does_not_plainly_say_yes_allows_nothing(
             raise RuntimeError("The approver broke.")
         return says  # type: ignore[return-value]  # that is the point
 
-    async with stage.runtime(payer(desk, model), approve=approve) as rt:
+    async with memory_stage.runtime(payer(desk, model), approve=approve) as rt:
         result = await rt.session("s").run("Pay 5.", turn_id="t")
 
     assert desk.runs == []

@@ -113,9 +113,11 @@ async def test_a_denial_is_stronger_than_a_tool_that_asks(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, True, "allow", Allow, {"type": "allow"}])
-async def test_a_policy_that_answers_nonsense_allows_nothing(stage: Stage, answer: object) -> None:
+async def test_a_policy_that_answers_nonsense_allows_nothing(
+    memory_stage: Stage, answer: object
+) -> None:
     desk, model = Desk(), script()
-    async with stage.runtime(payer(desk, model, Policy(lambda _: answer))) as rt:
+    async with memory_stage.runtime(payer(desk, model, Policy(lambda _: answer))) as rt:
         result = await rt.session("s").run("Pay.", turn_id="t")
 
     assert desk.runs == []
@@ -236,9 +238,11 @@ async def test_a_call_that_was_decided_is_not_put_to_the_policy_again(stage: Sta
         pytest.param(lambda args: None, True, id="none-is-no-plain-false"),
     ],
 )
-async def test_a_tool_may_ask_by_a_function(stage: Stage, approval: Approval, asks: bool) -> None:
+async def test_a_tool_may_ask_by_a_function(
+    memory_stage: Stage, approval: Approval, asks: bool
+) -> None:
     desk = Desk()
-    async with stage.runtime(payer(desk, script(), approval=approval)) as rt:
+    async with memory_stage.runtime(payer(desk, script(), approval=approval)) as rt:
         result = await rt.session("s").run("Pay.", turn_id="t")
 
     assert result.parked is asks

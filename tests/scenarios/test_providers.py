@@ -169,9 +169,9 @@ class Broken:
     ids=["raises", "none", "text", "dict", "stop"],
 )
 async def test_a_broken_adapter_is_an_outcome_and_its_words_stay_inside(
-    stage: Stage, answer: object
+    memory_stage: Stage, answer: object
 ) -> None:
-    async with stage.runtime(worker(Desk(), Broken(answer))) as rt:  # type: ignore[arg-type]
+    async with memory_stage.runtime(worker(Desk(), Broken(answer))) as rt:  # type: ignore[arg-type]
         result = await rt.session("s").run("Hello.", turn_id="t")
 
     assert isinstance(result.outcome, Stopped)

@@ -140,9 +140,9 @@ async def test_a_fact_is_durable_when_it_is_shown(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("at", range(len(ORDER) - 1))
-async def test_a_cursor_goes_on_without_a_hole_or_a_double(stage: Stage, at: int) -> None:
+async def test_a_cursor_goes_on_without_a_hole_or_a_double(memory_stage: Stage, at: int) -> None:
     model = ScriptedModel([call("work", n=3), say("All done.")], chunks=1)
-    async with stage.runtime(worker(Desk(), model)) as rt:
+    async with memory_stage.runtime(worker(Desk(), model)) as rt:
         async with rt.session("s").stream("Go.", turn_id="t") as turn:
             seen = [event async for event in turn]
         rest = [event async for event in rt.turn("s", "t").events(seen[at].cursor)]
@@ -153,11 +153,11 @@ async def test_a_cursor_goes_on_without_a_hole_or_a_double(stage: Stage, at: int
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "00000000.3", "x.y.z", "é"])
 async def test_a_cursor_that_cannot_be_gone_on_from_gets_a_fresh_view(
-    stage: Stage, cursor: str
+    memory_stage: Stage, cursor: str
 ) -> None:
     desk = Desk(is_open=False)
     model = ScriptedModel([call("work", n=3), say("All done.")])
-    async with stage.runtime(worker(desk, model)) as rt:
+    async with memory_stage.runtime(worker(desk, model)) as rt:
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         stream = handle.events(cursor)
@@ -278,8 +278,8 @@ async def test_a_parked_turn_ends_its_stream_with_the_open_wait(stage: Stage) ->
     assert isinstance(opened, events.WaitOpened)
     assert (opened.key, opened.kind) == (parked.waits[0].key, "approval")
     assert names(after) == [
-        "WaitResolved", "ToolStarted", "ToolFinished", "ModelStarted", "TextDelta",
-        "UsageReported", "ModelFinished", "TurnEnded",
+        "WaitResolved", "ToolStarted", "ToolFinished", "ModelStarted", "UsageReported",
+        "TextDelta", "ModelFinished", "TurnEnded",
     ]  # fmt: skip
     resolved = after[0]
     assert isinstance(resolved, events.WaitResolved)

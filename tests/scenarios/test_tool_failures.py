@@ -139,14 +139,14 @@ async def test_a_reconciler_is_asked_about_a_timeout_as_well(stage: Stage) -> No
     ids=["tool-error", "denied", "foreign", "own-timeout", "stop", "base"],
 )
 async def test_what_a_body_raises_is_told_to_the_model(
-    stage: Stage, raised: BaseException, status: str, text: str | None
+    memory_stage: Stage, raised: BaseException, status: str, text: str | None
 ) -> None:
     @tool(effect="pure")
     async def act() -> str:
         """Act."""
         raise raised
 
-    ((_, found, said),), result = await ended(stage, act, script())
+    ((_, found, said),), result = await ended(memory_stage, act, script())
     assert found == status
     if text is not None:
         assert said == text
@@ -154,7 +154,7 @@ async def test_what_a_body_raises_is_told_to_the_model(
 
 
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed"])
-async def test_a_tool_that_may_run_again_is_retried(stage: Stage, effect: Contract) -> None:
+async def test_a_tool_that_may_run_again_is_retried(memory_stage: Stage, effect: Contract) -> None:
     attempts: list[tuple[int, str]] = []
 
     @tool(effect=effect, retries=2)
@@ -165,13 +165,13 @@ async def test_a_tool_that_may_run_again_is_retried(stage: Stage, effect: Contra
             raise ToolError("Not yet.")
         return "at last"
 
-    told, _ = await ended(stage, act, script())
+    told, _ = await ended(memory_stage, act, script())
     assert [attempt for attempt, _ in attempts] == [1, 2, 3]
     assert len({key for _, key in attempts}) == 1
     assert told == [Told("call_0_0", "ok", "at last")]
 
 
-async def test_retries_end(stage: Stage) -> None:
+async def test_retries_end(memory_stage: Stage) -> None:
     attempts: list[int] = []
 
     @tool(effect="pure", retries=1)
@@ -180,7 +180,7 @@ async def test_retries_end(stage: Stage) -> None:
         attempts.append(1)
         raise ToolError("Never.")
 
-    told, _ = await ended(stage, act, script())
+    told, _ = await ended(memory_stage, act, script())
     assert len(attempts) == 2
     assert told == [Told("call_0_0", "error", "Never.")]
 

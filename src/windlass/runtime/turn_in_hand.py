@@ -238,7 +238,10 @@ class TurnInHand:
     # ------------------------------------------------------------------ waits
 
     def wait_key(self, about: str, digest: str) -> str:
-        """Return the key of the wait about something of this digest."""
+        """Return the key of the wait about something of this digest: no other turn has the same."""
+        place = f"{self.session_id}/{self.turn_id}/"
+        if not about.startswith(place):  # a replay key does
+            about = f"{place}{about}"
         return wait_key(self.world.store.secret, about, digest)
 
     def open_wait(  # noqa: PLR0913 - what a wait is made of

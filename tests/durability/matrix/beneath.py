@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import apsw
 
@@ -17,7 +17,6 @@ from windlass.stores.memory.rows import Tables
 from windlass.stores.sqlite import SqliteStore, worker_lock
 from windlass.stores.sqlite.store import Durability
 
-T = TypeVar("T")
 _PATIENCE_S = 30.0
 
 
@@ -131,10 +130,10 @@ class KeptInFile:
         return KeptInFile(self._copy_path)
 
 
-def _copy_of(found: T, known: dict[int, Any]) -> T:
+def _copy_of(found: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401 - rows of all kinds
     """Copy rows as far as they change in place; values do not, so they are shared."""
     if id(found) in known:
-        return known[id(found)]  # type: ignore[no-any-return]  # the copy of the same
+        return known[id(found)]
     made: Any
     if type(found) is dict:
         made = known[id(found)] = {}
@@ -151,4 +150,4 @@ def _copy_of(found: T, known: dict[int, Any]) -> T:
             setattr(made, name, _copy_of(getattr(found, name), known))
     else:
         made = found
-    return made  # type: ignore[no-any-return]  # of the same type
+    return made

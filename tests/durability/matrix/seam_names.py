@@ -51,14 +51,11 @@ def _entry_name(entry: Entry) -> str:
     if not isinstance(entry, Recorded):
         return "begin"
     parts = parse_key(entry.key)
-    match parts.kind, parts.moment:
-        case "model_call", None:
-            return f"reply {parts.scope.iteration}"
-        case "tool_call", "result":
-            return f"result {_tool(entry.key)}"
-        case "tool_call", "decide":
-            return f"leave {_tool(entry.key)}"
+    if parts.kind == "tool_call":
+        what = "leave" if parts.moment == "decide" else "result"
+        return f"{what} {_tool(entry.key)}"
     return {
+        "model_call": f"reply {parts.scope.iteration}",
         "direct_call": "reply adviser",
         "await_event": f"answer {parts.effect_id.rpartition('.')[2]}",
         "checkpoint": "mail" if getattr(entry.outcome, "taken", ()) else "repair",

@@ -163,7 +163,6 @@ class TurnAudit:
         return [] if self.turn.page is None else list(self.turn.page.events)
 
     def _has(self, event: dict[str, Any], shown_ms: int) -> bool:
-        page = self.turn.page
         match event["type"]:
             case "tool_finished":
                 returned = self.returned.get(event["call_id"])
@@ -171,26 +170,27 @@ class TurnAudit:
             case "model_finished":
                 return bool(self.replies[event["iteration"]].text == event["text"])
             case "usage_reported":
-                so_far = self.replies[: event["iteration"] + 1]
-                total = sum((reply.usage for reply in so_far), Usage())
-                spent = (_plain(so_far[-1].usage), _plain(total))
-                return spent == (event["usage"], event["cumulative"])
+                return self._has_spent(event)
             case "turn_ended":
-                # A later commit than what was shown would be another one.
-                return (
-                    page is not None
-                    and _plain(page.outcome) == event["outcome"]
-                    and page.committed_ms <= shown_ms
-                )
+                return self._has_ended(event, shown_ms)
             case "error":
-                return any(issue.message == event["message"] for issue in self._issues())
-            case "wait_opened":
-                return any(view.wait.key == event["key"] for view in self.turn.waits)
-            case "wait_resolved":
-                ended = {view.wait.key for view in self.turn.waits if view.state != "open"}
-                return event["key"] in ended
+                return event["message"] in [issue.message for issue in self._issues()]
             case _:
-                return False
+                # What else is a fact is about waits: one is opened when a turn is taken for poison.
+                return event.get("key") in [view.wait.key for view in self.turn.waits]
+
+    def _has_spent(self, event: dict[str, Any]) -> bool:
+        so_far = self.replies[: event["iteration"] + 1]
+        total = sum((reply.usage for reply in so_far), Usage())
+        spent = (_plain(so_far[-1].usage), _plain(total))
+        return spent == (event["usage"], event["cumulative"])
+
+    def _has_ended(self, event: dict[str, Any], shown_ms: int) -> bool:
+        """Whether the turn came to this. A later commit than what was shown would be another one."""
+        page = self.turn.page
+        if page is None or page.committed_ms > shown_ms:
+            return False
+        return _plain(page.outcome) == event["outcome"]
 
 
 def _plain(value: object) -> object:

@@ -113,10 +113,11 @@ def delete(tables: Tables, session_id: str) -> DeleteReport:
         for key in turn.waits:
             del tables.waits[key]
     held = set(vacuum.references(tables))
+    # What was asked, and the journals; what was said is counted where it is trimmed.
+    pages = sum(len(turn.pages) + (turn.request is not None) for turn in session.turns.values())
     session.turns.clear()
     session.items.clear()
     session.usage, session.owner, session.is_deleted = (), None, True
-    pages = 0
     tombstone: SessionRow | None = session
     while tombstone is not None:
         if tombstone.is_deleted:
