@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.peers.catalogue import EVERYBODY, FLOOR, Peer
+from bench.peers.catalogue import EVERYBODY, FLOOR, HERE, WINDLASS, Peer
 from bench.peers.environments import CannotInstall, python_of
 from bench.peers.process import crash, fresh_folder, run
 from bench.peers.results import LEGEND, Results, table, verdicts
@@ -93,27 +93,31 @@ def _measure(peer: Peer, workload: str, results: Results) -> None:
         if peer.keeps:
             _measure_crashes(peer, results)
         return
-    # The floor runs before and after: a neighbour that comes or goes meanwhile is seen by one of the two.
-    floors = [_measure_floor(workload)]
+    # The floor and windlass run before and after: a neighbour that comes or goes meanwhile is seen by one of the two.
+    around = [_measure_around(peer, workload)]
     with fresh_folder() as folder:
         figures = run(peer, workload, folder)
         if workload == "long" and peer.keeps:
-            results.add(peer, "reopen", run(peer, "reopen", folder), [])
-    floors.append(_measure_floor(workload))
-    results.add(peer, workload, figures, [floor for floor in floors if floor])
+            results.add(peer, "reopen", run(peer, "reopen", folder))
+    around.append(_measure_around(peer, workload))
+    results.add(peer, workload, figures, around)
 
 
-def _measure_floor(workload: str) -> Figures:
-    if workload not in {"basics", "many"}:
-        return {}
-    with fresh_folder() as folder:
-        return run(FLOOR, workload, folder)
+def _measure_around(peer: Peer, workload: str) -> dict[str, Figures]:
+    found: dict[str, Figures] = {}
+    if workload in {"basics", "many"}:
+        with fresh_folder() as folder:
+            found[FLOOR.label] = run(FLOOR, workload, folder)
+    if workload == "basics" and peer.environment != HERE:
+        with fresh_folder() as folder:
+            found[WINDLASS.label] = run(WINDLASS, workload, folder)
+    return found
 
 
 def _measure_crashes(peer: Peer, results: Results) -> None:
-    results.add(peer, "crash", crash(peer, loop(10), 5, at_once=False), [])
-    results.add(peer, "crash at once", crash(peer, loop(10), 5, at_once=True), [])
-    results.add(peer, "crash of 20", crash(peer, par(20), 19, at_once=False), [])
+    results.add(peer, "crash", crash(peer, loop(10), 5, at_once=False))
+    results.add(peer, "crash at once", crash(peer, loop(10), 5, at_once=True))
+    results.add(peer, "crash of 20", crash(peer, par(20), 19, at_once=False))
 
 
 if __name__ == "__main__":

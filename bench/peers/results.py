@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench.peers.catalogue import EVERYBODY, MEMORY_LANGGRAPH, WINDLASS, Peer
+from bench.peers.catalogue import EVERYBODY, FLOOR, MEMORY_LANGGRAPH, WINDLASS, Peer
 
 Figures = dict[str, Any]
 BASICS = ("W1", "W2", "W3")
@@ -15,49 +15,64 @@ BEST_PEER_BAR = 4.0
 _NOTHING = "-"
 
 
+class Run(NamedTuple):
+    """What one process measured, and what others measured right before and right after, by their labels."""
+
+    figures: Figures
+    around: Sequence[dict[str, Figures]] = ()
+
+    def others(self, label: str) -> list[Figures]:
+        """Return the figures of one of the others, of the runs that worked."""
+        found = [each[label] for each in self.around if label in each]
+        return [figures for figures in found if "error" not in figures]
+
+
 class Results:
-    """Figures by peer and workload, round by round, each with the floor's right before and after."""
+    """Runs by peer and workload."""
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
-        self._kept: dict[tuple[str, str], list[tuple[Figures, list[Figures]]]] = {}
+        self._kept: dict[tuple[str, str], list[Run]] = {}
 
-    def add(self, peer: Peer, workload: str, figures: Figures, floors: list[Figures]) -> None:
-        """Keep what one process measured, and what the floor measured around it."""
-        self._kept.setdefault((peer.label, workload), []).append((figures, floors))
+    def add(
+        self,
+        peer: Peer,
+        workload: str,
+        figures: Figures,
+        around: Sequence[dict[str, Figures]] = (),
+    ) -> None:
+        """Keep a run."""
+        self._kept.setdefault((peer.label, workload), []).append(Run(figures, around))
 
     def errors(self) -> list[str]:
         """Return what went wrong, once each."""
         said = [f"{label}: not installed: {text}" for label, text in self.refused.items()]
-        for (label, workload), pairs in self._kept.items():
-            said += [
-                f"{label}, {workload}: {each['error']}" for each, _ in pairs if "error" in each
-            ]
+        for (label, workload), runs in self._kept.items():
+            wrong = [run.figures["error"] for run in runs if "error" in run.figures]
+            said += [f"{label}, {workload}: {error}" for error in wrong]
         return list(dict.fromkeys(said))
 
     def median(
-        self,
-        peer: Peer,
-        workload: str,
-        read: Callable[[Figures], float],
-        *,
-        to_floor: bool = False,
+        self, peer: Peer, workload: str, read: Callable[[Figures], float], *, to: Peer | None = None
     ) -> float | None:
-        """Return the median over all rounds that worked, or of its ratio to the floors; None if none did."""
-        pairs = self._kept.get((peer.label, workload), [])
-        good = [pair for pair in pairs if not any("error" in each for each in (pair[0], *pair[1]))]
-        if not good:
-            return None
-        if to_floor:
-            return statistics.median(read(mine) / fmean(map(read, floors)) for mine, floors in good)
-        return statistics.median(read(mine) for mine, _ in good)
+        """Return the median over all runs that worked, or of its ratio to another's beside it; None if none did."""
+        runs = self._kept.get((peer.label, workload), [])
+        good = [run for run in runs if "error" not in run.figures]
+        if to is None:
+            found = [read(run.figures) for run in good]
+        else:
+            pairs = [(run, run.others(to.label)) for run in good]
+            found = [
+                read(run.figures) / fmean(map(read, others)) for run, others in pairs if others
+            ]
+        return statistics.median(found) if found else None
 
     def worst_crash(self, peer: Peer, workload: str) -> str:
         """Say in a word whether a killed turn went on, and what was done twice."""
-        pairs = self._kept.get((peer.label, workload))
-        if pairs is None:
+        runs = self._kept.get((peer.label, workload))
+        if runs is None:
             return _NOTHING
-        crashes = [each for each, _ in pairs]
+        crashes = [run.figures for run in runs]
         if not all(each.get("answered") for each in crashes):
             return "no"
         worst = max(crashes, key=lambda each: each["finished_again"] + each["replies_again"])
@@ -69,16 +84,14 @@ class Results:
     def as_json(self) -> list[Figures]:
         """Return everything, for programs."""
         return [
-            {"peer": label, "workload": workload, "figures": figures, "floors": floors}
-            for (label, workload), pairs in self._kept.items()
-            for figures, floors in pairs
+            {"peer": label, "workload": workload, **run._asdict()}
+            for (label, workload), runs in self._kept.items()
+            for run in runs
         ]
 
 
-def _to_floor(results: Results, peer: Peer, name: str) -> float | None:
-    return results.median(
-        peer, "basics", lambda figures: float(figures[name]["wall_us"]), to_floor=True
-    )
+def _wall(name: str) -> Callable[[Figures], float]:
+    return lambda figures: float(figures[name]["wall_us"])
 
 
 def _number(value: float | None, digits: int = 1) -> str:
@@ -101,12 +114,11 @@ def _row(results: Results, peer: Peer) -> list[str]:
     wider = results.median(
         peer, "long", lambda figures: figures["written_old"] / max(1.0, figures["written_young"])
     )
-    rate = results.median(
-        peer, "many", lambda figures: float(figures["turns_per_s"]), to_floor=True
-    )
+    rate = results.median(peer, "many", lambda figures: float(figures["turns_per_s"]), to=FLOOR)
     return [
         peer.label,
-        *(_number(_to_floor(results, peer, name), 2) for name in BASICS),
+        *(_number(results.median(peer, "basics", _wall(name), to=FLOOR), 2) for name in BASICS),
+        _number(results.median(peer, "basics", _wall("W2"), to=WINDLASS)),
         _number(of("basics", "W2", "wall_us", by=20.0), 0),
         _number(of("basics", "W2", "cpu_us", by=20.0), 0),
         _number(of("basics", "W2", "written", by=20_000.0)),
@@ -123,12 +135,13 @@ def _row(results: Results, peer: Peer) -> list[str]:
 
 
 _HEAD = [
-    "", "W1 x", "W2 x", "W3 x", "W2 µs", "W2 CPU", "W2 kB", "W4 time", "W4 bytes",
+    "", "W1 x", "W2 x", "W3 x", "W2 to us", "W2 µs", "W2 CPU", "W2 kB", "W4 time", "W4 bytes",
     "W5 /s", "W5 x", "W6 ms", "W7 ms", "W8", "W8 at once", "W8 of 20",
 ]  # fmt: skip
 
 LEGEND = """\
-x: to the floor (one FULL commit per step) right before and after it; W5: turns per second to the floor's, more is better.
+x: to the floor (one FULL commit per step) right before and after it; "to us": to windlass with a `once` tool, likewise.
+W5: turns per second, and these to the floor's: more is better. All else: less is better.
 W1 a turn without a tool · W2 20 iterations with one call, per iteration (µs, µs of CPU, kB written) · W3 20 calls in one reply
 W4 turn 250 of a session to its turn 10, time and bytes · W5 200 sessions of 5 turns at once · W6 from the start of a process
 to the end of its first turn · W7 first turn of a new process on a session of 1,000 messages.
@@ -157,28 +170,24 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def verdicts(results: Results) -> list[str]:
-    """Hold windlass against the two bars that name its peers."""
-    mine = _to_floor(results, WINDLASS, "W2")
-    if mine is None:
-        return []
-    durable = [
-        (found, peer)
-        for peer in EVERYBODY
-        if peer.steps and peer.environment != WINDLASS.environment
-        if (found := _to_floor(results, peer, "W2")) is not None
-    ]
+    """Hold windlass against the two bars that name its peers, each measured beside it."""
     said = []
+    durable = [
+        (found, peer.label)
+        for peer in EVERYBODY
+        if peer.steps
+        if (found := results.median(peer, "basics", _wall("W2"), to=WINDLASS)) is not None
+    ]
     if durable:
-        ratio, best = min(durable)[0] / mine, min(durable)[1]
-        held = "held" if ratio >= BEST_PEER_BAR else "MISSED"
+        best, label = min(durable)
         said.append(
-            f"W2 against the best peer that stores each step ({best.label}): "
-            f"{ratio:.1f} x faster, bar {BEST_PEER_BAR:.0f} x: {held}"
+            f"W2 against the best peer that stores each step ({label}): {best:.1f} x faster, "
+            f"bar {BEST_PEER_BAR:.0f} x: {'held' if best >= BEST_PEER_BAR else 'MISSED'}"
         )
-    memory = _to_floor(results, MEMORY_LANGGRAPH, "W2")
+    memory = results.median(MEMORY_LANGGRAPH, "basics", _wall("W2"), to=WINDLASS)
     if memory is not None:
-        held = "held" if memory > mine else "MISSED"
         said.append(
-            f"W2 against LangGraph in memory: {memory / mine:.1f} x faster, bar 1 x: {held}"
+            f"W2 against LangGraph in memory: {memory:.1f} x faster, "
+            f"bar 1 x: {'held' if memory > 1 else 'MISSED'}"
         )
     return said

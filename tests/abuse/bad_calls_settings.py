@@ -107,7 +107,7 @@ async def histories(scene: Scene) -> None:
 
 @SETTINGS.row(
     27,
-    "100,000 messages: no more than 256 parts come in at once, and 1,000 items are taken in pages",
+    "100,000 messages: no more than 256 parts come in at once",
     instead="no door imports histories yet",
 )
 async def many(scene: Scene) -> None:

@@ -9,7 +9,8 @@ import pytest
 from tests.durability.matrix.beneath import Kept, KeptInFile, KeptInMemory
 from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.lives import live
-from tests.durability.matrix.redrive import check_redrive
+from tests.durability.matrix.redrive import check_redrive, end_of
+from windlass.kernel.outcomes import Stopped
 
 
 def make_kept(store: str, folder: Path) -> Kept:
@@ -40,6 +41,51 @@ async def test_a_journal_driven_again_commits_the_same_bytes_and_executes_nothin
     if death is not None:
         await live(kept, ledger, dies_at=death)
     await live(kept, ledger)
+    await check_redrive(kept, ledger)
+
+
+@pytest.mark.parametrize("death", [None, "after: take over"])
+async def test_a_turn_in_which_everybody_said_no_ends_again_as_it_did(
+    tmp_path: Path, death: str | None
+) -> None:
+    """A denial, a result that will not come, a call that a person says failed."""
+    kept, ledger = KeptInMemory(), Ledger(tmp_path / "ledger")
+    await live(kept, ledger, dies_at="parcel inside", says_no=True)
+    if death is not None:
+        await live(kept, ledger, dies_at=death, says_no=True)
+    life = await live(kept, ledger, says_no=True)
+    assert life.result is not None
+    no = {name: status for name, status in life.result.output.items() if status != "ok"}
+    assert no == {"parcel": "error", "order": "error", "refund": "denied"}
+    assert ledger.counts("started")["refund"] == 0
+    await check_redrive(kept, ledger)
+
+
+@pytest.mark.parametrize(
+    ("cancels_at", "death", "started"),
+    [
+        ("send inside", None, 1),
+        ("send inside", "before: commit", 1),
+        ("model 4 asked", None, 1),
+        ("post_a inside", None, 1),
+        ("post_a inside", "before: commit", 1),
+        ("consult done", "after: leave", 1),
+    ],
+)
+async def test_a_cancelled_turn_ends_again_as_it_did(
+    tmp_path: Path, cancels_at: str, death: str | None, started: int
+) -> None:
+    """I17: after the mark nothing new begins, in this life or in the next."""
+    kept, ledger = KeptInMemory(), Ledger(tmp_path / "ledger")
+    await live(kept, ledger, dies_at=death, cancels_at=cancels_at)
+    if death is not None:
+        begun = ledger.counts("started"), ledger.counts("asked")
+        await live(kept, ledger)
+        assert (ledger.counts("started"), ledger.counts("asked")) == begun
+    end = await end_of(kept)
+    assert end.page.outcome == Stopped(reason="cancelled", detail="enough")
+    assert ledger.counts("started")["send"] == started
+    assert ledger.counts("started")["ring"] == 0
     await check_redrive(kept, ledger)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ PEERS = Path(catalogue.__file__).parent
 STRANDS = next(peer for peer in EVERYBODY if peer.environment == "strands")
 
 
-def basics(w2_us: float) -> dict[str, object]:
+def basics(w2_us: float) -> dict[str, Any]:
     gauges = {"wall_us": w2_us, "cpu_us": 1.0, "written": 1.0}
     return {"W1": gauges, "W2": gauges, "W3": gauges}
 
@@ -57,7 +58,7 @@ def test_a_peer_that_cannot_be_installed_says_why(
 def test_what_went_wrong_stands_below_the_table_and_the_line_stays() -> None:
     results = Results()
     results.refused[STRANDS.label] = "ERROR: no such release"
-    results.add(FLOOR, "many", {"error": "not done after 240 s"}, [])
+    results.add(FLOOR, "many", {"error": "not done after 240 s"})
 
     lines = table(results, [FLOOR, STRANDS]).splitlines()
     assert lines[3].startswith(f"| {STRANDS.label}")
@@ -70,7 +71,7 @@ def test_what_went_wrong_stands_below_the_table_and_the_line_stays() -> None:
 def test_a_ratio_is_to_the_floor_of_the_same_round() -> None:
     results = Results()
     for w2_us, floor_us in ((400.0, 100.0), (4_000.0, 1_000.0), (10.0, 1.0)):
-        results.add(STRANDS, "basics", basics(w2_us), [basics(floor_us), basics(floor_us)])
+        results.add(STRANDS, "basics", basics(w2_us), [{FLOOR.label: basics(floor_us)}] * 2)
 
     assert " 4.00 " in table(results, [STRANDS])
 
@@ -78,13 +79,21 @@ def test_a_ratio_is_to_the_floor_of_the_same_round() -> None:
 @pytest.mark.parametrize(("mine", "verdict"), [(1.0, "held"), (1.01, "MISSED")])
 def test_the_best_peer_that_stores_each_step_is_the_bar(mine: float, verdict: str) -> None:
     results = Results()
-    results.add(WINDLASS, "basics", basics(mine), [basics(1.0)])
-    results.add(STRANDS, "basics", basics(4.0), [basics(1.0)])
-    results.add(MEMORY_LANGGRAPH, "basics", basics(1.005), [basics(1.0)])
+    beside = [{WINDLASS.label: basics(mine)}]
+    results.add(STRANDS, "basics", basics(4.0), beside)
+    results.add(MEMORY_LANGGRAPH, "basics", basics(1.005), beside)
     not_durable = next(peer for peer in EVERYBODY if peer.label.endswith("end of run"))
-    results.add(not_durable, "basics", basics(0.1), [basics(1.0)])
+    results.add(not_durable, "basics", basics(0.1), beside)
 
     assert [line.split(": ")[-1] for line in verdicts(results)] == [verdict, verdict]
+
+
+def test_a_failed_neighbour_does_not_count() -> None:
+    results = Results()
+    around: list[dict[str, Any]] = [{FLOOR.label: {"error": "gone"}}, {FLOOR.label: basics(2.0)}]
+    results.add(STRANDS, "basics", basics(6.0), around)
+
+    assert " 3.00 " in table(results, [STRANDS])
 
 
 CRASHES = [
@@ -105,7 +114,7 @@ def test_a_killed_floor_runs_its_call_again(
     monkeypatch.setattr(process, "FOLDER", tmp_path)
     results = Results()
 
-    results.add(FLOOR, "crash", process.crash(FLOOR, plan, hang_at, at_once=at_once), [])
+    results.add(FLOOR, "crash", process.crash(FLOOR, plan, hang_at, at_once=at_once))
 
     assert results.worst_crash(FLOOR, "crash") == said
 
@@ -117,6 +126,6 @@ def test_one_that_keeps_nothing_does_not_go_on(
     forgetful = Peer("forgetful", HERE, "floor", "memory")
     results = Results()
 
-    results.add(forgetful, "crash", process.crash(forgetful, loop(3), 1, at_once=True), [])
+    results.add(forgetful, "crash", process.crash(forgetful, loop(3), 1, at_once=True))
 
     assert results.worst_crash(forgetful, "crash") == "no"

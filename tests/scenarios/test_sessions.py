@@ -185,7 +185,8 @@ async def test_a_deleted_session_is_gone_and_its_id_is_not_used_again(stage: Sta
         await session.run("Hello.", turn_id="t")
         await rt.session("other").run("Hello.")
         report = await session.delete()
-        assert (report.session_id, report.pages) == ("s", 1)
+        # What was asked, its journal, and what was said.
+        assert (report.session_id, report.pages) == ("s", 3)
         assert [row.session_id for row in await rt.sessions()] == ["other"]
         for late in (session.run("Hello."), session.history(), session.fork(), session.delete()):
             with pytest.raises((SessionDeleted, UnknownSession)):

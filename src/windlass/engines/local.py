@@ -179,7 +179,7 @@ class LocalEngine:
         """
         await self._drives.places.acquire()
         try:
-            memory = await self._idle_session(session_id, turn.agent)
+            memory = await self._idle_session(session_id, turn.agent, turn_id)
         except BaseException:
             self._drives.places.release()
             raise
@@ -193,8 +193,8 @@ class LocalEngine:
             memory, turn_id, Drive(self._world, self._programs[turn.agent], memory, job)
         )
 
-    async def _idle_session(self, session_id: str, agent: str) -> SessionMemory:
-        memory = await self._resident.idle(session_id, agent)
+    async def _idle_session(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
+        memory = await self._resident.idle(session_id, agent, turn_id)
         if session_id in self._drives:
             raise HeadMoved(f"session {session_id}: another turn is under way")
         return memory

@@ -43,11 +43,11 @@ class Residence:
         memory.is_owned = view.owner == self._world.worker_id
         return self.keep(memory)
 
-    async def idle(self, session_id: str, agent: str) -> SessionMemory:
-        """Return a session in which nothing is under way, read from the store if need be.
+    async def idle(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
+        """Return a session in which nothing is under way, for a turn that it has not had.
 
         Raises:
-            HeadMoved: something is.
+            HeadMoved: something is, or the turn has ended meanwhile.
         """
         known = self._sessions.get(session_id)
         if known is not None:
@@ -58,6 +58,8 @@ class Residence:
             return self.keep(SessionMemory(session_id, agent=agent))
         if view.active is not None or view.queued:
             raise HeadMoved(f"session {session_id}: another turn is under way")
+        if any(page.turn_id == turn_id for page in view.pages):
+            raise HeadMoved(f"session {session_id}: turn {turn_id} has ended")
         return self.of_view(view)
 
     def evict(self, busy: Container[str]) -> None:

@@ -199,15 +199,18 @@ class Drive:
         )
         if job.accept is not None:
             hand.lane.accept(job.accept)
-        if job.view is None or job.view.state == "queued":
-            start = Start(
-                worker_id=self._world.worker_id, until_ms=self._world.until_ms(), now_ms=now_ms
-            )
-            hand.lane.start(start)
+        self._start_if_new(hand, job)
         refs = [part.ref for part in job.request.input if isinstance(part, Attachment)]
         hand.lane.add(started, blobs=refs)
         self._has_begun.set()
         return started
+
+    def _start_if_new(self, hand: TurnInHand, job: Job) -> None:
+        """Let a turn that nobody has begun be this worker's, with the unit that is open."""
+        if job.view is None or job.view.state == "queued":
+            world = self._world
+            now_ms, until_ms = world.clock.now_ms(), world.until_ms()
+            hand.lane.start(Start(worker_id=world.worker_id, until_ms=until_ms, now_ms=now_ms))
 
     def _check_drivable(self, hand: TurnInHand, started: TurnStarted) -> None:
         """Leave a turn alone that needs other code.
@@ -231,6 +234,7 @@ class Drive:
             return False
         faults, name = job.faults
         if job.takeovers > MAX_TAKEOVERS or faults >= MAX_TAKEOVERS:
+            self._start_if_new(hand, job)
             last = f"; the last with {name}" if name else ""
             hand.open_wait(
                 "poison",
@@ -241,6 +245,7 @@ class Drive:
             )
             return True
         if self._lacks_deps(job):
+            self._start_if_new(hand, job)
             hand.open_wait(
                 "deps",
                 about=f"deps/{job.turn_id}",

@@ -23,15 +23,19 @@ async def want(runtime: Runtime[Any], outside: Outside) -> TurnResult[Any]:
 
 
 async def _answer(runtime: Runtime[Any], outside: Outside, wait: Wait) -> None:
-    if wait.kind == "approval":
-        await runtime.approve(wait.key, by="eva")
-    elif wait.kind == "deferred":
-        await runtime.resolve(wait.key, "delivered")
-    elif wait.kind == "unknown_outcome":
-        await runtime.resolve(wait.key, "a person looked: it was shipped")
-    else:
-        assert wait.kind == "provider", f"{wait.kind}: {wait.title} {wait.detail}"
+    if wait.kind == "provider":
         outside.provider_is_back()
         runtime._machinery.engine.kick()
         while await runtime.turn(SESSION, TURN).status() == "parked":  # noqa: ASYNC110 - it is the store's
             await asyncio.sleep(0)
+    elif outside.says_no and wait.kind == "approval":
+        await runtime.deny(wait.key, reason="not today", by="eva")
+    elif outside.says_no:
+        await runtime.reject(wait.key, "it failed")
+    elif wait.kind == "approval":
+        await runtime.approve(wait.key, by="eva")
+    elif wait.kind == "deferred":
+        await runtime.resolve(wait.key, "delivered")
+    else:
+        assert wait.kind == "unknown_outcome", f"{wait.kind}: {wait.title} {wait.detail}"
+        await runtime.resolve(wait.key, "a person looked: it was shipped")

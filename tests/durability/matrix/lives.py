@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
 from tests.durability.matrix.beneath import Kept
 from tests.durability.matrix.client import want
@@ -24,10 +24,19 @@ class Life(NamedTuple):
     result: TurnResult[Any] | None
 
 
-async def live(kept: Kept, ledger: Ledger, dies_at: int | str | None = None) -> Life:
+class Manners(TypedDict, total=False):
+    """How others behave: where somebody cancels the turn; whether who is asked says no."""
+
+    cancels_at: str
+    says_no: bool
+
+
+async def live(
+    kept: Kept, ledger: Ledger, dies_at: int | str | None = None, **manners: Unpack[Manners]
+) -> Life:
     """Live until the turn is over, or until that seam."""
     await kept.open()
-    outside = Outside(ledger, dies_at=dies_at)
+    outside = Outside(ledger, dies_at=dies_at, **manners)
     return await live_in(outside, kept)
 
 

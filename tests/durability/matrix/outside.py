@@ -28,7 +28,13 @@ class Outside:
     """The world as one life of a process meets it; `dies_at` is the seam of its death, or its number."""
 
     def __init__(
-        self, ledger: Ledger, *, dies_at: int | str | None = None, for_real: bool = False
+        self,
+        ledger: Ledger,
+        *,
+        dies_at: int | str | None = None,
+        for_real: bool = False,
+        cancels_at: str | None = None,
+        says_no: bool = False,
     ) -> None:
         self.ledger = ledger
         self.trace: list[str] = []
@@ -36,6 +42,8 @@ class Outside:
         self.is_dead = False
         self.died = asyncio.Event()
         self.runtime: Runtime[Any] | None = None
+        self.says_no = says_no
+        self._cancels_at = cancels_at
         self._dies_at = dies_at
         self._for_real = for_real
         self._seen: Counter[str] = Counter()
@@ -57,9 +65,11 @@ class Outside:
         return False
 
     async def passes(self, seam: str) -> None:
-        """Pass a seam, or never come back."""
+        """Pass a seam, or never come back; somebody may cancel the turn meanwhile."""
         if not self.at(seam):
             await forever()
+        if seam == self._cancels_at and self.runtime is not None:
+            await self.runtime.cancel("s", "t", "enough")
 
     async def note(self, line: str) -> None:
         """Let the world see something, unless the process is dead."""

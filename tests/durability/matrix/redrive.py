@@ -9,6 +9,8 @@ from tests.durability.matrix.outside import Closed
 from tests.durability.matrix.verdict import End
 from windlass.kernel import canonical
 
+WRITES = ["before: join", "before: take over", "before: commit", "before: leave"]
+
 
 async def end_of(kept: Kept) -> End:
     """Return what is in a store that nobody has open."""
@@ -31,7 +33,7 @@ async def check_redrive(kept: Kept, ledger: Ledger) -> None:
     life = await live_in(outside, copied)
     assert not outside.touched, f"executed: {outside.touched}"
     writes = [seam for seam in life.trace if seam.startswith("before: ")]
-    assert writes == ["before: join", "before: take over", "before: commit", "before: leave"]
+    assert writes == WRITES, f"written: {writes}"
     again = await end_of(copied)
     assert canonical.encode(again.page) == canonical.encode(end.page)
     assert again.turn.pages == end.turn.pages

@@ -85,6 +85,8 @@ def check_invariants(ledger: Ledger, end: End) -> None:
     """I1, I2, I3, I4, I12, I13, I18, I20; and that `once` means once."""
     _check_executions(ledger)
     _check_journal(end)
+    replies, deaths = ledger.counts("replied").total(), ledger.count("life") - 1
+    assert replies <= len(REPLIED) + deaths, f"{replies} replies bought over {deaths} deaths"
     assert end.turn.state == "done"
     assert (end.session.head, len(end.session.pages), end.session.active) == (1, 1, None)
     assert ledger.count("committed") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -103,8 +104,11 @@ class Member:
         return time.monotonic()
 
     def _stands_still(self) -> bool:
-        stat = Path(f"/proc/{self.pid}/stat").read_text()
-        return stat.rpartition(")")[2].split()[0] == "T"
+        stat = Path(f"/proc/{self.pid}/stat")
+        if not stat.exists():  # not Linux
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+            return pid != 0 and os.WIFSTOPPED(status)
+        return stat.read_text().rpartition(")")[2].split()[0] == "T"
 
     def _may_write(self) -> bool:
         db = apsw.Connection(str(self._file))

@@ -190,7 +190,7 @@ class TurnAudit:
         page = self.turn.page
         if page is None or page.committed_ms > shown_ms:
             return False
-        return _plain(page.outcome) == event["outcome"]
+        return bool(_plain(page.outcome) == event["outcome"])
 
 
 def _plain(value: object) -> object:

@@ -35,7 +35,7 @@ def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> Un
     session = tables.session(unit.session_id)
     turn = session.turn(unit.turn_id)
     try:
-        landed = _landed(turn, unit)
+        landed = None if _is_of_another(session, unit) else _landed(turn, unit)
     except (HeadMoved, IdempotencyConflict):
         # Of an older generation it is news enough that the session is lost.
         if unit.generation < session.generation:
@@ -94,6 +94,14 @@ def _accept(tables: Tables, unit: Unit, new: NewTurn, changes: Changes) -> TurnR
     return TurnReceipt(
         session_id=unit.session_id, turn_id=unit.turn_id, state=turn.state, known=is_known
     )
+
+
+def _is_of_another(session: SessionRow, unit: Unit) -> bool:
+    """Whether a beginning like this one can only have been another worker's.
+
+    Two workers that begin a turn in the same moment may write the same bytes; they are not the same unit.
+    """
+    return unit.start is not None and unit.commit is None and session.owner != unit.start.worker_id
 
 
 def _landed(turn: TurnRow, unit: Unit) -> UnitReceipt | None:

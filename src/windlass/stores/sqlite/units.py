@@ -98,6 +98,8 @@ def _count(rows: Rows, turn: TurnRow) -> int:
 def _landed(rows: Rows, turn: TurnRow, written: WrittenUnit) -> UnitReceipt | None:
     """Return the receipt of a unit that was written before; handed in again, it lands once."""
     unit = written.unit
+    if _is_of_another(turn.session, unit):
+        return None
     if turn.state == "done":
         return _landed_before_the_end(rows, turn, written)
     if written.page is None or turn.strand is None:
@@ -109,6 +111,14 @@ def _landed(rows: Rows, turn: TurnRow, written: WrittenUnit) -> UnitReceipt | No
     if unit.commit is None and _has_page(rows, turn, unit, written.page):
         return UnitReceipt(page=unit.position + 1)
     return None
+
+
+def _is_of_another(session: SessionRow, unit: Unit) -> bool:
+    """Whether a beginning like this one can only have been another worker's.
+
+    Two workers that begin a turn in the same moment may write the same bytes; they are not the same unit.
+    """
+    return unit.start is not None and unit.commit is None and session.owner != unit.start.worker_id
 
 
 def _landed_before_the_end(rows: Rows, turn: TurnRow, written: WrittenUnit) -> UnitReceipt:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from asyncio import to_thread
 
 from windlass.errors import HeadMoved, InvalidInput, LeaseLost, UnknownSession
+from windlass.journal import TurnStarted
 from windlass.ports import NewTurn, Start, Unit
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import reply
@@ -61,6 +62,31 @@ async def a_free_session_starts_under_the_next_generation_only(scene: Scene) -> 
     for generation in (0, 2, -1):
         await scene.refused(LeaseLost, scene.start(worker_id=worker, generation=generation))
     await scene.start(worker_id=worker, generation=1)
+
+
+@LEASING.claim
+async def the_same_beginning_by_another_worker_is_refused(scene: Scene) -> None:
+    """Two workers that begin a turn in the same moment write the same bytes, and only one has begun it."""
+    first, second = await scene.join(), await scene.join()
+    started = TurnStarted(agent="helper", model="m")
+
+    def beginning(worker_id: str) -> Unit:
+        return Unit(
+            session_id="s1",
+            turn_id="t1",
+            generation=1,
+            accept=NewTurn(agent="helper", request=request("t1")),
+            start=Start(worker_id=worker_id, until_ms=1_000),
+            entries=(started,),
+        )
+
+    await scene.store.submit(beginning(first)).durable()
+    before = await scene.everything()
+
+    await scene.refused(LeaseLost, scene.store.submit(beginning(second)).durable())
+    expect(await scene.everything(), before)
+    again = await scene.store.submit(beginning(first)).durable()
+    expect(again.page, 1)
 
 
 @LEASING.claim
