@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.durability.matrix.beneath import Kept, KeptInFile, KeptInMemory
@@ -18,7 +19,8 @@ from tests.durability.matrix.mutants import mutated
 from tests.durability.matrix.redrive import check_redrive, end_of
 from tests.durability.matrix.second_deaths import first_death, how_far
 from tests.durability.matrix.steps import CONTRACTS
-from tests.durability.matrix.verdict import check_cell, check_invariants, check_result
+from tests.durability.matrix.verdict import End, check_cell, check_invariants, check_result
+from windlass.kernel import canonical
 
 STORES = ("memory", "sqlite")
 SEAMS = [cell.seam for cell in CELLS]
@@ -35,6 +37,23 @@ CALLS_TWICE = [
     for window in TWICE.get(nature_of(tool), ())
     if any(cell.windows.get(tool) == window for cell in CELLS)
 ]
+
+
+REPEATABLE = ("pure", "idempotent", "keyed")
+_UNCUT: list[bytes] = []
+
+
+def committed(end: End) -> bytes:
+    return canonical.encode(msgspec.structs.replace(end.page, committed_ms=0))
+
+
+async def uncut(folder: Path) -> bytes:
+    """Return what a turn commits that nobody interrupts."""
+    if not _UNCUT:
+        kept = KeptInMemory()
+        await live(kept, Ledger(folder / "uncut"))
+        _UNCUT.append(committed(await end_of(kept)))
+    return _UNCUT[0]
 
 
 def make_kept(store: str, folder: Path) -> Kept:
@@ -65,6 +84,7 @@ def test_every_contract_is_killed_in_every_window() -> None:
 async def test_a_turn_whose_worker_dies_ends_as_the_table_says(
     tmp_path: Path, store: str, number: int
 ) -> None:
+    """And where nothing is lost that cannot be repeated, byte for byte as if nothing had been (I7)."""
     kept, ledger, cell = make_kept(store, tmp_path), Ledger(tmp_path / "ledger"), CELLS[number]
     first = await live(kept, ledger, dies_at=number)
     assert first.result is None
@@ -74,6 +94,8 @@ async def test_a_turn_whose_worker_dies_ends_as_the_table_says(
     end = await end_of(kept)
     check_cell(cell, ledger, end)
     check_result(second.result, end)
+    if all(nature_of(tool) in REPEATABLE for tool in cell.windows):
+        assert committed(end) == await uncut(tmp_path)
     if store == "memory":
         await check_redrive(kept, ledger)
 
@@ -100,6 +122,38 @@ async def test_a_worker_that_dies_during_recovery_leaves_a_call_as_the_table_say
         seen.add(far)
         number += 1
     assert seen - {"kept"} == set(expected)
+
+
+@pytest.mark.parametrize(
+    "seam",
+    [
+        "after: join",
+        "after: accept + start + begin + tools",
+        "model 5 replied",
+        "after: reply adviser",
+        "after: pending + park",
+        "before: answered deferred",
+        "after: reply 9 + ask approval + park",
+        "after: take over (2)",
+        "after: mail is taken",
+        "after: ask provider + park",
+        "after: expired provider",
+        "before: commit",
+    ],
+)
+async def test_a_worker_that_dies_twice_anywhere_leaves_a_turn_that_ends_once(
+    tmp_path: Path, seam: str
+) -> None:
+    """Six moments of each second life, spread over all of it."""
+    first, first_ledger = KeptInMemory(), Ledger(tmp_path / "ledger")
+    await live(first, first_ledger, dies_at=seam)
+    whole = await live(first.left_behind(), first_ledger.copied_to(tmp_path / "whole"))
+    for sixth in range(6):
+        kept, ledger = first.left_behind(), first_ledger.copied_to(tmp_path / f"ledger{sixth}")
+        await live(kept, ledger, dies_at=len(whole.trace) * (2 * sixth + 1) // 12)
+        await live(kept, ledger)
+        check_invariants(ledger, await end_of(kept))
+        await check_redrive(kept, ledger)
 
 
 async def test_a_queued_once_call_that_had_not_started_runs(tmp_path: Path) -> None:

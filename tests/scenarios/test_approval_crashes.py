@@ -11,6 +11,7 @@ from tests.scenarios.stage import Desk, Stage, until
 from windlass import Agent, Ask, Runtime, ToolContext, tool
 from windlass.journal import Contract
 from windlass.ports.policy import PolicyCall, PolicySession, Ruling
+from windlass.stores.memory import MemoryStore
 from windlass.testing import ScriptedModel, call, say
 
 
@@ -162,3 +163,17 @@ async def test_equal_calls_at_two_places_are_two_questions(stage: Stage) -> None
     assert second.parked
     assert second.waits[0].key != first.waits[0].key
     assert len(desk.runs) == 1
+
+
+async def test_a_key_is_made_of_the_place_and_of_what_is_asked_there() -> None:
+    """Two stores with one secret, the same place in the same turn: only equal questions have one key."""
+    keys = []
+    for cents in (5, 5, 500):
+        store = MemoryStore(store_id="here", secret=b"s" * 32)
+        model = ScriptedModel([call("pay", cents=cents)])
+        async with Runtime(payer(Desk(), model), store=store) as rt:
+            parked = await rt.session("s").run("Pay.", turn_id="t")
+        keys.append(parked.waits[0].key)
+
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]

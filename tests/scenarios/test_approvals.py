@@ -4,34 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from windlass import Agent, Limits, Runtime, Wait, tool
 from windlass.errors import InvalidInput
 from windlass.kernel.outcomes import Finished
 from windlass.testing import ScriptedModel, call, calls, say
-
-
-def payer(desk: Desk, model: ScriptedModel, **options: object) -> Agent[None, str]:
-    """Return an agent with a tool that asks before it pays, and one that looks without asking."""
-
-    @tool(effect="once", approval="ask")
-    async def pay(cents: int) -> str:
-        """Pay."""
-        await desk.work(cents)
-        return f"paid {cents}"
-
-    @tool(effect="pure")
-    async def look(what: str) -> str:
-        """Look."""
-        desk.runs.append(what)
-        return f"saw {what}"
-
-    return Agent("payer", model=model, tools=[pay, look], **options)  # type: ignore[call-overload,no-any-return]
-
-
-def script() -> ScriptedModel:
-    return ScriptedModel([call("pay", cents=5), say("Done.")])
 
 
 async def test_a_call_that_asks_parks_the_turn_and_says_what_it_wants(stage: Stage) -> None:

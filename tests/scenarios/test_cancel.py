@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user, told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -132,8 +133,6 @@ async def test_a_tool_can_see_that_its_turn_was_cancelled(stage: Stage) -> None:
 
 
 async def test_a_parked_turn_can_be_cancelled_and_its_question_is_void(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     desk = Desk()
     async with stage.runtime(payer(desk, script())) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")

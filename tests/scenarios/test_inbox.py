@@ -13,6 +13,9 @@ from windlass import Runtime, Session
 from windlass.errors import IdempotencyConflict, InvalidInput, UnknownSession
 from windlass.kernel import ModelReply, ModelRequest
 from windlass.kernel.events import InputAccepted
+from windlass.kernel.outcomes import Stopped
+from windlass.ports import InboxItem
+from windlass.stores.memory import MemoryStore
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
 
@@ -140,6 +143,36 @@ async def test_items_of_a_cancelled_turn_wait_again(stage: Stage) -> None:
         turns = await turns_of(session)
         last = await rt.turn("s", turns[-1]).result(timeout=5)
 
+    assert len(turns) == 2
+    assert last.text == "You said: Second."
+
+
+class CancellingStore(MemoryStore):
+    """Somebody cancels the turn in the very moment in which it takes its mail."""
+
+    async def take_inbox(
+        self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
+    ) -> tuple[InboxItem, ...]:
+        items = await super().take_inbox(session_id, turn_id, generation=generation, limit=limit)
+        if items and turn_id == "t":
+            await self.request_cancel(session_id, turn_id, reason="enough")
+        return items
+
+
+async def test_an_item_that_was_taken_and_not_used_waits_again() -> None:
+    desk = Desk(is_open=False)
+    async with Runtime(worker(desk, echo()), store=CancellingStore()) as rt:
+        session = rt.session("s")
+        handle = await session.submit("work", turn_id="t")
+        await desk.entered.wait()
+        await session.enqueue("Second.", key="note-1")
+        desk.gate.set()
+        result = await handle.result(timeout=5)
+        await until(lambda: _settled(session))
+        turns = await turns_of(session)
+        last = await rt.turn("s", turns[-1]).result(timeout=5)
+
+    assert result.outcome == Stopped(reason="cancelled", detail="enough")
     assert len(turns) == 2
     assert last.text == "You said: Second."
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -117,6 +118,31 @@ async def test_the_same_words_without_an_id_are_a_new_turn_while_their_speaker_l
     assert len(history) == 4
 
 
+async def test_the_same_words_in_two_living_processes_are_two_turns(stage: Stage) -> None:
+    desk = Desk(is_open=False)
+    async with (
+        stage.runtime(worker(desk, echo())) as one,
+        stage.runtime(worker(desk, echo())) as two,
+    ):
+        loop = asyncio.get_running_loop()
+        first = loop.create_task(one.session("s").run("work"))
+        await desk.entered.wait()
+        second = loop.create_task(two.session("s").run("work"))
+        await until(lambda: _n_queued(two.session("s"), 1))
+        desk.gate.set()
+        results = await asyncio.gather(first, second)
+        history = await one.session("s").history()
+
+    assert results[0].turn_id != results[1].turn_id
+    assert [result.text for result in results] == ["worked", "worked"]
+    assert [result.issues for result in results] == [(), ()]
+    assert len(history) == 8
+
+
+async def _n_queued(session: Session[str], wanted: int) -> bool:
+    return len((await session.inbox()).queued_turns) == wanted
+
+
 async def test_a_script_that_was_killed_and_is_run_again_goes_on(stage: Stage) -> None:
     desk, model = Desk(is_open=False), ScriptedModel([call("work"), say("Done.")])
     async with stage.runtime(worker(desk, model)) as lost:
@@ -140,8 +166,6 @@ async def test_a_script_that_was_killed_and_is_run_again_goes_on(stage: Stage) -
 
 
 async def test_a_parked_turn_is_attached_to_when_its_script_is_run_again(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.")
@@ -174,8 +198,6 @@ async def test_other_words_are_not_attached_to_what_was_left(stage: Stage) -> No
 
 
 async def test_run_on_a_parked_session_is_refused_and_accepts_nothing(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer  # noqa: PLC0415 - one tool that asks
-
     desk = Desk()
     model = ScriptedModel([call("pay", cents=5), say("One."), say("Two.")])
     async with stage.runtime(payer(desk, model)) as rt:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import told
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo, worker
@@ -68,8 +69,6 @@ async def test_the_limit_of_tokens_is_looked_at_before_the_next_call(stage: Stag
 
 
 async def test_the_limit_of_seconds_counts_from_the_start_also_over_a_park(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model, limits=Limits(max_seconds=60))) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo, worker
 from windlass import Session
@@ -173,8 +174,6 @@ async def test_a_probe_sees_every_phase_begin_and_end(stage: Stage) -> None:
 
 
 async def test_phases_end_also_when_the_turn_parks(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     probe = Probe()
     async with stage.runtime(payer(Desk(), script()), probe=probe) as rt:
         await rt.session("s").run("Pay.", turn_id="t")

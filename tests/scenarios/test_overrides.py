@@ -11,7 +11,7 @@ from tests.scenarios.readings import words
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo, worker
 from windlass import Generation, Limits, TurnInfo
-from windlass.errors import ConfigError, InvalidInput
+from windlass.errors import CallerError, ConfigError, InvalidInput, WindlassError
 from windlass.kernel import ModelRequest
 from windlass.kernel.outcomes import FinishedValue, Stopped
 from windlass.testing import FunctionModel, ScriptedModel, call, say
@@ -182,8 +182,6 @@ async def test_overrides_that_cannot_be_kept_are_refused_at_the_door(
     memory_stage: Stage, bad: dict[str, Any]
 ) -> None:
     async with memory_stage.runtime(worker(Desk(), echo())) as rt:
-        from windlass.errors import CallerError  # noqa: PLC0415 - a limit is one, too
-
         with pytest.raises(CallerError):
             await rt.session("s").run("Hello.", turn_id="t", **bad)
         assert await rt.sessions() == ()
@@ -242,8 +240,6 @@ async def test_instructions_that_raise_end_the_turn_and_not_the_runtime(stage: S
         raise RuntimeError("broken")
 
     async with stage.runtime(worker(Desk(), echo(), instructions=instructions)) as rt:
-        from windlass.errors import WindlassError  # noqa: PLC0415 - or an outcome, both are honest
-
         try:
             result = await rt.session("s").run("Hello.", turn_id="t")
         except WindlassError:

@@ -11,7 +11,7 @@ from windlass.errors import Malformed, ProviderError, Rejected, Throttled, Unava
 from windlass.kernel import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Stopped
 from windlass.ports.model import EmitModelEvent
-from windlass.testing import FunctionModel, ScriptedModel, call, say
+from windlass.testing import FunctionModel, ScriptedModel, call, say, virtual_clock
 
 DOWN = Unavailable("The line is down.")
 
@@ -202,8 +202,6 @@ async def test_a_turn_that_waits_for_its_provider_can_be_cancelled(stage: Stage)
 
 async def test_a_clock_that_is_put_back_neither_fires_nor_hangs(stage: Stage) -> None:
     """A worker with another clock: the first due time is kept."""
-    from windlass.testing import virtual_clock  # noqa: PLC0415 - the other clock
-
     model = ScriptedModel([DOWN, say("Hi.")])
     async with stage.runtime(worker(Desk(), model)) as rt:
         parked = await rt.session("s").run("Hello.", turn_id="t")

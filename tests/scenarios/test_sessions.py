@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage
 from tests.scenarios.workers import echo, worker
@@ -85,8 +86,6 @@ async def test_a_fork_copies_no_usage_and_no_inbox(stage: Stage) -> None:
 async def test_a_fork_at_a_place_that_is_none_is_refused(
     memory_stage: Stage, at: str | int
 ) -> None:
-    from tests.scenarios.test_approvals import payer  # noqa: PLC0415 - one tool that asks
-
     model = ScriptedModel([say("Zero."), call("pay", cents=1)])
     async with memory_stage.runtime(payer(Desk(), model)) as rt:
         session = rt.session("s")
@@ -158,8 +157,6 @@ async def test_after_vacuum_an_old_turn_still_answers(stage: Stage) -> None:
 
 
 async def test_vacuum_leaves_a_parked_turn_alone(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")

@@ -3,70 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable
 
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import turn_view
-from tests.scenarios.stage import Desk, Stage
+from tests.scenarios.slow_store import SlowStore
+from tests.scenarios.stage import Desk, Stage, until
+from tests.scenarios.watching import names, shown_text
 from tests.scenarios.workers import worker
-from windlass import Agent, ToolContext, tool
-from windlass.errors import Unavailable
+from windlass import Agent, Runtime, ToolContext, tool
 from windlass.kernel import ModelReply, ModelRequest, events
 from windlass.kernel.events import Event
 from windlass.kernel.outcomes import Finished
 from windlass.ports.model import (
-    AttemptFailed,
     EmitModelEvent,
-    ModelEvent,
-    ReasoningChunk,
     TextChunk,
 )
 from windlass.testing import ScriptedModel, call, say
-
-
-def names(seen: Sequence[Event]) -> list[str]:
-    return [type(event).__name__ for event in seen]
-
-
-def shown_text(seen: Sequence[Event]) -> str:
-    """Return what a screen shows at the end: deltas, without those that were taken back."""
-    shown: list[tuple[str, str]] = []
-    for event in seen:
-        if isinstance(event, events.TextDelta):
-            shown.append((event.correlation_id, event.text))
-        elif isinstance(event, events.Retracted):
-            shown = [one for one in shown if one[0] not in event.correlation_ids]
-    return "".join(text for _, text in shown)
-
-
-class LiveModel:
-    """Shows what it is told to show, each when the one before was looked at; then answers or raises."""
-
-    name = "live"
-
-    def __init__(self, shows: Sequence[ModelEvent], answer: ModelReply | Exception) -> None:
-        self._shows = shows
-        self._answer = answer
-        self._looked_at = asyncio.Semaphore(0)
-
-    async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-        for event in self._shows:
-            emit(event)
-            await self._looked_at.acquire()
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
-
-    async def watched(self, stream: AsyncIterable[Event]) -> list[Event]:
-        """Look at a stream to its end, and let the model go on after each thing that it showed."""
-        seen: list[Event] = []
-        async for event in stream:
-            seen.append(event)
-            if isinstance(event, events.TextDelta | events.ReasoningDelta | events.Retrying):
-                self._looked_at.release()
-        return seen
-
 
 ORDER = [
     "ModelStarted", "UsageReported", "ModelFinished", "ToolStarted", "ToolFinished",
@@ -139,6 +94,29 @@ async def test_a_fact_is_durable_when_it_is_shown(stage: Stage) -> None:
     assert (replies, results) == (3, 2)
 
 
+async def test_while_the_disk_is_held_up_previews_are_shown_and_no_fact_is() -> None:
+    store, model = SlowStore(), ScriptedModel([say("Hi.")], chunks=1)
+    seen: list[Event] = []
+
+    async def look(stream: AsyncIterable[Event]) -> None:
+        async for event in stream:
+            seen.append(event)  # noqa: PERF401 - looked at while it grows
+
+    async with (
+        Runtime(Agent("a", model=model), store=store) as rt,
+        rt.session("s").stream("Go.", turn_id="t") as turn,
+    ):
+        watching = asyncio.get_running_loop().create_task(look(turn))
+        await until(lambda: len(model.requests) == 1 and "TextDelta" in names(seen))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert names(seen) == ["ModelStarted", "TextDelta"]
+        store.disk.set()
+        await watching
+
+    assert names(seen)[2:] == ["UsageReported", "ModelFinished", "TurnEnded"]
+
+
 @pytest.mark.parametrize("at", range(len(ORDER) - 1))
 async def test_a_cursor_goes_on_without_a_hole_or_a_double(memory_stage: Stage, at: int) -> None:
     model = ScriptedModel([call("work", n=3), say("All done.")], chunks=1)
@@ -198,74 +176,7 @@ async def test_leaving_a_stream_does_not_cancel_the_turn(stage: Stage) -> None:
     assert result.text == "Done."
 
 
-async def test_an_attempt_that_failed_is_taken_back(stage: Stage) -> None:
-    model = LiveModel(
-        [
-            ReasoningChunk(text="Hmm."),
-            TextChunk(text="Wrong"),
-            AttemptFailed(reason="cut off", wait_ms=5),
-            TextChunk(text="Right."),
-        ],
-        say("Right."),
-    )
-    agent = Agent("live", model=model)
-    async with (
-        stage.runtime(agent) as rt,
-        rt.session("s").stream("Go.", turn_id="t") as turn,
-    ):
-        seen = await model.watched(turn)
-        result = await turn.result(timeout=5)
-
-    assert names(seen) == [
-        "ModelStarted", "ReasoningDelta", "TextDelta", "Retracted", "Retrying", "TextDelta",
-        "UsageReported", "ModelFinished", "TurnEnded",
-    ]  # fmt: skip
-    retrying = seen[4]
-    assert isinstance(retrying, events.Retrying)
-    assert (retrying.attempt, retrying.reason, retrying.wait_ms) == (2, "cut off", 5)
-    assert shown_text(seen) == result.text == "Right."
-
-
-async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage: Stage) -> None:
-    model = LiveModel([TextChunk(text="Half an ans")], Unavailable("cut"))
-    async with (
-        stage.runtime(Agent("live", model=model)) as rt,
-        rt.session("s").stream("Go.", turn_id="t") as turn,
-    ):
-        seen = await model.watched(turn)
-        result = await turn.result(timeout=5)
-
-    assert result.parked
-    assert shown_text(seen) == ""
-    assert names(seen) == ["ModelStarted", "TextDelta", "Retracted", "WaitOpened"]
-
-
-async def test_what_was_shown_of_a_cancelled_call_is_taken_back(stage: Stage) -> None:
-    shows, hangs = asyncio.Event(), asyncio.Event()
-
-    class Hanging(LiveModel):
-        async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-            emit(TextChunk(text="Half an ans"))
-            shows.set()
-            await hangs.wait()
-            return say("never")
-
-    agent = Agent("live", model=Hanging([], say("")))
-    async with stage.runtime(agent) as rt:
-        handle = await rt.session("s").submit("Go.", turn_id="t")
-        stream = handle.events()
-        seen = [await anext(stream)]
-        await shows.wait()
-        await handle.cancel("enough")
-        seen += [event async for event in stream]
-
-    assert shown_text(seen) == ""
-    assert names(seen)[-1] == "TurnEnded"
-
-
 async def test_a_parked_turn_ends_its_stream_with_the_open_wait(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     async with stage.runtime(payer(Desk(), script())) as rt:
         async with rt.session("s").stream("Pay.", turn_id="t") as turn:
             seen = [event async for event in turn]

@@ -9,6 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
+from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import worker
@@ -196,8 +197,6 @@ async def test_a_stopped_turn_has_no_output_and_says_which_way_it_ended(
 
 
 async def test_a_parked_turn_has_no_output_and_says_what_it_waits_for(stage: Stage) -> None:
-    from tests.scenarios.test_approvals import payer, script  # noqa: PLC0415 - one tool that asks
-
     async with stage.runtime(payer(Desk(), script())) as rt:
         result = await rt.session("s").run("Pay.", turn_id="t")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 
@@ -18,23 +19,28 @@ class Membership:
     def __init__(self, world: World) -> None:
         self._world = world
         self._keeper: LeaseKeeper | None = None
+        self._joining = asyncio.Lock()
 
     async def join(self) -> str:
         """Be a worker of the store; return its id."""
+        if self._world.worker_id:
+            return self._world.worker_id
+        async with self._joining:
+            return self._world.worker_id or await self._join()
+
+    async def _join(self) -> str:
         world = self._world
-        if not world.worker_id:
-            world.worker_id = await world.store.join(
-                until_ms=world.until_ms(), now_ms=world.clock.now_ms()
-            )
-            self._keeper = LeaseKeeper(
-                world.store,
-                world.clock,
-                world.worker_id,
-                lease_ms=world.lease_ms,
-                on_lost=lambda error: _log.warning("lease: %s", error.code),
-            )
-            self._keeper.start()
-        return world.worker_id
+        worker_id = await world.store.join(until_ms=world.until_ms(), now_ms=world.clock.now_ms())
+        self._keeper = LeaseKeeper(
+            world.store,
+            world.clock,
+            worker_id,
+            lease_ms=world.lease_ms,
+            on_lost=lambda error: _log.warning("lease: %s", error.code),
+        )
+        self._keeper.start()
+        world.worker_id = worker_id
+        return worker_id
 
     async def leave(self) -> None:
         """Give the sessions up, so that others need not wait."""

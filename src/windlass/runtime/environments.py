@@ -33,6 +33,7 @@ class Environments:
             return EnvironmentSynced(id=effect.id, result=known.result)
         if hand.was_passed(effect.id):
             return EnvironmentSynced(id=effect.id)
+        hand.go_live()
         failure = await self._look_up()
         if failure is not None:
             hand.record(envelope, EnvironmentBuilt(result=failure))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from windlass.errors import WindlassError
+from windlass.errors import LeaseLost, WindlassError
 from windlass.ports import Store
 from windlass.ports.clock import Clock
 
@@ -48,3 +48,5 @@ class LeaseKeeper:
                 self._store.renew(self._worker_id, until_ms=until_ms)
             except WindlassError as error:
                 self._on_lost(error)
+                if isinstance(error, LeaseLost):
+                    return  # others have the sessions; every write of ours says so

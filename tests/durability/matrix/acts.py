@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.durability.matrix.outside import Outside
-from tests.durability.matrix.steps import CONTRACTS
+from tests.durability.matrix.steps import CONTRACTS, SESSION
 from windlass import Done, NotDone, Pending, ToolContext, Unknown, tool
 from windlass.kernel import ModelMessage, ModelRequest, Text
 from windlass.ports.tool import Reconciled, Tool
 
-SESSION, ADVISER = "s", "adviser"
+ADVISER = "adviser"
 # More passes of the loop than a unit waits for company: what was handed over is on disk meanwhile.
 PAUSE = 8
 _ASKED = ModelRequest(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import fields, is_dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from windlass.stores.sqlite import SqliteStore, worker_lock
 from windlass.stores.sqlite.store import Durability
 
 _PATIENCE_S = 30.0
+_STORES = count(1)
 
 
 class Kept(Protocol):
@@ -50,9 +52,8 @@ class KeptInMemory:
         self.store = MemoryStore(store_id="st-matrix", secret=b"matrix" * 6)
         if tables is not None:
             self.store._tables = tables
-            self.store._workers._count = (
-                1_000  # the ids of other stores' workers are not given out again
-            )
+            # The ids of other stores' workers are not given out again.
+            self.store._workers._count = 1_000 * next(_STORES)
         self._copy: Tables | None = None
 
     async def open(self) -> None: ...

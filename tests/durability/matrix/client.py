@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.durability.matrix.acts import SESSION
 from tests.durability.matrix.outside import Outside
+from tests.durability.matrix.steps import INPUT, SESSION, TURN
 from windlass import Runtime, TurnResult, Wait
-
-TURN, INPUT = "t", "Do it all."
 
 
 async def want(runtime: Runtime[Any], outside: Outside) -> TurnResult[Any]:

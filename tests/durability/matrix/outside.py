@@ -13,6 +13,7 @@ import signal
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tests.durability.matrix.steps import SESSION, TURN
 from windlass.testing import VirtualClock
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Outside:
         if not self.at(seam):
             await forever()
         if seam == self._cancels_at and self.runtime is not None:
-            await self.runtime.cancel("s", "t", "enough")
+            await self.runtime.cancel(SESSION, TURN, "enough")
 
     async def note(self, line: str) -> None:
         """Let the world see something, unless the process is dead."""

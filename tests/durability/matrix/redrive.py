@@ -29,7 +29,7 @@ async def check_redrive(kept: Kept, ledger: Ledger) -> None:
     """
     end, copied = await end_of(kept), kept.copied()
     await copied.open()
-    outside = Closed(Ledger(ledger.path.with_name("closed")), ledger)
+    outside = Closed(Ledger(ledger.path.with_name(f"{ledger.path.name}.closed")), ledger)
     life = await live_in(outside, copied)
     assert not outside.touched, f"executed: {outside.touched}"
     writes = [seam for seam in life.trace if seam.startswith("before: ")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+SESSION, TURN, INPUT = "s", "t", "Do it all."
+
 CONTRACTS = {
     "look": "pure",
     "index": "idempotent",

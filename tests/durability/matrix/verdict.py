@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from tests.durability.matrix.acts import SESSION
-from tests.durability.matrix.client import TURN
 from tests.durability.matrix.expected import REPLIED, USAGE, WAITS, Cell, Window, window_of
 from tests.durability.matrix.ledger import Ledger
-from tests.durability.matrix.steps import CONTRACTS
+from tests.durability.matrix.steps import CONTRACTS, SESSION, TURN
 from windlass import TurnResult
 from windlass.journal import HistoryPage, Recorded, UsageLine
 from windlass.kernel.outcomes import FinishedValue

@@ -62,7 +62,11 @@ class Member:
                 if session in ("", line.session) and line.call.endswith(call)
             ]
 
-        wait_until(lambda: len(found()) >= count, f"{kind} {session} {call}; {self.stderr}")
+        try:
+            wait_until(lambda: len(found()) >= count, f"{kind} {session} {call}")
+        except AssertionError as error:
+            error.add_note(self.stderr)
+            raise
         return found()[count - 1]
 
     def order(self, session: str, turn: str, task: str, times: int = 1) -> None:
