@@ -32,8 +32,10 @@ TWO_LOOKS_S = 0.5
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    place.ledger.close()
 
 
 # ------------------------------------------------------------------------- sharing
@@ -170,8 +172,8 @@ def test_the_turns_of_a_worker_that_stands_still_go_on_elsewhere_and_its_late_wr
     found, taken_s = wake_a_zombie(place, LEASE_S)
     assert found == []
     assert max(taken_s) <= LEASE_S + TAKEOVER_S + SLACK_S
-    # Its lease was renewed three times in its time: it is not robbed before that is over.
-    assert min(taken_s) >= LEASE_S * 2 / 3 - 0.1
+    # It renews three times in a lease, so that at least half of one was left: it is not robbed before.
+    assert min(taken_s) >= LEASE_S / 2
     assert place.statuses(Job("s0", "")) == {"pay_0_0": "unknown", "look_1_0": "ok"}
 
 
@@ -187,9 +189,9 @@ def test_a_worker_that_writes_without_a_fence_is_found_out(place: Place) -> None
 
 def test_who_leaves_lets_the_other_go_on_at_once(place: Place) -> None:
     jobs = [
-        Job("s0", task("pay:0.6", "look:0")),
-        Job("s1", task("look:0.3", "post:0.3", "pay:0.1")),
-        Job("s2", task("pay:0.5+post:0.2", "pay:0")),
+        Job("s0", task("pay:1", "look:0")),
+        Job("s1", task("look:0.8", "post:0.8", "pay:0.1")),
+        Job("s2", task("pay:0.9+post:0.2", "pay:0")),
     ]
     with members(place, 2) as (leaving, staying):
         staying.pause()

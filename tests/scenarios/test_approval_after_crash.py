@@ -6,8 +6,18 @@ import pytest
 
 from tests.scenarios.readings import last_told
 from tests.scenarios.stage import Desk, Stage
-from windlass import Agent, NotDone, ToolContext, tool
+from windlass import (
+    Agent,
+    Allow,
+    Ask,
+    NotDone,
+    ToolContext,
+    ToolError,
+    ToolUncertain,
+    tool,
+)
 from windlass.journal import Contract
+from windlass.ports.policy import PolicyCall, PolicySession, Ruling
 from windlass.testing import ScriptedModel, call, calls, say
 
 NOTE = "(The approver (eva) changed the arguments before it ran; it ran with the changed ones.)"
@@ -103,3 +113,92 @@ async def test_a_denial_outlives_a_crash(stage: Stage) -> None:
     assert [one.outcome.status for one in result.tool_calls] == ["denied", "ok"]
     assert last_told(model)[0].text == "Denied by eva: No."
     assert len(desk.runs) == 1
+
+
+@pytest.mark.parametrize("ends", ["unknown", "error", "deferred", "rejected"])
+async def test_whatever_an_edited_call_came_to_the_model_is_told_of_the_edit(
+    stage: Stage, ends: str
+) -> None:
+    model = ScriptedModel([call("pay", cents=5), say("Done.")])
+
+    @tool(effect="once", approval="ask")
+    async def pay(ctx: ToolContext[None], cents: int) -> object:
+        """Pay."""
+        if ends == "unknown":
+            raise ToolUncertain("The line went dead.")
+        if ends == "error":
+            raise ToolError("No such account.")
+        return await ctx.defer()
+
+    async with stage.runtime(Agent("payer", model=model, tools=[pay])) as rt:
+        parked = await rt.session("s").run("Pay.", turn_id="t")
+        await rt.approve(parked.waits[0].key, edit={"cents": 3}, by="eva")
+        result = await rt.turn("s", "t").result(timeout=5)
+        if ends == "deferred":
+            await rt.resolve(result.waits[0].key, "paid at last")
+        elif ends == "rejected":
+            await rt.reject(result.waits[0].key, "not paid")
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert result.text == "Done."
+    assert result.tool_calls[0].args == {"cents": 3}
+    assert last_told(model)[0].text.endswith(NOTE)
+
+
+async def test_remembered_leave_is_no_leave_to_act_a_second_time(stage: Stage) -> None:
+    """What may have acted already is another question than whether it may act at all."""
+    desk = Desk(is_open=False)
+    model = ScriptedModel([call("pay", cents=5), call("pay", cents=5), say("Done.")])
+    async with stage.runtime(payer(desk, model, "once")) as lost:
+        parked = await lost.session("s").run("Pay.", turn_id="t")
+        await lost.approve(parked.waits[0].key, remember="session")
+        await desk.entered.wait()
+        stage.kill(lost)
+        fresh = Desk()
+        async with stage.runtime(payer(fresh, model, "once")) as rt:
+            parked = await rt.turn("s", "t").result(timeout=5)
+            assert fresh.runs == []
+            assert [wait.title for wait in parked.waits] == [
+                "pay may have acted already; run it again?"
+            ]
+        desk.gate.set()
+
+
+class SmallIsFree:
+    """Asks about what is above ten cents."""
+
+    version = "1"
+
+    def decide(self, call: PolicyCall, session: PolicySession) -> Ruling:
+        return Ask() if call.args["cents"] > 10 else Allow()
+
+
+async def test_what_may_have_acted_is_what_ran_and_not_what_the_model_had_asked_for(
+    stage: Stage,
+) -> None:
+    """50 were asked for, 3 were approved and lost: paying 3 again asks first, though 3 are free."""
+    desk = Desk(is_open=False)
+    model = ScriptedModel([call("pay", cents=50), call("pay", cents=3), say("Done.")])
+
+    def agent(desk: Desk) -> Agent[None, str]:
+        @tool(effect="once")
+        async def pay(cents: int) -> str:
+            """Pay."""
+            await desk.work(cents)
+            return f"paid {cents}"
+
+        return Agent("payer", model=model, tools=[pay], policy=SmallIsFree())
+
+    async with stage.runtime(agent(desk)) as lost:
+        parked = await lost.session("s").run("Pay.", turn_id="t")
+        await lost.approve(parked.waits[0].key, edit={"cents": 3})
+        await desk.entered.wait()
+        stage.kill(lost)
+        fresh = Desk()
+        async with stage.runtime(agent(fresh)) as rt:
+            result = await rt.turn("s", "t").result(timeout=5)
+        desk.gate.set()
+
+    assert desk.runs == [3]
+    assert fresh.runs == []
+    assert result.parked

@@ -1,5 +1,8 @@
 """Ports: one Protocol per file, with the values it speaks."""
 
+from windlass.ports.clock import (
+    Clock,
+)
 from windlass.ports.inbox import (
     InboxItem,
     InboxReceipt,
@@ -8,9 +11,45 @@ from windlass.ports.inbox import (
     NewItem,
     When,
 )
+from windlass.ports.model import (
+    AttemptFailed,
+    EmitModelEvent,
+    Model,
+    ModelEvent,
+    ReasoningChunk,
+    TextChunk,
+)
+from windlass.ports.policy import (
+    Allow,
+    Ask,
+    Deny,
+    PolicyCall,
+    PolicySession,
+    Risk,
+    Ruling,
+    ToolPolicy,
+)
+from windlass.ports.probe import (
+    Phase,
+    PhaseProbe,
+)
 from windlass.ports.store import (
     Store,
     Ticket,
+)
+from windlass.ports.tool import (
+    Done,
+    NotDone,
+    Pending,
+    Reconciled,
+    Tool,
+    ToolContext,
+    ToolHost,
+    ToolProvider,
+    Unknown,
+)
+from windlass.ports.turn_info import (
+    TurnInfo,
 )
 from windlass.ports.unit import (
     CommitReceipt,
@@ -23,6 +62,10 @@ from windlass.ports.unit import (
     TurnState,
     Unit,
     UnitReceipt,
+)
+from windlass.ports.upload import (
+    Attachment,
+    Upload,
 )
 from windlass.ports.views import (
     CancelReceipt,
@@ -49,34 +92,63 @@ from windlass.ports.waits import (
 )
 
 __all__ = [
+    "Allow",
+    "Ask",
+    "Attachment",
+    "AttemptFailed",
     "CancelReceipt",
+    "Clock",
     "CommitReceipt",
     "DeleteReport",
+    "Deny",
+    "Done",
     "Due",
     "DueCancel",
     "DueInbox",
     "DueTurn",
     "DueWait",
+    "EmitModelEvent",
     "InboxItem",
     "InboxReceipt",
     "InboxView",
     "ItemKind",
     "ItemState",
     "Lease",
+    "Model",
+    "ModelEvent",
     "NewItem",
     "NewTurn",
+    "NotDone",
+    "Pending",
+    "Phase",
+    "PhaseProbe",
+    "PolicyCall",
+    "PolicySession",
+    "ReasoningChunk",
+    "Reconciled",
+    "Risk",
+    "Ruling",
     "SessionSummary",
     "SessionView",
     "Start",
     "Store",
+    "TextChunk",
     "Ticket",
+    "Tool",
+    "ToolContext",
+    "ToolHost",
+    "ToolPolicy",
+    "ToolProvider",
     "TurnCommit",
+    "TurnInfo",
     "TurnReceipt",
     "TurnRequest",
     "TurnState",
     "TurnView",
     "Unit",
     "UnitReceipt",
+    "Unknown",
+    "Upload",
     "VacuumReport",
     "Wait",
     "WaitAnswer",

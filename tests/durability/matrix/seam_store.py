@@ -14,6 +14,7 @@ import msgspec
 from tests.durability.matrix.outside import Outside, forever
 from tests.durability.matrix.seam_names import lines_of, unit_name
 from windlass.ports import (
+    CancelReceipt,
     Due,
     InboxItem,
     InboxReceipt,
@@ -28,6 +29,12 @@ from windlass.ports import (
 )
 
 R = TypeVar("R")
+_READS = frozenset(
+    {
+        "get_blob", "inbox", "is_durable", "is_present", "list_sessions", "list_waits", "load_session", "load_turn",
+        "secret", "store_id",
+    }
+)  # fmt: skip
 
 
 class Beneath(Protocol):
@@ -53,6 +60,7 @@ class SeamStore:
         self.worker_id = ""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
+        assert name in _READS, f"{name}: a write that has no seam yet"
         return getattr(self._inner, name)
 
     # ---------------------------------------------------------------- units
@@ -144,6 +152,14 @@ class SeamStore:
         kinds = [v.wait.kind for v in await self._inner.list_waits() if v.wait.key == key]
         return await self._write(
             f"{answer.status} {''.join(kinds)}", lambda: self._inner.resolve_wait(key, answer)
+        )
+
+    async def request_cancel(
+        self, session_id: str, turn_id: str, *, reason: str = "", now_ms: int = 0
+    ) -> CancelReceipt:
+        return await self._write(
+            "cancel",
+            lambda: self._inner.request_cancel(session_id, turn_id, reason=reason, now_ms=now_ms),
         )
 
     def renew(self, worker_id: str, *, until_ms: int) -> Ticket[None]:

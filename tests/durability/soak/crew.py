@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from secrets import randbelow
 
 from tests.durability.soak.ledger import Ledger
@@ -59,7 +60,7 @@ def crew(ledger: Ledger) -> Agent[None, str]:
     return Agent(NAME, model=FunctionModel(_seller(ledger), name="seller"), tools=_tools(ledger))
 
 
-def _seller(ledger: Ledger):  # type: ignore[no-untyped-def]  # noqa: ANN202 - what FunctionModel takes
+def _seller(ledger: Ledger) -> Callable[[ModelRequest], Awaitable[ModelReply]]:
     async def sell(request: ModelRequest) -> ModelReply:
         session = _session_of(request)
         reply = sum(message.role == "assistant" for message in request.messages)

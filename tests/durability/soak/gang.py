@@ -32,8 +32,7 @@ def gang(ledger: Ledger, name: str = NAME) -> Agent[None, str]:
         ]
         said = sum(message.role == "assistant" for message in request.messages)
         before = sum(len(each.split()) for each in asked[:-1])
-        session = ""
-        ledger.write("model", session, str(said), task=asked[-1])
+        ledger.write("model", call=str(said), task=asked[-1])
         words = asked[-1].removeprefix("Do ").split()
         place = said - before
         usage = Usage(input_tokens=1, output_tokens=1)
