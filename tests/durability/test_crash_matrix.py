@@ -170,23 +170,25 @@ async def test_a_queued_once_call_that_had_not_started_runs(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("mutant", "seam"),
+    ("mutant", "seam", "why"),
     [
-        ("once is repeated", "send inside"),
-        ("idempotent is not repeated", "index inside"),
-        ("no barrier before the body", "send inside"),
-        ("no waiting for a place", "post_a inside"),
-        ("questions are asked anew", "before: answer approval + leave refund + claim refund"),
-        ("a fresh key for each attempt", "vault inside"),
-        ("replies are forgotten", "model 1 asked"),
+        ("once is repeated", "send inside", "send may run once and ran 2 times"),
+        ("idempotent is not repeated", "index inside", "index: found Window.*status='unknown'"),
+        ("no barrier before the body", "send inside", "I4: index ran without its intent"),
+        ("no waiting for a place", "post_a inside", "post_b: found Window.*status='unknown'"),
+        ("questions are asked anew", "after: answered approval", "'approval': 2"),
+        ("a fresh key for each attempt", "vault inside", "vault had more than one"),
+        ("replies are forgotten", "model 1 asked", "I1: recorded twice"),
     ],
 )
-async def test_the_matrix_turns_red_at_a_fault(tmp_path: Path, mutant: str, seam: str) -> None:
+async def test_the_matrix_turns_red_at_a_fault(
+    tmp_path: Path, mutant: str, seam: str, why: str
+) -> None:
     """Each of these cells is green without the fault; see `matrix/mutants.py` for what is broken."""
     kept, ledger = KeptInMemory(), Ledger(tmp_path / "ledger")
     cell = next(cell for cell in CELLS if cell.seam == seam)
     with mutated(mutant):
         await live(kept, ledger, dies_at=seam)
         await live(kept, ledger)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=why):
         check_cell(cell, ledger, await end_of(kept))

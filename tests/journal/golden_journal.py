@@ -46,6 +46,7 @@ from windlass.journal import (
     ModelHooksCommand,
     NodeRef,
     NodeSubject,
+    OutcomeUnknown,
     PluginVersion,
     ProcessAnswered,
     ProcessCommand,
@@ -296,6 +297,7 @@ PAGES: dict[str, Value] = {
     "HistoryPage.least": HistoryPage(format=1, turn_id="t-1", nodes=(), outcome=Finished()),
     "DecisionRemembered": DecisionRemembered(session_id="s-1", action_key="refund", by="eva"),
     "DecisionRemembered.least": DecisionRemembered(session_id="s-1", action_key="refund"),
+    "OutcomeUnknown": OutcomeUnknown(call="c" * 64),
 }
 
 # File name → what is in it.

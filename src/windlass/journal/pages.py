@@ -39,7 +39,15 @@ class DecisionRemembered(Value, kw_only=True):
     by: str | None = None
 
 
-NodeBody: TypeAlias = ConversationRecord | DriverRecord | FrameOpened | DecisionRemembered
+class OutcomeUnknown(Value, kw_only=True):
+    """A call that ran with other arguments than the model gave may or may not have acted; `call` is its digest."""
+
+    call: str
+
+
+NodeBody: TypeAlias = (
+    ConversationRecord | DriverRecord | FrameOpened | DecisionRemembered | OutcomeUnknown
+)
 
 
 class JournalPage(Value, kw_only=True):

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass.journal import DecisionRemembered, FrameOpened, HistoryPage, NodeBody
+from windlass.journal import (
+    DecisionRemembered,
+    FrameOpened,
+    HistoryPage,
+    NodeBody,
+    OutcomeUnknown,
+)
 from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import ConversationRecord, Message, ToolCall, ToolResult
@@ -65,6 +71,8 @@ class SessionMemory:
                 self._note_unknown(node.message, calls)
             elif type(node) is FrameOpened:
                 self.messages = Chain()
+            elif type(node) is OutcomeUnknown:
+                self.unknown_calls.add(node.call)
             elif type(node) is DecisionRemembered and node.session_id == self.session_id:
                 # A fork shares the nodes; what was decided in the other session stays there.
                 self.remembered.add(node.action_key)

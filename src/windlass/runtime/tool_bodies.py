@@ -92,7 +92,7 @@ def _failed(error: BaseException) -> Ended:
     return Ended(status="error", reason=f"{name}: {words}" if words else name)
 
 
-async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand, note: str) -> ToolOutcome:
+async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand) -> ToolOutcome:
     """Return what the model and the history get of it; too long a text is kept whole as a file."""
     if ended.status != "ok":
         reason = clean_text(ended.reason)[:_MAX_ERROR_CHARS] or "It failed without a word."
@@ -103,9 +103,8 @@ async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand, note: str) -
         ref = await store.put_blob(full, now_ms=now_ms)
         hand.blobs.append(ref)
         whole = Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
-        outcome = _with(outcome, whole)
-    outcome = await _checked(outcome, hand)
-    return _with(outcome, Text(text=note)) if note else outcome
+        outcome = with_part(outcome, whole)
+    return await _checked(outcome, hand)
 
 
 async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
@@ -123,7 +122,7 @@ async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
     shown = outcome.shown and tuple(
         part for part in outcome.shown if getattr(part, "ref", None) not in missing
     )
-    return _with(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
+    return with_part(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
 
 
 async def _is_kept(ref: str, hand: TurnInHand) -> bool:
@@ -136,6 +135,7 @@ async def _is_kept(ref: str, hand: TurnInHand) -> bool:
     return True
 
 
-def _with(outcome: ToolOutcome, part: ResultPart) -> ToolOutcome:
+def with_part(outcome: ToolOutcome, part: ResultPart) -> ToolOutcome:
+    """Return an outcome that says one thing more to the model."""
     shown = None if outcome.shown is None else (*outcome.shown, part)
     return msgspec.structs.replace(outcome, content=(*outcome.content, part), shown=shown)

@@ -31,7 +31,7 @@ from windlass.journal import (
     idempotency_key,
 )
 from windlass.kernel import canonical, events
-from windlass.kernel.messages import ToolStatus
+from windlass.kernel.messages import Text, ToolStatus
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
 from windlass.ports import WaitView
 from windlass.ports.policy import Allow, Ask, Deny, Ruling
@@ -42,7 +42,7 @@ from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.call_host import CallHost, deferred_claim
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.session_memory import call_digest
-from windlass.runtime.tool_bodies import Ended, run_body, value_outcome
+from windlass.runtime.tool_bodies import Ended, run_body, value_outcome, with_part
 from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_start import policy_version
 
@@ -82,6 +82,7 @@ class ToolCallRun:
         self._args = call.args
         self._asked = self._envelope(call.args)
         self._digest = canonical.digest(self._asked)
+        self._note = ""
         self._checked: Mapping[str, Any] | None = None
         self._deferred_key: str | None = None
         self.completed: CompletedToolCall | None = None
@@ -110,6 +111,7 @@ class ToolCallRun:
         except ToolDenied as error:
             return self._refuse("denied", str(error))
         self._use(leave.args)
+        self._note = _edit_note(leave)
         return await self._work(tool, leave)
 
     async def _from_journal(self) -> CompletedToolCall | None:
@@ -144,6 +146,7 @@ class ToolCallRun:
         view = hand.waits.get(row.command.wait_key)
         if view is not None and isinstance(row.outcome, EventAwaited):
             self._approvals.remember(row.outcome, view)
+            self._note = _edit_note(Leave(decided.args, view, row.outcome))
 
     # ------------------------------------------------------------------ leave
 
@@ -208,8 +211,7 @@ class ToolCallRun:
         duration_ms = max(0, hand.world.clock.now_ms() - began_ms)
         if ended.is_uncertain and governs not in _RUNS_AGAIN:
             return await self._uncertain(tool, governs, ended.reason)
-        note = "" if leave is None else _edit_note(leave)
-        outcome = await value_outcome(ended, tool, hand, note)
+        outcome = await value_outcome(ended, tool, hand)
         return self._record(outcome, duration_ms)
 
     async def _claim(self, leave: Leave | None, contract: Contract) -> None:
@@ -327,7 +329,7 @@ class ToolCallRun:
         if isinstance(found, NotDone):
             return await self._not_done(tool, contract)
         if isinstance(found, Done):
-            outcome = await value_outcome(Ended(value=found.value), tool, self._hand, "")
+            outcome = await value_outcome(Ended(value=found.value), tool, self._hand)
             return self._record(outcome, 0)
         return await self._ask_what_happened()
 
@@ -340,7 +342,7 @@ class ToolCallRun:
             ended = await self._attempts(tool, contract)
         if ended.is_uncertain:
             return self._unknown(ended.reason)
-        return self._record(await value_outcome(ended, tool, self._hand, ""), 0)
+        return self._record(await value_outcome(ended, tool, self._hand), 0)
 
     async def _ask_what_happened(self) -> CompletedToolCall:
         """Let a person say what became of the call."""
@@ -379,7 +381,7 @@ class ToolCallRun:
         return self._record(outcome, 0)
 
     def _unknown(self, why: str) -> CompletedToolCall:
-        text = UNKNOWN.format(name=self.call.name, why=why)
+        text = UNKNOWN.format(name=self.call.name, why=why.rstrip("."))
         return self._record(ToolOutcome(status="unknown", value=text), 0)
 
     def _refuse(self, status: ToolStatus, text: str) -> CompletedToolCall:
@@ -398,6 +400,9 @@ class ToolCallRun:
         )
 
     def _record(self, outcome: ToolOutcome, duration_ms: int) -> CompletedToolCall:
+        if self._note:
+            # However it ended: the model believes that its own arguments ran.
+            outcome = with_part(outcome, Text(text=self._note))
         returned = CallReturned(outcome=outcome, duration_ms=duration_ms)
         entry = Recorded(
             key=f"{self._asked.key}/result",
@@ -414,7 +419,10 @@ class ToolCallRun:
             hand.note_issue(
                 f"nobody knows whether {call.name} ({call.call_id}) acted", "unknown_outcome"
             )
-            hand.unknown_calls.add(call_digest(call.name, call.args))
+            asked, ran = call_digest(call.name, call.args), call_digest(call.name, self._args)
+            hand.unknown_calls |= {asked, ran}
+            if ran != asked:
+                hand.unknown_edits.add(ran)
         return CompletedToolCall(
             call_id=call.call_id,
             name=call.name,

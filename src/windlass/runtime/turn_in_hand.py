@@ -105,6 +105,7 @@ class TurnInHand:
         self.blobs: list[str] = []
         self.remembered: dict[str, str | None] = {}
         self.unknown_calls: set[str] = set()
+        self.unknown_edits: set[str] = set()
         self.tool_calls = 0
         self.model_calls = 0
         self.completed: list[CompletedToolCall] = []

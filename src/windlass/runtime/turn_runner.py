@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from windlass.guards.text import clean_text
-from windlass.journal import DecisionRemembered, NodeBody, TurnStarted
+from windlass.journal import DecisionRemembered, NodeBody, OutcomeUnknown, TurnStarted
 from windlass.kernel import TurnMachine, effects, events
 from windlass.kernel.effects import Effect
 from windlass.kernel.messages import Attachment, ConversationRecord, InputOrigin, Message, Part
@@ -234,7 +234,9 @@ class TurnRunner:
             DecisionRemembered(session_id=hand.session_id, action_key=action, by=by)
             for action, by in hand.remembered.items()
         )
-        return (*self.machine.records, *remembered)
+        # History has the arguments that the model gave; those that ran instead are kept beside it.
+        unknown = (OutcomeUnknown(call=digest) for digest in sorted(hand.unknown_edits))
+        return (*self.machine.records, *remembered, *unknown)
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
         hand = self._hand

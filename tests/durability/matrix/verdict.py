@@ -45,8 +45,9 @@ def check_cell(cell: Cell, ledger: Ledger, end: End) -> None:
     check_invariants(ledger, end)
     for tool in CONTRACTS:
         _check_tool(tool, window_of(tool, cell.windows.get(tool)), ledger, end)
-    assert ledger.counts("asked") == cell.asked
-    assert ledger.counts("replied") == cell.replied
+    for what, wanted in (("asked", cell.asked), ("replied", cell.replied)):
+        found = ledger.counts(what)
+        assert found == wanted, f"{what}: found {dict(found)}, wanted {wanted}"
 
 
 def _check_tool(tool: str, window: Window, ledger: Ledger, end: End) -> None:
@@ -57,7 +58,7 @@ def _check_tool(tool: str, window: Window, ledger: Ledger, end: End) -> None:
         reconciled=ledger.counts("reconciled")[tool],
         persons=sum(_is_about(tool, view.wait) for view in end.turn.waits),
     )
-    assert (tool, found) == (tool, window)
+    assert found == window, f"{tool}: found {found}, wanted {window}"
 
 
 def _is_about(tool: str, wait: Wait) -> bool:
@@ -99,7 +100,7 @@ def check_invariants(ledger: Ledger, end: End) -> None:
     del waits["unknown_outcome"]
     if "order" in unknown:
         waits["deferred"] += 1  # nobody will deliver what was never ordered
-    assert waits == WAITS
+    assert waits == WAITS, f"waits: found {dict(waits)}, wanted {WAITS}"
     assert not [v for v in end.turn.waits if v.state == "open"]
 
 
@@ -114,7 +115,8 @@ def _check_journal(end: End) -> None:
     """I1: one outcome under each key; all replies are there."""
     entries = [entry for page in end.turn.pages for entry in page.entries]
     recorded = Counter(entry.key for entry in entries if isinstance(entry, Recorded))
-    assert set(recorded.values()) == {1}
+    twice = [key for key, times in recorded.items() if times > 1]
+    assert not twice, f"I1: recorded twice: {twice}"
     replies = [key for key in recorded if "/model_call/" in key]
     assert len(replies) == len(REPLIED) - 1
 
