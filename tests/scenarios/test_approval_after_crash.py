@@ -173,12 +173,14 @@ class SmallIsFree:
         return Ask() if call.args["cents"] > 10 else Allow()
 
 
+@pytest.mark.parametrize("where", ["same-turn", "later-turn", "later-process"])
 async def test_what_may_have_acted_is_what_ran_and_not_what_the_model_had_asked_for(
-    stage: Stage,
+    stage: Stage, where: str
 ) -> None:
     """50 were asked for, 3 were approved and lost: paying 3 again asks first, though 3 are free."""
-    desk = Desk(is_open=False)
-    model = ScriptedModel([call("pay", cents=50), call("pay", cents=3), say("Done.")])
+    desk, fresh = Desk(is_open=False), Desk()
+    between = [] if where == "same-turn" else [say("Lost.")]
+    model = ScriptedModel([call("pay", cents=50), *between, call("pay", cents=3), say("Done.")])
 
     def agent(desk: Desk) -> Agent[None, str]:
         @tool(effect="once")
@@ -194,9 +196,13 @@ async def test_what_may_have_acted_is_what_ran_and_not_what_the_model_had_asked_
         await lost.approve(parked.waits[0].key, edit={"cents": 3})
         await desk.entered.wait()
         stage.kill(lost)
-        fresh = Desk()
         async with stage.runtime(agent(fresh)) as rt:
             result = await rt.turn("s", "t").result(timeout=5)
+            if where == "later-turn":
+                result = await rt.session("s").run("Again.", turn_id="t2")
+        if where == "later-process":
+            async with stage.runtime(agent(fresh)) as rt:
+                result = await rt.session("s").run("Again.", turn_id="t2")
         desk.gate.set()
 
     assert desk.runs == [3]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
-from windlass import Agent, Ask, Runtime, ToolContext, tool
+from windlass import Agent, Ask, Limits, Runtime, ToolContext, tool
 from windlass.journal import Contract
 from windlass.ports.policy import PolicyCall, PolicySession, Ruling
 from windlass.stores.memory import MemoryStore
@@ -177,3 +177,24 @@ async def test_a_key_is_made_of_the_place_and_of_what_is_asked_there() -> None:
 
     assert keys[0] == keys[1]
     assert keys[0] != keys[2]
+
+
+async def test_a_question_whose_time_ran_out_while_nobody_was_there_is_a_no(stage: Stage) -> None:
+    desk, model = Desk(), script()
+
+    def agent() -> Agent[None, str]:
+        made = payer(desk, model)
+        return Agent(
+            "payer", model=model, tools=list(made.toolbox), limits=Limits(approval_timeout=60)
+        )
+
+    async with stage.runtime(agent()) as rt:
+        await rt.session("s").run("Pay.", turn_id="t")
+    stage.later(3_600)
+    async with stage.runtime(agent()) as rt:
+        await until(lambda: len(model.requests) == 2)
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert desk.runs == []
+    assert [told.status for told in last_told(model)] == ["denied"]
+    assert result.text == "Done."

@@ -170,3 +170,46 @@ async def test_an_approved_edit_is_not_asked_about_a_second_time(
 
     assert not result.parked
     assert desk.runs == [("Ann", 3)]
+
+
+async def test_of_two_edits_the_first_counts(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt, stage.runtime() as office:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        key = parked.waits[0].key
+        first = await office.approve(key, edit={"to": "Ann", "cents": 3}, by="eva")
+        second = await office.approve(key, edit={"to": "Tom", "cents": 99}, by="tom")
+        await rt.turn("s", "t").result(timeout=5)
+
+    assert (first.status, second.status) == ("accepted", "already")
+    assert desk.runs == [("Ann", 3)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "by", "text"),
+    [("", None, "Denied."), ("", "eva", "Denied by eva."), ("No.", None, "Denied: No.")],
+)
+async def test_a_denial_says_as_much_as_was_said(
+    memory_stage: Stage, reason: str, by: str | None, text: str
+) -> None:
+    desk, model = Desk(), script()
+    async with memory_stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        await rt.deny(parked.waits[0].key, reason=reason, by=by)
+        await rt.turn("s", "t").result(timeout=5)
+
+    assert [told.text for told in last_told(model)] == [text]
+    assert desk.runs == []
+
+
+@pytest.mark.parametrize("bad", [{"remember": "always"}, {"by": "\ud800"}, {"by": 7}])
+async def test_an_answer_that_cannot_be_kept_is_refused_and_uses_nothing_up(
+    memory_stage: Stage, bad: dict[str, str]
+) -> None:
+    desk, model = Desk(), script()
+    async with memory_stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        with pytest.raises(InvalidInput):
+            await rt.approve(parked.waits[0].key, **bad)  # type: ignore[arg-type]  # that is the point
+        assert await rt.approvals() == parked.waits
+    assert desk.runs == []

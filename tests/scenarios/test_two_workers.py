@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.scenarios.payers import payer
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from tests.scenarios.workers import echo, worker
 from windlass import Agent, Runtime
+from windlass.journal import Contract
 from windlass.kernel import ModelReply, ModelRequest, ToolResult
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
@@ -88,31 +88,34 @@ async def test_a_session_goes_from_one_to_the_other_between_turns(stage: Stage) 
     assert len(history) == 12
 
 
-async def test_a_living_worker_is_never_robbed_however_late_the_clock(tmp_path: Path) -> None:
-    """On SQLite the operating system says who lives; a lease that looks spent is no death."""
-    stage = Stage("sqlite", tmp_path)
+@pytest.mark.parametrize("effect", ["keyed", "once"])
+async def test_a_worker_whose_lease_is_over_is_robbed_and_what_it_does_comes_too_late(
+    stage: Stage, effect: Contract
+) -> None:
+    """It may be stopped or asleep, who can tell; if it lives, it writes nothing any more."""
     desk, other = Desk(is_open=False), Desk()
-    model = ScriptedModel([call("work"), say("Done.")])
-    async with stage.runtime(worker(desk, model, effect="keyed")) as rt:
-        running = asyncio.get_running_loop().create_task(rt.session("s").run("Go.", turn_id="t"))
+    model = echo()
+    async with stage.runtime(worker(desk, model, effect=effect)) as rt:
+        running = asyncio.get_running_loop().create_task(rt.session("s").run("work", turn_id="t"))
         await desk.entered.wait()
-        async with stage.runtime(worker(other, model, effect="keyed")) as neighbour:
-            stage.later(DAY_S, neighbour, rt)
-            # It does its own work meanwhile, so it has looked around.
-            await neighbour.session("own").run("Hello.", model=echo())
-            await until(lambda: _has_looked(neighbour))
-            assert other.runs == []
+        async with stage.runtime(worker(other, model, effect=effect)) as neighbour:
+            stage.later(DAY_S, neighbour)
+            await until(lambda: _is_done(neighbour))
+            before = await neighbour.turn("s", "t").result(timeout=5)
             desk.gate.set()
-            result = await running
+            late = await running
+            history = await neighbour.session("s").history()
 
-    assert result.text == "Done."
-    assert len(desk.runs) == 1
+    assert (desk.runs, other.runs) == ([1], [1] if effect == "keyed" else [])
+    status = "ok" if effect == "keyed" else "unknown"
+    for result in (before, late):
+        assert [one.outcome.status for one in result.tool_calls] == [status]
+        assert result.messages == history
+    assert len(history) == 4
 
 
-async def _has_looked(rt: Runtime[str]) -> bool:
-    """Whether a worker that looks around four times a second has had the time to."""
-    await asyncio.sleep(0.3)
-    return (await rt.status()).driving == ()
+async def _is_done(rt: Runtime[str]) -> bool:
+    return await rt.turn("s", "t").status() == "done"
 
 
 @pytest.mark.parametrize("n_rounds", [5])

@@ -44,9 +44,9 @@ def test_only_tools_that_are_always_exposed_are_offered() -> None:
     deferred = tool(write, expose="deferred")
     box = Toolbox([hidden, deferred])
 
-    assert box.specs == ()
+    assert [spec.name for spec in box.specs] == ["find_tools"]
     assert box.get("read") is hidden
-    assert [contract.tool for contract in box.contracts()] == ["read", "write"]
+    assert [contract.tool for contract in box.contracts()] == ["read", "write", "find_tools"]
 
 
 def test_contracts_are_what_a_turn_records() -> None:

@@ -32,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     is_worker: bool = True
     max_turns: int = 32
+    retention_ms: int = 7 * 86_400_000
     world: Mapping[str, Any] = {}
 
 
@@ -66,7 +67,11 @@ class Machinery:
             store=store, clock=self.clock, feeds=Feeds(self.clock), **settings.world
         )
         self.engine = LocalEngine(
-            world, self.programs, is_worker=settings.is_worker, max_turns=settings.max_turns
+            world,
+            self.programs,
+            is_worker=settings.is_worker,
+            max_turns=settings.max_turns,
+            retention_ms=settings.retention_ms,
         )
         self.admission = Admission(world, self.engine)
         try:

@@ -125,6 +125,7 @@ class Runtime(Generic[O]):
             clock=clock or SystemClock(),
             is_worker=worker,
             max_turns=max_turns,
+            retention_ms=int(retention * 1000),
             world={
                 "deps": deps,
                 "approve": approve,

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from windlass.engines.drives import Drives
+from windlass.engines.housekeeping import Housekeeping
 from windlass.engines.mail import turn_for, turn_of_item
 from windlass.engines.membership import Membership
 from windlass.engines.residence import Residence
@@ -44,6 +45,7 @@ from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
 _SCAN_S = 0.25
+_RETENTION_MS = 7 * 86_400_000
 _GRACE_S = 10.0
 
 
@@ -57,12 +59,11 @@ class LocalEngine:
         *,
         is_worker: bool,
         max_turns: int,
-        scan_s: float = _SCAN_S,
+        retention_ms: int = _RETENTION_MS,
     ) -> None:
         self._world = world
         self._programs = programs
         self._is_worker = is_worker and bool(programs)
-        self._scan_s = scan_s
         self._resident = Residence(world)
         self._drives = Drives(
             self._resident, world.clock, places=max_turns, on_end=self._drive_ended
@@ -74,6 +75,7 @@ class LocalEngine:
         self._kick = asyncio.Event()
         self._news = asyncio.Event()
         self._membership = Membership(world)
+        self._housekeeping = Housekeeping(world, retention_ms=retention_ms)
         self._is_closing = False
 
     # ------------------------------------------------------------------ opening and closing
@@ -238,7 +240,7 @@ class LocalEngine:
 
     async def _next_news(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._scan_s):
+            async with asyncio.timeout(_SCAN_S):
                 await self._news.wait()
 
     # ------------------------------------------------------------------ looking around
@@ -246,11 +248,12 @@ class LocalEngine:
     async def _look_around(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._scan_s):
+                async with asyncio.timeout(_SCAN_S):
                     await self._kick.wait()
             self._kick.clear()
             try:
                 await self._scan()
+                await self._housekeeping.tidy()
             except StoreError as error:
                 _log.warning("looking for work: %s", error.code)
             self._news.set()

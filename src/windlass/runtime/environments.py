@@ -1,4 +1,4 @@
-"""Environments: the prompt and tools of an iteration, when an agent's tools are looked up anew."""
+"""Environments: the tools of an iteration, when an agent's are looked up anew or found on the way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from windlass.kernel.effects import SyncEnvironment
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
 from windlass.kernel.tool_call import ToolSpec
 from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_start import tools_of
 from windlass.tools import Toolbox
+from windlass.tools.finder import FINDER, found_in
 
 
 class Environments:
@@ -38,7 +40,9 @@ class Environments:
         if failure is not None:
             hand.record(envelope, EnvironmentBuilt(result=failure))
             return EnvironmentSynced(id=effect.id, result=failure)
-        specs = hand.toolbox.specs
+        specs = hand.toolbox.offered(found_in(hand.messages_so_far()))
+        if self._specs is None and hand.started is not None:
+            self._specs = tools_of(hand.program, hand.started)
         if specs == self._specs:
             return EnvironmentSynced(id=effect.id)
         self._specs = specs
@@ -49,7 +53,9 @@ class Environments:
 
     async def _look_up(self) -> Failure | None:
         hand = self._hand
-        tools = list(hand.program.toolbox)
+        if not hand.program.providers:
+            return None
+        tools = [tool for tool in hand.program.toolbox if tool.spec.name != FINDER]
         try:
             for provider in hand.program.providers:
                 found = provider.tools(hand.request.context)

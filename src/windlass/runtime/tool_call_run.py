@@ -100,7 +100,7 @@ class ToolCallRun:
                 return known
         hand, call = self._hand, self.call
         hand.go_live()
-        tool = hand.toolbox.get(call.name)
+        tool = hand.toolbox.callable_by_model(call.name)
         if tool is None:
             return self._refuse("error", GONE.format(name=call.name))
         try:

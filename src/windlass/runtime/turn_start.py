@@ -101,7 +101,7 @@ def config_of(
         tools=tools_of(program, started),
         max_iterations=limits.max_iterations,
         generation=started.generation,
-        sync_environment=bool(program.providers),
+        sync_environment=bool(program.providers or program.toolbox.deferred),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from windlass.errors import ConfigError
@@ -10,6 +10,7 @@ from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.journal import ToolContract
 from windlass.kernel.tool_call import ToolSpec
 from windlass.ports.tool import Tool
+from windlass.tools.finder import FINDER, finder_of
 
 _METHODS: Final = ("check", "run", "reconcile", "needs_approval")
 
@@ -17,10 +18,12 @@ _METHODS: Final = ("check", "run", "reconcile", "needs_approval")
 class Toolbox:
     """An immutable set of tools. Two of one name, and what is no tool, are refused when it is made."""
 
-    __slots__ = ("_by_name", "specs")
+    __slots__ = ("_by_name", "deferred", "specs")
 
     specs: tuple[ToolSpec, ...]
     """What the model is offered: the tools that are always exposed, in their order."""
+    deferred: tuple[Tool, ...]
+    """Tools that the model finds when it looks for them; `find_tools` is offered in their place."""
 
     def __init__(self, tools: Iterable[Tool] = (), *, field: str = "tools") -> None:
         self._by_name: dict[str, Tool] = {}
@@ -47,11 +50,24 @@ class Toolbox:
                 found=len(places),
                 wanted=limit,
             )
+        self.deferred = tuple(tool for tool in self if tool.expose == "deferred")
+        if self.deferred and FINDER not in self._by_name:
+            self._by_name[FINDER] = finder_of(self.deferred)
         self.specs = tuple(tool.spec for tool in self if tool.expose == "always")
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, whether it is offered or not."""
         return self._by_name.get(name)
+
+    def callable_by_model(self, name: str) -> Tool | None:
+        """Return the tool of that name if a model may call it: a hidden one is not there for it."""
+        tool = self._by_name.get(name)
+        return None if tool is None or tool.expose == "hidden" else tool
+
+    def offered(self, found: Container[str]) -> tuple[ToolSpec, ...]:
+        """Return what the model is offered once it has found these."""
+        more = tuple(tool.spec for tool in self.deferred if tool.spec.name in found)
+        return (*self.specs, *more) if more else self.specs
 
     def contracts(self) -> tuple[ToolContract, ...]:
         """Return what a turn that begins with these tools records of them."""
