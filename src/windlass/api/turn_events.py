@@ -14,6 +14,7 @@ from windlass.runtime.world import World
 
 _LOOK_S = 0.25
 _PAUSE_S = 0.02
+_RESTING = ("parked", "done")
 
 
 async def watch_turn(
@@ -43,14 +44,19 @@ async def watch_turn(
                 yield event
                 if isinstance(event, events.TurnEnded):
                     return
-            ended = await _stored_end(world, session_id, turn_id)
-            if ended is not None:
-                yield ended
-            if ended is not None or await _rests(world, session_id, turn_id):
+            view = await machinery.view(session_id, turn_id)
+            reader = world.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
+            if view.state in _RESTING:
+                # The store was faster than the feed: what was shown here meanwhile comes first.
+                async for event in _drain(reader):
+                    yield event
+                    if isinstance(event, events.TurnEnded):
+                        return
+                if view.outcome is not None:
+                    yield events.TurnEnded(outcome=view.outcome)
                 return
             # It was let go of here and goes on: by another worker, or by this one in a moment.
             await asyncio.sleep(_PAUSE_S)
-            reader = world.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
     finally:
         reader.close()
 
@@ -77,17 +83,24 @@ async def _with_store(
         following.cancel()
 
 
+async def _drain(reader: FeedReader) -> AsyncIterator[Event]:
+    """Yield what a feed has, without waiting for more than a moment."""
+    while True:
+        following = asyncio.get_running_loop().create_task(_next(reader))
+        await asyncio.wait({following}, timeout=_PAUSE_S)
+        if not following.done():
+            following.cancel()
+            return
+        event = following.result()
+        if event is None:
+            return
+        yield event
+
+
 async def _next(reader: FeedReader) -> Event | None:
     return await anext(reader, None)
 
 
 async def _rests(world: World, session_id: str, turn_id: str) -> bool:
     view = await world.store.load_turn(session_id, turn_id)
-    return view is not None and view.state in ("parked", "done")
-
-
-async def _stored_end(world: World, session_id: str, turn_id: str) -> Event | None:
-    view = await world.store.load_turn(session_id, turn_id)
-    if view is None or view.outcome is None:
-        return None
-    return events.TurnEnded(outcome=view.outcome)
+    return view is not None and view.state in _RESTING
