@@ -39,26 +39,35 @@ async def watch_turn(
                 program = machinery.programs.get(view.agent)
                 seen = await provisional_messages(world.store, view, program)
                 yield events.Recovered(view=seen)
-        while True:
-            async for event in _with_store(world, session_id, turn_id, reader):
-                yield event
-                if isinstance(event, events.TurnEnded):
-                    return
-            view = await machinery.view(session_id, turn_id)
-            reader = world.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
-            if view.state in _RESTING:
-                # The store was faster than the feed: what was shown here meanwhile comes first.
-                async for event in _drain(reader):
-                    yield event
-                    if isinstance(event, events.TurnEnded):
-                        return
-                if view.outcome is not None:
-                    yield events.TurnEnded(outcome=view.outcome)
-                return
-            # It was let go of here and goes on: by another worker, or by this one in a moment.
-            await asyncio.sleep(_PAUSE_S)
+        async for event in _to_its_rest(machinery, session_id, turn_id, reader):
+            yield event
     finally:
         reader.close()
+
+
+async def _to_its_rest(
+    machinery: Machinery, session_id: str, turn_id: str, reader: FeedReader
+) -> AsyncIterator[Event]:
+    """Yield events until the turn has ended or waits for somebody."""
+    world = machinery.world
+    while True:
+        async for event in _with_store(world, session_id, turn_id, reader):
+            yield event
+            if isinstance(event, events.TurnEnded):
+                return
+        view = await machinery.view(session_id, turn_id)
+        reader = world.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
+        if view.state in _RESTING:
+            break
+        # It was let go of here and goes on: by another worker, or by this one in a moment.
+        await asyncio.sleep(_PAUSE_S)
+    # The store was faster than the feed: what was shown here meanwhile comes first.
+    async for event in _drain(reader):
+        yield event
+        if isinstance(event, events.TurnEnded):
+            return
+    if view.outcome is not None:
+        yield events.TurnEnded(outcome=view.outcome)
 
 
 async def _with_store(
