@@ -62,7 +62,7 @@ class Admission:
         self, session_id: str, turn_id: str | None, new_id: str, turn: NewTurn, deps: object
     ) -> tuple[str, bool]:
         engine = self._engine
-        engine.give_deps(session_id, new_id, deps)
+        engine.deps.give(session_id, new_id, deps)
         engine.check_deps(turn.agent, session_id, new_id)
         if engine.can_drive(turn.agent) and session_id not in engine.driving:
             try:
@@ -88,7 +88,7 @@ class Admission:
             await self._give_deps(session_id, turn_id, deps)
             return turn_id
         turn_id = turn_id or fresh_id()
-        self._engine.give_deps(session_id, turn_id, deps)
+        self._engine.deps.give(session_id, turn_id, deps)
         await self.accept(session_id, turn_id, turn)
         return turn_id
 
@@ -123,7 +123,7 @@ class Admission:
 
     async def _answer_with_deps(self, view: TurnView) -> bool:
         """Let a turn go on that waits for deps which are here; say whether it did."""
-        if not self._engine.has_deps(view.session_id, view.turn_id):
+        if not self._engine.deps.has(view.session_id, view.turn_id):
             return False
         waits = [one.wait for one in view.waits if one.state == "open" and one.wait.kind == "deps"]
         for wait in waits:
@@ -188,7 +188,7 @@ class Admission:
 
     async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         """Let a turn go on that waits for deps, now that they are here."""
-        self._engine.give_deps(session_id, turn_id, deps)
+        self._engine.deps.give(session_id, turn_id, deps)
         view = await self._world.store.load_turn(session_id, turn_id)
         if view is not None:
             await self._answer_with_deps(view)

@@ -24,8 +24,8 @@ _MAX_PAUSE_MS = 300_000
 class Drives:
     """Starts drives and sees to what becomes of them.
 
-    Whoever calls `start` has taken a place before; the drive gives it back. `on_end` is told of every end and whether it
-    left something to look after.
+    Whoever calls `start` has taken a place before; the drive gives it back. `on_end` is told of every end; None:
+    the turn is not this worker's any more, or failed.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Drives:
         clock: Clock,
         *,
         places: int,
-        on_end: Callable[[str, bool], None],
+        on_end: Callable[[str, str, TurnRecord | Parked | None], None],
     ) -> None:
         self._residence = residence
         self._clock = clock
@@ -120,7 +120,7 @@ class Drives:
             if ended is not None:
                 self._tries.pop((memory.session_id, driving.turn_id), None)
                 self.faults.pop((memory.session_id, driving.turn_id), None)
-            self._on_end(memory.session_id, isinstance(ended, Parked))
+            self._on_end(memory.session_id, driving.turn_id, ended)
 
     def _given_up(self, memory: SessionMemory, driving: Driving, error: Exception) -> None:
         """Somebody else has the session, or this worker leaves."""

@@ -15,12 +15,12 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from windlass.engines.drives import Drives
+from windlass.engines.given_deps import GivenDeps
 from windlass.engines.housekeeping import Housekeeping
 from windlass.engines.mail import turn_for, turn_of_item
 from windlass.engines.membership import Membership
 from windlass.engines.residence import Residence
 from windlass.errors import (
-    ConfigError,
     EngineError,
     HeadMoved,
     LeaseLost,
@@ -36,11 +36,11 @@ from windlass.ports import (
     TurnView,
     WaitAnswer,
 )
-from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.drive import Drive, Job
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.turn_runner import Parked
 from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
@@ -68,13 +68,14 @@ class LocalEngine:
         self._drives = Drives(
             self._resident, world.clock, places=max_turns, on_end=self._drive_ended
         )
-        self._deps: dict[tuple[str, str], object] = {}
+        self.deps = GivenDeps(world)
         # Sessions that were asked for something while a turn of theirs was driven here.
         self._busy_sessions: set[str] = set()
         self._was_full = False
+        self._waiting = 0
         self._kick = asyncio.Event()
         self._news = asyncio.Event()
-        self._membership = Membership(world)
+        self._membership = Membership(world, is_busy=self._is_busy)
         self._housekeeping = Housekeeping(world, retention_ms=retention_ms)
         self._is_closing = False
 
@@ -123,23 +124,8 @@ class LocalEngine:
                 await driving.drive.flush()
 
     def check_deps(self, agent: str, session_id: str, turn_id: str) -> None:
-        """Refuse to begin a turn whose tools would have nothing to work with.
-
-        Raises:
-            ConfigError: its agent needs deps, and neither factory nor caller gives any.
-        """
-        program = self._programs.get(agent)
-        if program is None or not program.needs_deps or self._world.deps is not None:
-            return
-        if not self.has_deps(session_id, turn_id):
-            raise ConfigError(
-                f"deps: {agent} needs deps; give Runtime(deps=...) or run(..., deps=...)",
-                field="deps",
-            )
-
-    def has_deps(self, session_id: str, turn_id: str) -> bool:
-        """Whether deps came with this turn."""
-        return (session_id, turn_id) in self._deps
+        """Refuse to begin a turn of an agent here whose tools would have nothing to work with."""
+        self.deps.check(self._programs.get(agent), session_id, turn_id)
 
     def cancel(self, session_id: str, turn_id: str, reason: str) -> None:
         """End a turn that is driven here; its mark is in the store already."""
@@ -164,11 +150,6 @@ class LocalEngine:
         """Unload a session that nothing is driven in."""
         self._resident.forget(session_id)
 
-    def give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
-        """Keep the deps that came with a turn, for as long as this process drives it."""
-        if deps is not NONE_GIVEN:
-            self._deps[session_id, turn_id] = deps
-
     def can_drive(self, agent: str) -> bool:
         """Whether this process drives turns of this agent."""
         return self._is_worker and agent in self._programs
@@ -189,7 +170,7 @@ class LocalEngine:
             turn_id=turn_id,
             request=turn.request,
             accept=turn,
-            deps=self._deps.get((session_id, turn_id), NONE_GIVEN),
+            deps=self.deps.of(session_id, turn_id),
         )
         self._drives.start(
             memory, turn_id, Drive(self._world, self._programs[turn.agent], memory, job)
@@ -206,12 +187,23 @@ class LocalEngine:
         memory = self._resident.get(session_id)
         return memory is not None and memory.is_owned and session_id not in self._drives
 
+    def _is_busy(self) -> bool:
+        """Whether others have to know that this worker lives: it drives turns, or somebody waits for one."""
+        return bool(len(self._drives) or self._waiting)
+
     async def outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         """Wait until a turn has ended or rests; return its record, or how it rests.
 
         Raises:
             WindlassError: it cannot be driven here, and says why.
         """
+        self._waiting += 1
+        try:
+            return await self._outcome(session_id, turn_id)
+        finally:
+            self._waiting -= 1
+
+    async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         while True:
             driving = self._drives.get(session_id, turn_id)
             if driving is not None:
@@ -276,6 +268,7 @@ class LocalEngine:
         for inbox in due.inboxes:
             await self._open_mail(inbox)
         self._resident.evict(self._drives)
+        self._world.feeds.tidy()
 
     async def _take_due(self, due: Due) -> None:
         for session_id, turn_id in self._drives.due_again():
@@ -366,7 +359,7 @@ class LocalEngine:
             generation=generation,
             takeovers=takeovers,
             faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
-            deps=self._deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
+            deps=self.deps.of(memory.session_id, view.turn_id),
         )
         self._drives.start(memory, view.turn_id, Drive(self._world, program, memory, job))
 
@@ -386,10 +379,14 @@ class LocalEngine:
             await world.store.accept(inbox.session_id, turn_id, turn)
             self.kick()
 
-    def _drive_ended(self, session_id: str, has_rest: bool) -> None:  # noqa: FBT001 - as the drives tell it
+    def _drive_ended(
+        self, session_id: str, turn_id: str, ended: TurnRecord | Parked | None
+    ) -> None:
         """Look again if something may wait for the place that a turn leaves: it costs more than a short turn."""
         self._news.set()
-        if has_rest or self._was_full or session_id in self._busy_sessions:
+        if isinstance(ended, TurnRecord):
+            self.deps.forget(session_id, turn_id)
+        if isinstance(ended, Parked) or self._was_full or session_id in self._busy_sessions:
             self._was_full = False
             self._busy_sessions.discard(session_id)
             self._kick.set()

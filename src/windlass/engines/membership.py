@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from windlass.errors import StoreError
@@ -16,8 +17,9 @@ _log = logging.getLogger("windlass")
 class Membership:
     """Joins once, holds on, and leaves."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, is_busy: Callable[[], bool]) -> None:
         self._world = world
+        self._is_busy = is_busy
         self._keeper: LeaseKeeper | None = None
         self._joining = asyncio.Lock()
 
@@ -36,6 +38,7 @@ class Membership:
             world.clock,
             worker_id,
             lease_ms=world.lease_ms,
+            is_needed=self._is_busy,
             on_lost=lambda error: _log.warning("lease: %s", error.code),
         )
         self._keeper.start()

@@ -109,6 +109,8 @@ class Drive:
             return await self._drive(await self._as_cancelled())
         finally:
             self._has_begun.set()
+            # Both hold on to this drive: without them all three go at once, and the collector is spared.
+            self._runner = self._lane = None
 
     async def _drive(self, job: Job) -> TurnRecord | Parked:
         info = TurnInfo(

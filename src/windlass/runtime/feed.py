@@ -81,6 +81,11 @@ class SessionFeed:
         return write_cursor(self._incarnation, self._past.position)
 
     @property
+    def is_forgotten(self) -> bool:
+        """Whether nobody reads, nothing is driven and nothing is kept: another feed would do as well."""
+        return not (self.has_live_turns or self._line.has_readers or len(self._past))
+
+    @property
     def has_live_turns(self) -> bool:
         """Whether a turn is being driven: what it shows has to find its readers."""
         return any(not turn.is_over for turn in self._line.live.values())
@@ -258,6 +263,9 @@ class _Past:
             ring.popleft()
         return self._age_ms
 
+    def __len__(self) -> int:
+        return len(self._ring)
+
     def reaches(self, position: int) -> bool:
         """Whether all that was shown behind this position is here."""
         return self.position - len(self._ring) <= position <= self.position
@@ -289,6 +297,10 @@ class _Line:
     @property
     def position(self) -> int:
         return self._past.position
+
+    @property
+    def has_readers(self) -> bool:
+        return any(not reader.is_left for reader in self._readers)
 
     def open(self, turn: TurnFeed) -> None:
         """Let a turn begin, or go on."""

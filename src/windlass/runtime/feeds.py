@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from secrets import token_hex
 
 from windlass.ports.clock import Clock
 from windlass.runtime.feed import SessionFeed
 
 _MAX_FEEDS = 1_024
+_TIDIED_AT_ONCE = 16
 
 
 class Feeds:
@@ -33,6 +35,14 @@ class Feeds:
         idle = next((name for name, feed in self._feeds.items() if not feed.has_live_turns), None)
         if idle is not None:
             self._feeds.pop(idle).close()
+
+    def tidy(self) -> None:
+        """Let go of what is too old to be read again, a few sessions at a time."""
+        for name in tuple(islice(self._feeds, _TIDIED_AT_ONCE)):
+            feed = self._feeds.pop(name)
+            feed.forget_old()
+            if not feed.is_forgotten:
+                self._feeds[name] = feed
 
     def close(self) -> None:
         """End all readers."""

@@ -20,12 +20,14 @@ class LeaseKeeper:
         worker_id: str,
         *,
         lease_ms: int,
+        is_needed: Callable[[], bool],
         on_lost: Callable[[WindlassError], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._worker_id = worker_id
         self._lease_ms = lease_ms
+        self._is_needed = is_needed
         self._on_lost = on_lost
         self._is_over = threading.Event()
         self._thread = threading.Thread(
@@ -43,6 +45,8 @@ class LeaseKeeper:
     def _keep(self) -> None:
         # Three tries fit into one lease.
         while not self._is_over.wait(self._lease_ms / 3000):
+            if not self._is_needed():
+                continue  # an idle worker writes nothing; its next turn brings its lease along
             try:
                 until_ms = self._clock.now_ms() + self._lease_ms
                 self._store.renew(self._worker_id, until_ms=until_ms)

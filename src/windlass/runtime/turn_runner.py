@@ -226,6 +226,7 @@ class TurnRunner:
         # Delivery comes after the commit and cannot undo it.
         hand.tell_fact(events.TurnEnded(outcome=outcome), "0")
         hand.feed.end()
+        hand.messages_so_far = tuple  # it holds on to this runner
         return TurnRecord.of_machine(hand, machine, outcome, nodes, now_ms)
 
     def _nodes(self) -> tuple[NodeBody, ...]:
