@@ -24,7 +24,11 @@ demo: ready ## watch an agent being killed and going on
 
 test: ready ## the whole suite; every branch of the kernel and the journal has to be covered
 	@$(say) 'tests'
+ifdef ARGS
 	@$(BIN)/python -m coverage run -m pytest $(ARGS)
+else
+	@$(BIN)/python -m scripts.suite
+endif
 	@$(say) 'kernel and journal coverage'
 	@$(BIN)/python -m coverage report --include='*/windlass/kernel/*,*/windlass/journal/*' --fail-under=100
 
@@ -65,7 +69,7 @@ lock: ## resolve requirements/dev.lock again (needs uv)
 	@$(say) 'requirements/dev.lock'
 
 clean: ## remove everything that is made
-	@rm -rf $(VENV) build dist mutants .coverage .coverage.* \
+	@rm -rf $(VENV) .bench build dist mutants .coverage .coverage.* \
 		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests scripts $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
