@@ -347,3 +347,28 @@ async def test_an_approver_that_does_not_plainly_say_yes_allows_nothing(
     assert desk.runs == []
     assert result.text == "Done."
     assert last_told(model)[0].status == "denied"
+
+
+async def test_a_parked_result_shows_what_was_said_and_done_so_far(stage: Stage) -> None:
+    desk = Desk()
+
+    @tool(effect="pure")
+    async def look() -> str:
+        """Look."""
+        await desk.work()
+        return "seen"
+
+    @tool(approval="ask")
+    async def act() -> str:
+        """Act."""
+        return "acted"
+
+    model = ScriptedModel([call("look"), call("act"), say("Done.")])
+    async with stage.runtime(Agent("a", model=model, tools=[look, act])) as rt:
+        parked = await rt.session("s").run("Go.", turn_id="t")
+
+    assert parked.parked
+    assert [message.role for message in parked.messages] == [
+        "user", "assistant", "user", "assistant",
+    ]  # fmt: skip
+    assert [(one.name, one.outcome.value) for one in parked.tool_calls] == [("look", "seen")]

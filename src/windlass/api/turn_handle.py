@@ -15,6 +15,7 @@ from windlass.kernel.messages import Message
 from windlass.ports import CancelReceipt, NewTurn, TurnState, TurnView
 from windlass.runtime.program import Output
 from windlass.runtime.provisional import provisional_messages
+from windlass.runtime.turn_record import TurnRecord
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 
@@ -47,7 +48,9 @@ class TurnHandle(Generic[O]):
         self._machinery.check_open()
         async with asyncio.timeout(timeout):
             found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
-        return TurnResult(found, output=self._output)
+        if isinstance(found, TurnRecord):
+            return TurnResult(found, output=self._output)
+        return TurnResult(found, output=self._output, so_far=await self._messages(found))
 
     async def cancel(self, reason: str = "") -> CancelReceipt:
         """Ask for the turn to end. First come, first served: it may end by itself before."""
@@ -59,13 +62,15 @@ class TurnHandle(Generic[O]):
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
-        view = await self._view()
-        program = self._machinery.programs.get(view.agent)
-        return await provisional_messages(self._machinery.store, view, program)
+        return await self._messages(await self._view())
 
     async def status(self) -> TurnState:
         """Return where the turn is: queued, running, parked, ready or done."""
         return (await self._view()).state
+
+    async def _messages(self, view: TurnView) -> tuple[Message, ...]:
+        program = self._machinery.programs.get(view.agent)
+        return await provisional_messages(self._machinery.store, view, program)
 
     async def _view(self) -> TurnView:
         return await self._machinery.view(self.session_id, self.id)

@@ -22,7 +22,7 @@ from windlass.kernel.value import Json
 from windlass.ports import TurnView, Wait
 from windlass.runtime.program import Output
 from windlass.runtime.structured_driver import read_value
-from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.turn_record import TurnRecord, calls_so_far
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 OutputState: TypeAlias = Literal["usable", "empty", "error_only", "recovered"]
@@ -35,7 +35,13 @@ _HARMLESS = frozenset({"not_durable", "attached"})
 class TurnResult(Generic[O]):
     """A turn that is done, or that is parked and waits for answers."""
 
-    def __init__(self, found: TurnRecord | TurnView, *, output: Output | None = None) -> None:
+    def __init__(
+        self,
+        found: TurnRecord | TurnView,
+        *,
+        output: Output | None = None,
+        so_far: tuple[Message, ...] = (),
+    ) -> None:
         self._shape = output
         self.session_id = found.session_id
         self.turn_id = found.turn_id
@@ -46,7 +52,7 @@ class TurnResult(Generic[O]):
         if isinstance(found, TurnRecord):
             self._take(found)
         else:
-            self._take_parked(found)
+            self._take_parked(found, so_far)
 
     def _take(self, record: TurnRecord) -> None:
         self.status: Literal["done", "parked"] = "done"
@@ -58,12 +64,12 @@ class TurnResult(Generic[O]):
         self.duration_ms = record.duration_ms
         self.text = record.outcome.text if isinstance(record.outcome, Finished) else record.text
 
-    def _take_parked(self, view: TurnView) -> None:
+    def _take_parked(self, view: TurnView, so_far: tuple[Message, ...]) -> None:
         self.status = "parked"
         self.waits = tuple(one.wait for one in view.waits if one.state == "open")
-        self.messages = ()
-        self.tool_calls = ()
         journal = view.journal()
+        self.messages = so_far
+        self.tool_calls = calls_so_far(journal)
         self.usage = UsageReport.of(journal.usage())
         self.issues = ()
         self.iterations = self.usage.calls

@@ -52,6 +52,7 @@ class Admission:
             return turn_id, False
         new_id = turn_id or fresh_id()
         self._begun[session_id, new_id] = turn.request.digest()
+        self._forget_oldest()
         try:
             return await self._let_in(session_id, turn_id, new_id, turn, deps)
         except BaseException:
@@ -70,7 +71,6 @@ class Admission:
             except HeadMoved:
                 pass  # something is under way there
             else:
-                self._forget_oldest()
                 return new_id, False
         orphan = await self._orphan(session_id, turn) if turn_id is None else None
         if orphan is not None:

@@ -19,6 +19,7 @@ from windlass.runtime.turn_runner import Parked
 
 _log = logging.getLogger("windlass")
 _MAX_PAUSE_MS = 300_000
+_MAX_FAILURES = 256
 
 
 class Drives:
@@ -125,7 +126,7 @@ class Drives:
     def _given_up(self, memory: SessionMemory, driving: Driving, error: Exception) -> None:
         """Somebody else has the session, or this worker leaves."""
         if not driving.drive.is_accepted and isinstance(error, WindlassError):
-            self.failures[memory.session_id, driving.turn_id] = error
+            self._fail((memory.session_id, driving.turn_id), error)
 
     def _broken(self, memory: SessionMemory, driving: Driving, error: BaseException) -> None:
         """The store, or code of the user's, failed. An accepted turn is tried again, until it counts as poison."""
@@ -136,12 +137,18 @@ class Drives:
         if driving.drive.is_accepted:
             self.try_later(place)
         elif isinstance(error, WindlassError):
-            self.failures[place] = error
+            self._fail(place, error)
         else:
             name = type(error).__name__
             failure = EngineError(f"turn {driving.turn_id}: could not begin, {name} was raised")
             failure.__cause__ = error
-            self.failures[place] = failure
+            self._fail(place, failure)
+
+    def _fail(self, place: tuple[str, str], error: WindlassError) -> None:
+        """Keep why a turn could not begin, for whoever waits; somebody who has left does not ask."""
+        if len(self.failures) >= _MAX_FAILURES:
+            del self.failures[next(iter(self.failures))]
+        self.failures[place] = error
 
 
 def _log_failure(error: BaseException) -> None:

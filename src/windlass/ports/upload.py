@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from pathlib import Path
 
 from windlass.errors import InvalidInput, PathDenied
@@ -53,5 +52,7 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
             data = place.read_bytes()
         except OSError as error:
             raise PathDenied(f"path: {error.strerror or 'cannot be read'}", field="path") from None
+        import mimetypes  # noqa: PLC0415 - it reads tables; few attach files by name
+
         guessed = media_type or mimetypes.guess_type(place.name)[0] or BYTES
         return Upload(data, media_type=guessed, name=place.name)

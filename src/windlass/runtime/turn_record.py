@@ -120,6 +120,21 @@ def _calls_in(messages: Iterable[Message]) -> Iterator[CompletedToolCall]:
                 )
 
 
+def calls_so_far(journal: TurnJournal) -> tuple[CompletedToolCall, ...]:
+    """Return the calls of an unfinished turn that have their result."""
+    return tuple(
+        CompletedToolCall(
+            call_id=row.command.call_id,
+            name=row.command.name,
+            args=row.command.args,
+            outcome=row.outcome.outcome,
+            duration_ms=row.outcome.duration_ms,
+        )
+        for row in journal.rows()
+        if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned)
+    )
+
+
 def _recorded_calls(
     journal: TurnJournal, shown: tuple[CompletedToolCall, ...]
 ) -> Iterator[CompletedToolCall]:
