@@ -41,7 +41,8 @@ class Environments:
             hand.record(envelope, EnvironmentBuilt(result=failure))
             return EnvironmentSynced(id=effect.id, result=failure)
         specs = hand.toolbox.offered(found_in(hand.messages_so_far()))
-        if self._specs is None and hand.started is not None:
+        if self._specs is None and hand.started is not None and not hand.program.providers:
+            # Without providers the turn began with all that it has.
             self._specs = tools_of(hand.program, hand.started)
         if specs == self._specs:
             return EnvironmentSynced(id=effect.id)
