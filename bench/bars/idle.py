@@ -70,11 +70,14 @@ async def idle_session(folder: Path, n_sessions: int, n_turns: int) -> tuple[flo
             for at in progress("idle ones", n_sessions):
                 for _ in range(n_turns):
                     await candidate.turn(f"s{at}", question(loop(1)))
+            before_idling = candidate.commits
+            await asyncio.sleep(_IDLE_S)
+            commits = candidate.commits - before_idling
+            # Later the past is forgotten, and housekeeping has its hour: that is no idling.
             clock.ahead_ms = _LATER_MS
-            commits = candidate.commits
             await asyncio.sleep(_IDLE_S)
             gc.collect()
             after, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        return (after - before) / n_sessions, candidate.commits - commits
+        return (after - before) / n_sessions, commits
