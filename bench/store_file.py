@@ -33,7 +33,10 @@ PUT = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)
 def measured_folder() -> Iterator[Path]:
     """Give a folder on the disk of the repository, and remove it."""
     _FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=_FOLDER) as name:
+    # A process that was killed may still have a file on its way when the folder goes.
+    with tempfile.TemporaryDirectory(
+        prefix="bench-", dir=_FOLDER, ignore_cleanup_errors=True
+    ) as name:
         yield Path(name)
 
 
