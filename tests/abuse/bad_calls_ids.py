@@ -111,6 +111,8 @@ async def sql_is_text(scene: Scene) -> None:
         assert texts_in(result.messages) == [evil, "fine"]
         assert result.tool_calls[0].outcome.value == evil
         await scene.session.enqueue(evil, when="next_turn", key=f"i{at}")
+        # Mail to an idle session starts a turn of its own, and that asks the same model.
+        await scene.until_idle()
         parked = scene.rt.session(f"w{at}")
         scene.says(call("pay", cents=1, memo=evil))
         waiting = await parked.run("x", turn_id="t")
