@@ -1,0 +1,178 @@
+"""The plugin: hooks into a turn, each of which runs where the table says and is recorded there.
+
+    hook                              runs in             recorded in
+    on_input, before_turn, prompt     turn start          the start record
+    prompt, view                      sync_environment    the environment, if it changed
+    before_model                      model_call          the reply
+    on_stream                         model_call          nowhere: previews only
+    after_model                       model_hooks         what became of the reply, if it changed
+    before_tool                       tool_hooks, decide  the decision, if there was one
+    after_tool, present_result        tool_hooks, presented  the result, if it changed
+    at_checkpoint                     checkpoint          what entered, if anything did
+    on_error                          the failing effect  with that effect
+    after_turn                        finalize            what is left behind
+    on_session_open, after_commit     outside             nowhere: best effort, may repeat
+
+Law 1. A hook runs at least once until its outcome is recorded, and never again after.
+Law 2. Runtime's plugins come before the agent's, each in the order in which they were given.
+Law 3. A plugin keeps nothing about a turn on itself: state lives in the turn, as patches of recorded outcomes.
+Law 4. A hook that raises changes nothing. What guards (`before_tool`, `after_tool`, `present_result`) then fails
+    closed; what builds the turn ends it with an error that names plugin and hook; the rest is noted as an issue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from windlass.errors import ProviderError
+from windlass.journal import Contract
+from windlass.kernel.effects import CheckpointKind
+from windlass.kernel.history_view import HistoryView
+from windlass.kernel.messages import Part, ResultPart
+from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
+from windlass.ports.directives import (
+    Abort,
+    Delivery,
+    ErrorDirective,
+    Finale,
+    Hold,
+    Refuse,
+    Said,
+    Send,
+    Stop,
+    ToolDirective,
+)
+from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports.policy import Deny, Risk
+from windlass.ports.prompt import Contribution
+
+if TYPE_CHECKING:
+    from windlass.ports.tool import Tool, ToolProvider
+
+Chunk: TypeAlias = TextChunk | ReasoningChunk
+
+
+class AskedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the model asked for, before it runs: the `ordinal`-th of `of` in its reply."""
+
+    call_id: str
+    name: str
+    args: dict[str, Any]
+    effect: Contract = "once"
+    risk: Risk = "low"
+    ordinal: int = 0
+    of: int = 1
+
+
+class AtCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the turn is: `results` are the calls that ended since the last one, `outcome` how it is about to end."""
+
+    kind: CheckpointKind
+    results: tuple[CompletedToolCall, ...] = ()
+    outcome: Outcome | None = None
+    reply: ModelReply | None = None
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """What failed: a call of a tool, as `call`, or of a model, as `error` (may pass) or `failure` (will not).
+
+    `attempt` counts from 1: the calls of this model for the same request.
+    """
+
+    kind: Literal["tool", "model"]
+    call: CompletedToolCall | None = None
+    model: str = ""
+    error: ProviderError | None = None
+    failure: ModelFailure | None = None
+    attempt: int = 1
+
+
+class CommittedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that is in the history now."""
+
+    agent: str
+    session_id: str
+    turn_id: str
+    outcome: Outcome
+
+
+class Plugin:
+    """Base of all plugins: override the hooks that you need. Those that are not overridden cost nothing.
+
+    `name` tells it from others in one runtime, and is how its state is found again after a restart; `version` is
+    noted with each turn. Every hook but `on_stream` and `tools` is a coroutine.
+    """
+
+    name: str = ""
+    version: str = ""
+
+    def tools(self) -> Sequence[Tool | ToolProvider]:
+        """Return the tools that come with the plugin."""
+        return ()
+
+    # ------------------------------------------------------------------ the turn begins
+
+    async def on_session_open(self, agent: str, session_id: str) -> None:
+        """A worker has loaded the session. Best effort; may repeat."""
+
+    async def on_input(
+        self, turn: PluginTurn, parts: tuple[Part, ...]
+    ) -> Sequence[Part] | Refuse | None:
+        """See what a person said, also in the middle of a turn; return it changed, or refuse it."""
+
+    async def before_turn(self, turn: PluginTurn) -> Sequence[Said] | Abort | None:
+        """Return messages that come before the input, or end the turn."""
+
+    async def prompt(self, turn: PluginTurn) -> Sequence[Contribution] | None:
+        """Return what the system prompt is to say, for the iteration that begins."""
+
+    async def view(self, turn: PluginTurn) -> HistoryView | None:
+        """Return what of the history the model is shown, for the iteration that begins."""
+
+    # ------------------------------------------------------------------ the model
+
+    async def before_model(
+        self, turn: PluginTurn, request: ModelRequest
+    ) -> ModelRequest | Send | Hold | Stop | None:
+        """See the request; return what is sent instead. Messages added here are seen once and never stored."""
+
+    def on_stream(self, turn: PluginTurn, chunk: Chunk) -> Chunk | None:
+        """See a piece of the reply as it is shown; return it changed. Empty text is not shown."""
+
+    async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | Stop | None:
+        """See the reply, which is recorded already; return what the turn goes on with."""
+
+    # ------------------------------------------------------------------ tools
+
+    async def before_tool(self, turn: PluginTurn, call: AskedCall) -> ToolDirective | None:
+        """Say whether a call may run, and with what."""
+
+    async def after_tool(
+        self, turn: PluginTurn, call: CompletedToolCall
+    ) -> ToolOutcome | Deny | None:
+        """See a result, which is recorded already; return what the turn has of it, or withhold it."""
+
+    async def present_result(
+        self, turn: PluginTurn, call: CompletedToolCall
+    ) -> Sequence[ResultPart] | None:
+        """Return what the model sees of a result. One plugin at most may have this hook."""
+
+    async def on_error(self, turn: PluginTurn, trouble: Trouble) -> ErrorDirective | None:
+        """Say how to go on after a failed call. The first plugin that says something decides; `Stop` beats all."""
+
+    # ------------------------------------------------------------------ between and after
+
+    async def at_checkpoint(self, turn: PluginTurn, at: AtCheckpoint) -> Delivery | Stop | None:
+        """Return what enters the turn: after work, and before it would end."""
+
+    async def after_turn(self, turn: PluginTurn, outcome: Outcome) -> Finale | None:
+        """See how the turn ends, before it is committed."""
+
+    async def after_commit(self, ended: CommittedTurn) -> None:
+        """The turn is in the history. Best effort; may repeat."""
