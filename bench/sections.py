@@ -10,6 +10,7 @@ from bench.bars.idle import measure_idle
 from bench.bars.kills import measure_kills
 from bench.bars.long_sessions import measure_long_sessions
 from bench.bars.many_sessions import measure_many_sessions
+from bench.bars.plugin_costs import measure_plugins
 from bench.bars.reopening import measure_reopening
 from bench.bars.tokens import measure_tokens
 from bench.bars.turn_counts import measure_turn_counts
@@ -38,6 +39,7 @@ SECTIONS: dict[str, tuple[Measure, ...]] = {
     "counts": (lambda _: measure_turn_counts(),),
     "sessions": (lambda rounds: measure_many_sessions(max(2, rounds // 10)),),
     "long": (measure_long_sessions,),
+    "plugins": (lambda rounds: measure_plugins(max(2, rounds // 4)),),
     "reopen": (lambda rounds: measure_reopening(max(2, rounds // 3)),),
     "kills": (lambda rounds: measure_kills(max(1, rounds // 12)),),
     "approvals": (lambda rounds: measure_approvals(max(1, rounds // 12)),),

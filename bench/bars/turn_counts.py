@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -42,14 +43,18 @@ async def commits_per_turn(variant: str, plan: str, folder: Path) -> float:
 
 
 def turn_instructions(folder: Path, plan: str, n_before: int = 0) -> Counter[str]:
-    """Count the bytecode instructions of a turn with `once` calls, on the loop's thread, by source file.
+    """Count the bytecode instructions of a turn with `once` calls, on the loop's thread, by source file."""
+    return counted_turns(WindlassTurns("once", folder, durability="process"), plan, n_before)
+
+
+def counted_turns(candidate: WindlassTurns, plan: str, n_before: int = 0) -> Counter[str]:
+    """Count those of a turn.
 
     Each counted turn has a session of its own, in which so many turns went before. The least of some is returned: the
     others were met by something that the runtime does now and then.
     """
     counts = []
     with asyncio.Runner() as runner:
-        candidate = WindlassTurns("once", folder, durability="process")
         runner.run(candidate.open())
         try:
             runner.run(candidate.turn("first", question(plan)))
@@ -64,12 +69,17 @@ def turn_instructions(folder: Path, plan: str, n_before: int = 0) -> Counter[str
 
 
 def iteration_instructions(folder: Path, n_before: int = 0) -> Counter[str]:
-    """Count those of one iteration: what a long turn has more than a short one, divided."""
+    """Count those of one iteration."""
+    return per_iteration(lambda place, plan: turn_instructions(place, plan, n_before), folder)
+
+
+def per_iteration(count: Callable[[Path, str], Counter[str]], folder: Path) -> Counter[str]:
+    """Return what a long turn has more than a short one, divided by its further iterations."""
     found = []
     for n in (_SHORT, _LONG):
         place = folder / f"of-{n}"
         place.mkdir()
-        found.append(turn_instructions(place, loop(n), n_before))
+        found.append(count(place, loop(n)))
     short, long = found
     more = {name: (n - short[name]) // (_LONG - _SHORT) for name, n in long.items()}
     return Counter({name: n for name, n in more.items() if n})

@@ -7,6 +7,7 @@ somebody's approval.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, cast
 
@@ -23,6 +24,7 @@ from windlass.kernel import (
 )
 from windlass.ports.clock import Clock
 from windlass.ports.model import EmitModelEvent, TextChunk
+from windlass.ports.plugin import Plugin
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.store import Durability
 
@@ -96,13 +98,15 @@ async def sound(i: int) -> str:
     return await script.run_tool(i)
 
 
-def agent_of(variant: str) -> Agent[None, str]:
+def agent_of(variant: str, plugins: Sequence[Plugin] = ()) -> Agent[None, str]:
     """Return the agent of a variant."""
     if variant == "ask":
         sounding = tool(approval="ask")(sound)
     else:
         sounding = tool(effect=cast("Effect", variant))(sound)
-    return Agent("bench", model=ScriptedModel(), tools=[sounding], limits=_NO_LIMIT)
+    return Agent(
+        "bench", model=ScriptedModel(), tools=[sounding], limits=_NO_LIMIT, plugins=plugins
+    )
 
 
 class WindlassTurns(Candidate):
@@ -122,8 +126,12 @@ class WindlassTurns(Candidate):
         self._store = SqliteStore(folder / FILE, durability=durability, vfs=vfs)
         lease_s = lease_s or float(os.environ.get("BENCH_LEASE_S", "15"))
         self.runtime = Runtime(
-            agent_of(variant), store=self._store, max_turns=1_000, lease_s=lease_s, clock=clock
+            self.agent(), store=self._store, max_turns=1_000, lease_s=lease_s, clock=clock
         )
+
+    def agent(self) -> Agent[None, str]:
+        """Return who works."""
+        return agent_of(self.variant)
 
     @property
     def commits(self) -> int:

@@ -47,6 +47,7 @@ from windlass.journal import (
     NodeRef,
     NodeSubject,
     OutcomeUnknown,
+    PluginRemembered,
     PluginVersion,
     ProcessAnswered,
     ProcessCommand,
@@ -55,6 +56,7 @@ from windlass.journal import (
     ProcessRef,
     ProcessSubject,
     Recorded,
+    Released,
     ReplyHooked,
     RequestSpec,
     Run,
@@ -77,7 +79,15 @@ from windlass.journal import (
     TurnStarted,
     UsageLine,
 )
-from windlass.kernel import DriverRecord, Failure, Finished, ModelFailure, ToolOutcome, Value
+from windlass.kernel import (
+    DriverRecord,
+    Failure,
+    Finished,
+    ModelFailure,
+    ToolOutcome,
+    Value,
+    events,
+)
 
 scope = Scope(session_id="s-1", turn_id="t-1", turn_index=2, iteration=3)
 spec = RequestSpec(
@@ -98,6 +108,7 @@ intent_key = "s-1/t-1/2/3/tool_call/e-1/0/intent"
 result_key = "s-1/t-1/2/3/tool_call/e-1/0/result"
 invocation = Invocation(scope=scope, subject=subject, caused_by=cause, replay_key=intent_key)
 difference = Difference(path="$.name", change="changed", recorded="add", found="sub")
+issue = events.Error(message="the plugin clock raised ValueError in view", code="plugin_failed")
 returned = CallReturned(outcome=built.outcome, duration_ms=12)
 started = TurnStarted(
     agent="helper",
@@ -224,6 +235,24 @@ MOMENTS: dict[str, Value] = {
     "Slept": Slept(due_ms=1_700_000_000_000),
     "EventAwaited": EventAwaited(status="answered", value={"ok": True}, by="ana"),
     "EventAwaited.least": EventAwaited(status="expired"),
+    "ModelAnswered.hooked": ModelAnswered(
+        result=built.reply, sent=spec, patches={"clock": {"state": [{"n": 1}]}}, issues=(issue,)
+    ),
+    "DirectAnswered.hooked": DirectAnswered(
+        result=built.reply, sent=spec, patches={"clock": {"memory": [{"n": None}]}}
+    ),
+    "CallDecided.ask": CallDecided(
+        verdict="ask",
+        args={"a": 1},
+        reason="Really?",
+        risk="high",
+        action_key="add",
+        patches={"clock": {"state": [{"n": {"$add": 1}}]}},
+        issues=(issue,),
+    ),
+    "CallPresented.ends": CallPresented(outcome=built.outcome, ends=built.stopped, issues=(issue,)),
+    "CheckpointGiven.issues": CheckpointGiven(delivery=built.delivery, issues=(issue,)),
+    "TurnFinalized.compact": TurnFinalized(compact={"keep": 2}),
 }
 
 ENTRIES: dict[str, Value] = {
@@ -244,6 +273,23 @@ ENTRIES: dict[str, Value] = {
     "TurnStarted.structured": TurnStarted(
         agent="helper", model="m-large", driver="structured", output={"type": "integer"}
     ),
+    "TurnStarted.hooked": TurnStarted(
+        agent="helper",
+        model="m-large",
+        plugins=(PluginVersion(name="clock", version="1.0"),),
+        messages=(built.message,),
+        prompt="Be brief.\n\n## Guidance\n\nSay the time.",
+        patches={"clock": {"state": [{"n": 1}]}},
+        ends=built.stopped,
+    ),
+    "Claimed.reserved": Claimed(
+        key="s-1/t-1/2/3/model_call/e-1",
+        digest="2" * 64,
+        command=ModelCallCommand(request=spec),
+        reserved=built.usage,
+        reserved_for="m-small",
+    ),
+    "Released": Released(key="s-1/t-1/2/3/model_call/e-1"),
 }
 
 CLAIMS: dict[str, Value] = {
@@ -272,6 +318,15 @@ CLAIMS: dict[str, Value] = {
     "JournalRow.lost": JournalRow(
         key=result_key, digest="2" * 64, generation=4, lost=(built.usage, built.usage)
     ),
+    "JournalRow.reserved": JournalRow(
+        key=result_key,
+        digest="2" * 64,
+        generation=4,
+        reserved=built.usage,
+        reserved_for="m-small",
+        lost=(built.usage,),
+        lost_for=("m-large",),
+    ),
 }
 
 PAGES: dict[str, Value] = {
@@ -298,6 +353,8 @@ PAGES: dict[str, Value] = {
     "DecisionRemembered": DecisionRemembered(session_id="s-1", action_key="refund", by="eva"),
     "DecisionRemembered.least": DecisionRemembered(session_id="s-1", action_key="refund"),
     "OutcomeUnknown": OutcomeUnknown(call="c" * 64),
+    "PluginRemembered": PluginRemembered(plugin="clock", memory={"n": 1, "seen": ["a"]}),
+    "PluginRemembered.least": PluginRemembered(plugin="clock"),
 }
 
 # File name → what is in it.

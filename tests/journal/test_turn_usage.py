@@ -8,6 +8,7 @@ from windlass.journal import (
     DirectCallCommand,
     ModelAnswered,
     ModelCallCommand,
+    Released,
     RequestSpec,
     TurnFinalized,
     UsageLine,
@@ -100,4 +101,45 @@ def test_what_an_attempt_reserved_is_lost_when_the_next_worker_asks_again() -> N
     take(folded, record(MODEL, ANSWERED, claimed=True), generation=2)
     assert folded.usage() == (
         UsageLine(source="turn", model="m", calls=2, lost=1, usage=USED + first),
+    )
+
+
+def test_a_reservation_that_is_released_is_not_lost_and_the_next_one_may_be() -> None:
+    first, second = Usage(output_tokens=100), Usage(output_tokens=70)
+    folded = journal(claim(MODEL, reserved=first), generation=1)
+    (key,) = [row.key for row in folded.rows()]
+    take(folded, Released(key=key), generation=1)
+    assert folded.usage() == ()
+    take(folded, claim(MODEL, reserved=second), generation=2)
+    assert folded.usage() == (UsageLine(source="turn", model="m", calls=1, lost=1, usage=second),)
+
+
+def test_a_release_of_what_nobody_claimed_changes_nothing() -> None:
+    folded = journal(Released(key="s/t/1/0/model_call/9"))
+    assert folded.rows() == ()
+
+
+def test_what_was_sent_to_another_model_is_counted_there_and_so_is_what_was_reserved_for_it() -> (
+    None
+):
+    small = RequestSpec(model="small", messages="ab" * 32, message_count=1)
+    reserved = Usage(output_tokens=9)
+    folded = journal(
+        record(MODEL, ModelAnswered(result=REPLY, sent=small), "e1"),
+        record(
+            DirectCallCommand(request=SPEC, usage_source="titles"),
+            DirectAnswered(result=REPLY, sent=small),
+            "e2",
+        ),
+        claim(MODEL, "e3", reserved=reserved, reserved_for="small"),
+    )
+    assert folded.usage() == (
+        UsageLine(source="titles", model="small", calls=1, usage=USED),
+        UsageLine(
+            source="turn",
+            model="small",
+            calls=2,
+            lost=1,
+            usage=Usage(input_tokens=3, output_tokens=11),
+        ),
     )

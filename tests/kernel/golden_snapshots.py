@@ -6,6 +6,7 @@ The laws of golden_values.py hold here too.
 from __future__ import annotations
 
 from tests.kernel import golden_values as built
+from tests.kernel.golden_views import VIEWS
 from windlass.kernel import (
     CancelModel,
     Chain,
@@ -96,6 +97,7 @@ GOLDEN: dict[str, dict[str, Value]] = {
     "limits": built.LIMITS,
     "states": {**STATES},
     "snapshots": SNAPSHOTS,
+    "views": VIEWS,
 }
 
 VALUES: dict[str, Value] = {

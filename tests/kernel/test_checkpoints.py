@@ -345,3 +345,9 @@ def test_a_failure_ends_the_turn(
         TurnEnded(id=f"e_{PREFIX}.3", correlation_id=f"c_{PREFIX}.0", outcome=stopped),
     ]
     assert turn.outcome == stopped
+
+
+def test_at_its_last_checkpoint_a_turn_says_how_it_would_end() -> None:
+    assert machine_in("waiting_checkpoint").ending == Finished(text="hello")
+    assert machine_in("waiting_model").ending is None
+    assert machine_in("finished").ending is None

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from windlass.journal import UsageLine
-from windlass.journal.patch import patched
+from windlass.journal.patch import patched, recorded
 from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.tool_call import ToolSpec
@@ -33,7 +33,9 @@ class FakeHost:
         self.messages: Sequence[Message] = ()
         self.turn_messages: Sequence[Message] = ()
         self.tools: tuple[ToolSpec, ...] = ()
+        self.system_prompt = ""
         self.usage: tuple[UsageLine, ...] = ()
+        self.reserved: tuple[UsageLine, ...] = ()
         self.session_usage: tuple[UsageLine, ...] = ()
         self.states: dict[str, dict[str, Any]] = {}
         self.memories: dict[str, dict[str, Any]] = {}
@@ -63,7 +65,7 @@ class FakeHost:
     async def read(self, ref: str) -> bytes:
         return self.blobs[ref]
 
-    async def complete(self, _plugin: str, request: ModelRequest) -> ModelReply:
+    async def complete(self, _plugin: str, _place: str, request: ModelRequest) -> ModelReply:
         self.requests.append(request)
         return self.replies.pop(0)
 
@@ -81,4 +83,4 @@ class FakeTurn(PluginTurn):
         """Apply what the hook changed."""
         for kind, kept in (("state", self.host.states), ("memory", self.host.memories)):
             for change in self._changes.pop(kind, ()):
-                kept[self._plugin] = patched(kept.get(self._plugin, {}), change)
+                kept[self._plugin] = patched(kept.get(self._plugin, {}), recorded(change))

@@ -283,8 +283,6 @@ async def test_what_this_release_has_not_is_refused_plainly(memory_stage: Stage)
         for name in ("processes", "triggers"):
             with pytest.raises(ConfigError, match=name):
                 getattr(rt, name)
-        with pytest.raises(ConfigError, match="compact"):
-            await rt.session("s").compact()
 
 
 async def test_status_says_what_is_going_on(stage: Stage) -> None:

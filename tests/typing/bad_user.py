@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass import Agent, Limits, Runtime, Session, ToolContext, TurnResult, tool
+from windlass.plugins import Plugin, PluginTurn, Stop
 
 
 @dataclass
@@ -55,6 +56,9 @@ Agent("a", model="demo", mode="turbo")  # error: no such mode
 Agent("a", model="demo", limits=5)  # error: no limits
 Agent("a", model="demo", instructions=5)  # error: no instructions
 Agent("a", model="demo", policy=len)  # error: no policy
+Agent("a", model="demo", steering="two")  # error: no such way to steer
+Agent("a", model="demo", plugins=[add])  # error: a tool is no plugin
+Agent("a", model="demo", plugins=Plugin())  # error: a plugin is no list of plugins
 Limits(max_token=5)  # error: no such limit
 Limits(max_tokens="5")  # error: a limit is a number
 
@@ -110,6 +114,30 @@ async def run(session: Session[Answer]) -> None:
     later = await session.submit("x", output_type=Shop)
     (await later.result()).output.text  # error: the output of this turn is a Shop
     handle.result(timeout="5")  # error: a timeout is a number
+
+
+class WrongPlugin(Plugin):
+    async def before_turn(self, turn: PluginTurn) -> Stop:  # error: no answer of this hook
+        turn.stat  # error: no such attribute of the turn
+        return Stop()
+
+
+def count_events(events: list[str]) -> None: ...
+
+
+def handle_nothing() -> None: ...
+
+
+async def handle(session: Session[Answer]) -> None:
+    await session.run("x", on_event=5)  # error: no function
+    await session.run("x", on_event=count_events)  # error: a handler takes an event
+    await session.run("x", on_event=handle_nothing)  # error: a handler takes one argument
+    session.stream("x", on_event=print)  # error: a stream is read, not handled
+    await session.submit("x", on_event=print)  # error: nobody waits for what is submitted
+    await session.collect("x", on_event=print)  # error: the events are given back
+    (await session.collect("x")).result.output.txt  # error: no such attribute of the output
+    (await session.collect("x")).outcome  # error: the result has it
+    plainest.run_sync("x", on_event="print")  # error: no function
 
 
 async def answer(rt: Runtime[str]) -> None:

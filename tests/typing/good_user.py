@@ -36,6 +36,19 @@ from windlass import (
 )
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished, Stopped
+from windlass.plugins import (
+    AskedCall,
+    AtCheckpoint,
+    Contribution,
+    Delivery,
+    Plugin,
+    PluginTurn,
+    Proceed,
+    Stop,
+    append,
+)
+from windlass.plugins import Deny as Denied
+from windlass.plugins import add as add_to
 from windlass.ports.policy import PolicyCall, PolicySession, Ruling
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
@@ -137,6 +150,26 @@ async def instructions_for(info: TurnInfo, shop: Shop) -> str:
     return f"{info.turn_id}: you work for {shop.name}."
 
 
+class Tally(Plugin):
+    """A plugin."""
+
+    name = "tally"
+
+    async def prompt(self, turn: PluginTurn) -> list[Contribution]:
+        return [
+            Contribution(f"Call {turn.state.get('calls', 0)}.", slot="context", gate=("refund",))
+        ]
+
+    async def before_tool(self, turn: PluginTurn, call: AskedCall) -> Denied | Proceed | None:
+        turn.patch(calls=add_to(1), last=append(call.name, keep=3))
+        return Denied(reason="no") if call.ordinal > call.of else Proceed()
+
+    async def at_checkpoint(self, turn: PluginTurn, at: AtCheckpoint) -> Delivery | Stop | None:
+        if at.kind == "before_completion" and at.outcome is not None:
+            return Delivery(transient=["Are you sure?"])
+        return Stop("enough") if len(at.results) > 5 else None
+
+
 # --- agents ----------------------------------------------------------------------------------------
 
 MODEL = ScriptedModel([say("hi"), call("add", a=1, b=2)])
@@ -151,6 +184,8 @@ support = Agent(
     limits=Limits(max_iterations=10, tool_timeout=5),
     generation=Generation(temperature=0.2, stop=("END",)),
     aliases=["help"],
+    plugins=[Tally()],
+    steering="one",
 )
 answering = Agent(
     "answering", model=FunctionModel(lambda request: request.model), output_type=Answer
@@ -251,6 +286,32 @@ async def watch(session: Session[Answer]) -> list[str]:
     async with session.observe() as observed:
         seen += [message.role for message in observed.committed]
     return seen
+
+
+log: list[str] = []
+
+
+def show(event: events.Event) -> None:
+    if isinstance(event, events.TextDelta):
+        log.append(event.text)
+
+
+async def forward(event: events.Event) -> None:
+    show(event)
+
+
+async def handle(session: Session[Answer]) -> tuple[events.Event, ...]:
+    seen: list[events.Event] = []
+    assert_type(await session.run("Tell me.", on_event=show), TurnResult[Answer])
+    await session.run("Tell me.", turn_id="t", on_event=forward)
+    await session.run("Tell me.", on_event=seen.append)
+    await session.run("Tell me.", on_event=None)
+    await plainest.run("Hello?", on_event=forward)
+    plainest.run_sync("Hello?", on_event=lambda event: log.append(event.id))
+    shown, result = await session.collect("Tell me.", turn_id="t")
+    assert_type(result, TurnResult[Answer])
+    assert_type((await session.collect("Report.", output_type=Report)).result.output, Report)
+    return shown
 
 
 async def manage() -> int:

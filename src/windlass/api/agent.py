@@ -18,13 +18,16 @@ from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text, is_clean
 from windlass.kernel.model_call import Generation
 from windlass.ports.model import Model
+from windlass.ports.plugin import Plugin
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.tool import Tool, ToolProvider
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.outputs import TypedOutput
-from windlass.runtime.program import Instructions, Program
+from windlass.runtime.plugin_set import PluginSet
+from windlass.runtime.program import Instructions, Program, Steering
 from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
 from windlass.tools import Toolbox
+from windlass.tools.finder import FINDER
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -51,12 +54,13 @@ class Agent(Generic[D, O]):
         output_type: None = None,
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Any] = (),
+        plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
         limits: Limits = DEFAULT_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
+        steering: Steering = "all",
     ) -> None: ...
     @overload
     def __init__(
@@ -68,12 +72,13 @@ class Agent(Generic[D, O]):
         output_type: None = None,
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Any] = (),
+        plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
         limits: Limits = DEFAULT_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
+        steering: Steering = "all",
     ) -> None: ...
     @overload
     def __init__(
@@ -85,12 +90,13 @@ class Agent(Generic[D, O]):
         output_type: type[O],
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Any] = (),
+        plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
         limits: Limits = DEFAULT_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
+        steering: Steering = "all",
     ) -> None: ...
     @overload
     def __init__(
@@ -102,12 +108,13 @@ class Agent(Generic[D, O]):
         output_type: type[O],
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Any] = (),
+        plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
         limits: Limits = DEFAULT_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
+        steering: Steering = "all",
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - a description has as many facets as it has
         self,
@@ -118,12 +125,13 @@ class Agent(Generic[D, O]):
         output_type: Any = None,
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Any] = (),
+        plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
         limits: Limits = DEFAULT_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
+        steering: Steering = "all",
     ) -> None:
         self.name = _name(name, "Agent.name")
         self.aliases = tuple(_name(alias, "Agent.aliases") for alias in _listed(aliases, "aliases"))
@@ -140,29 +148,42 @@ class Agent(Generic[D, O]):
         if policy is not None:
             _check_callable(getattr(policy, "decide", None), "Agent.policy")
         self.output = None if output_type in (None, str) else TypedOutput(output_type)
-        if plugins:
-            raise ConfigError("Agent.plugins: this release has no plugins", field="Agent.plugins")
+        self.plugins = PluginSet(_listed(plugins, "plugins"), field="Agent.plugins")
+        self.steering = steering
+        if steering not in ("all", "one"):
+            raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
         if mode != "standard":
             raise ConfigError(
                 "Agent.mode: this release has the mode standard only", field="Agent.mode"
             )
 
-    def compiled(self, registered: dict[str, Model]) -> Program:
-        """Return the agent as a runtime drives it."""
+    def compiled(self, registered: dict[str, Model], plugins: Sequence[Plugin] = ()) -> Program:
+        """Return the agent as a runtime drives it; the runtime's plugins come before its own."""
+        together = PluginSet((*plugins, *self.plugins.plugins))
+        brought: list[Any] = [one for plugin in together.plugins for one in plugin.tools()]
+        tools = [one for one in brought if not _is_provider(one)]
         return Program(
             name=self.name,
             model=model_of(self.model, registered),
             find_model=lambda name: registered.get(name) or find_model(name),
             instructions=_instructions(self.instructions),
-            toolbox=self.toolbox,
-            providers=self.providers,
+            toolbox=self._toolbox_with(tools),
+            providers=(*self.providers, *(one for one in brought if _is_provider(one))),
             policy=self.policy,
             limits=self.limits,
             generation=self.generation,
             output=self.output,
             aliases=self.aliases,
             needs_deps=self.deps_type is not None,
+            plugins=together,
+            steering=self.steering,
         )
+
+    def _toolbox_with(self, brought: Sequence[Tool]) -> Toolbox:
+        if not brought:
+            return self.toolbox
+        own = [one for one in self.toolbox if one.spec.name != FINDER]
+        return Toolbox([*own, *brought], field=f"tools of {self.name} and its plugins")
 
     @overload
     async def run(

@@ -33,7 +33,9 @@ from windlass.ports import (
 )
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
+from windlass.ports.plugin import Plugin
 from windlass.ports.probe import PhaseProbe
+from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
 from windlass.runtime.system_clock import SystemClock
 from windlass.runtime.world import Approver
@@ -63,7 +65,7 @@ class Runtime(Generic[O]):
         engine: Literal["local"] = ...,
         deps: Callable[..., Any] | None = ...,
         approve: Approver | None = ...,
-        plugins: Sequence[Any] = ...,
+        plugins: Sequence[Plugin] = ...,
         trace: object = ...,
         worker: bool = ...,
         max_turns: int = ...,
@@ -83,7 +85,7 @@ class Runtime(Generic[O]):
         engine: Literal["local"] = ...,
         deps: Callable[..., Any] | None = ...,
         approve: Approver | None = ...,
-        plugins: Sequence[Any] = ...,
+        plugins: Sequence[Plugin] = ...,
         trace: object = ...,
         worker: bool = ...,
         max_turns: int = ...,
@@ -102,7 +104,7 @@ class Runtime(Generic[O]):
         engine: Literal["local"] = "local",
         deps: Callable[..., Any] | None = None,
         approve: Approver | None = None,
-        plugins: Sequence[Any] = (),
+        plugins: Sequence[Plugin] = (),
         trace: object = None,
         worker: bool = True,
         max_turns: int = 32,
@@ -114,10 +116,10 @@ class Runtime(Generic[O]):
         clock: Clock | None = None,
         probe: PhaseProbe | None = None,
     ) -> None:
-        _check_settings(engine, plugins, trace, max_turns, lease_s, on_mismatch)
+        _check_settings(engine, trace, max_turns, lease_s, on_mismatch)
         _check_more(deps, approve, retention, worker, models)
         registered: dict[str, Model] = {model.name: model for model in models}
-        self._programs = _compiled(agents, registered)
+        self._programs = _compiled(agents, registered, _listed_plugins(plugins))
         self._retention_s = retention
         settings = Settings(
             store=store,
@@ -287,15 +289,26 @@ class Runtime(Generic[O]):
         raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
 
 
+def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:
+    if not isinstance(plugins, (list, tuple)):
+        found = type(plugins).__name__
+        raise ConfigError(
+            f"Runtime.plugins: found {found}, wanted a list of plugins",
+            field="Runtime.plugins",
+            found=found,
+        )
+    return PluginSet(plugins, field="Runtime.plugins").plugins
+
+
 def _compiled(
-    agents: Sequence[Agent[Any, Any]], registered: dict[str, Model]
+    agents: Sequence[Agent[Any, Any]], registered: dict[str, Model], plugins: Sequence[Plugin]
 ) -> dict[str, Program]:
     programs: dict[str, Program] = {}
     for agent in agents:
         if not isinstance(agent, Agent):
             found = type(agent).__name__
             raise ConfigError(f"Runtime: found {found}, wanted agents", field="agents", found=found)
-        program = agent.compiled(registered)
+        program = agent.compiled(registered, plugins)
         registered.setdefault(program.model.name, program.model)
         for name in (agent.name, *agent.aliases):
             if name in programs:
@@ -330,7 +343,6 @@ def _check_more(
 
 def _check_settings(
     engine: object,
-    plugins: Sequence[Any],
     trace: object,
     max_turns: object,
     lease_s: object,
@@ -338,7 +350,6 @@ def _check_settings(
 ) -> None:
     rules = {
         "engine": (engine == "local", "local; this release has no other"),
-        "plugins": (not plugins, "none; this release has no plugins"),
         "trace": (trace is None, "None; this release has no traces"),
         "max_turns": (type(max_turns) is int and max_turns > 0, "a whole number above 0"),
         "lease_s": (

@@ -6,12 +6,21 @@ from typing import Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
+from windlass.api.collected import Collected
+from windlass.api.compaction import compact
 from windlass.api.machinery import Machinery, fresh_id
 from windlass.api.node import Node, nodes_of
 from windlass.api.observation import Observation
 from windlass.api.turn_handle import TurnHandle
 from windlass.api.turn_input import Input, read_input
-from windlass.api.turn_options import TurnOptions, check_names, read_context, read_overrides
+from windlass.api.turn_options import (
+    TurnOptions,
+    WatchOptions,
+    check_handler,
+    check_names,
+    read_context,
+    read_overrides,
+)
 from windlass.api.turn_result import TurnResult
 from windlass.api.turn_stream import TurnStream
 from windlass.api.usage_report import UsageReport
@@ -60,30 +69,66 @@ class Session(Generic[O]):
 
     @overload
     async def run(
-        self, input: Input, *, output_type: type[T], **options: Unpack[TurnOptions]
+        self, input: Input, *, output_type: type[T], **options: Unpack[WatchOptions]
     ) -> TurnResult[T]: ...
     @overload
     async def run(
-        self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
+        self, input: Input, *, output_type: None = None, **options: Unpack[WatchOptions]
     ) -> TurnResult[O]: ...
     async def run(
         self,
         input: Input,  # noqa: A002 - the public name
         *,
         output_type: Any = None,
-        **options: Unpack[TurnOptions],
+        **options: Unpack[WatchOptions],
     ) -> TurnResult[Any]:
         """Run a turn and wait until it is done, or rests with an unanswered wait.
+
+        `on_event` is called with each event of the turn meanwhile, and awaited if need be. What it raises is raised
+        here; the turn goes on all the same.
 
         Raises:
             IdempotencyConflict: `turn_id` is known with another request.
             SessionParked: an earlier turn of this session waits for answers.
         """
-        handle, is_orphan = await self._begin(input, output_type, options)
-        result = await handle.result()
+        on_event = options.pop("on_event", None)
+        check_handler(on_event)
+        is_orphan = False
+
+        async def begin() -> TurnHandle[Any]:
+            nonlocal is_orphan
+            handle, is_orphan = await self._begin(input, output_type, options)
+            return handle
+
+        if on_event is None:
+            result = await (await begin()).result()
+        else:
+            async with TurnStream(self._machinery, self.id, begin) as turn:
+                result = await turn.hand_to(on_event)
         if is_orphan:
             result.issues = (*result.issues, events.Error(message=_ATTACHED, code="attached"))
         return result
+
+    @overload
+    async def collect(
+        self, input: Input, *, output_type: type[T], **options: Unpack[TurnOptions]
+    ) -> Collected[T]: ...
+    @overload
+    async def collect(
+        self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
+    ) -> Collected[O]: ...
+    async def collect(
+        self,
+        input: Input,  # noqa: A002 - the public name
+        *,
+        output_type: Any = None,
+        **options: Unpack[TurnOptions],
+    ) -> Collected[Any]:
+        """Run a turn and return all that was shown of it, with what it came to."""
+        check_names(options)
+        seen: list[events.Event] = []
+        result = await self.run(input, output_type=output_type, on_event=seen.append, **options)
+        return Collected(tuple(seen), result)
 
     @overload
     def stream(
@@ -290,13 +335,19 @@ class Session(Generic[O]):
             raise InvalidInput(f"at: turn {turn_id} has not ended here", field="at")
         return view.receipt.head
 
-    async def compact(self) -> None:
-        """Refuse: this release cannot compact.
+    async def compact(
+        self, *, instructions: str | None = None, turn_id: str | None = None
+    ) -> TurnResult[str]:
+        """Let the model sum up what was said, and go on from there. What came before stays readable.
+
+        It is a turn of its own and waits its turn. Asked for twice before anything else was committed it is one; a
+        `turn_id` makes it one however often a program is run again. Where there is nothing to sum up, nothing happens.
 
         Raises:
-            ConfigError: always.
+            IdempotencyConflict: `turn_id` is known with another request.
+            SessionParked: an earlier turn of this session waits for answers.
         """
-        raise ConfigError("Session.compact: this release has no compaction", field="compact")
+        return await compact(self._machinery, self.id, instructions, turn_id)
 
     async def release(self) -> None:
         """Unload the session from this process; it is read again when it is needed."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from windlass.api.machinery import Machinery
+from windlass.api.turn_result import TurnResult
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.runtime.provisional import provisional_messages
@@ -17,28 +19,62 @@ _PAUSE_S = 0.02
 _RESTING = ("parked", "done")
 
 
-async def watch_turn(
+async def watch_to_rest(
     machinery: Machinery,
-    session_id: str,
-    turn_id: str,
-    cursor: str | None = None,
-    reader: FeedReader | None = None,
+    place: tuple[str, str],
+    reader: FeedReader,
+    resting: asyncio.Task[TurnResult[Any]],
+) -> AsyncIterator[Event]:
+    """Yield the events of a turn that was begun here, by session and id, until it ends or rests as `resting` says.
+
+    Whoever drives shows a turn's last event before it tells that the turn rests. So what waits for the reader by then
+    is all there is, however slowly it is read.
+
+    Raises:
+        WindlassError: the turn could not be driven; what `resting` raises.
+    """
+    session_id, turn_id = place
+    is_over = False
+    while not is_over:
+        _finish_with(resting, reader)
+        async for event in reader:
+            yield event
+            is_over = is_over or isinstance(event, events.TurnEnded)
+        # The feed was closed under the reader: the runtime closes, or made room for other sessions.
+        await asyncio.wait({resting}, timeout=_PAUSE_S)
+        if resting.done():
+            break
+        reader = machinery.world.feeds.of(session_id).read(reader.cursor, only=turn_id)
+    result = await resting
+    if not is_over and result.outcome is not None:
+        # It ran in another process, whose events are not seen here.
+        yield events.TurnEnded(outcome=result.outcome)
+
+
+def _finish_with(resting: asyncio.Task[TurnResult[Any]], reader: FeedReader) -> None:
+    def finish(task: asyncio.Task[TurnResult[Any]]) -> None:
+        reader.finish()
+        if not task.cancelled():
+            task.exception()  # whoever reads to the end is told; whoever left does not ask
+
+    resting.add_done_callback(finish)
+
+
+async def watch_turn(
+    machinery: Machinery, session_id: str, turn_id: str, cursor: str | None = None
 ) -> AsyncIterator[Event]:
     """Yield the events of a turn until it ends or rests.
 
     With a cursor that cannot be gone on from, the first event is a fresh view of the turn.
     """
     world = machinery.world
-    is_new = reader is not None
-    if reader is None:
-        reader = world.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
+    reader = world.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
     try:
-        if not is_new:
-            view = await machinery.view(session_id, turn_id)
-            if reader.has_gap:
-                program = machinery.programs.get(view.agent)
-                seen = await provisional_messages(world.store, view, program)
-                yield events.Recovered(view=seen)
+        view = await machinery.view(session_id, turn_id)
+        if reader.has_gap:
+            program = machinery.programs.get(view.agent)
+            seen = await provisional_messages(world.store, view, program)
+            yield events.Recovered(view=seen)
         async for event in _to_its_rest(machinery, session_id, turn_id, reader):
             yield event
     finally:

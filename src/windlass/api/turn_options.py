@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
@@ -13,6 +13,7 @@ from windlass.errors import InvalidInput
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.kernel import canonical
+from windlass.kernel.events import Event
 from windlass.kernel.model_call import Generation
 from windlass.kernel.value import Json, freeze
 from windlass.ports.model import Model
@@ -20,6 +21,9 @@ from windlass.runtime.program import Output, Program, limits_record
 from windlass.runtime.run_limits import Limits
 from windlass.runtime.turn_start import overrides_record
 from windlass.runtime.world import Approver
+
+EventHandler: TypeAlias = Callable[[Event], Awaitable[None] | None]
+"""What is called with each event of a turn: a function, or one that is awaited."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -34,7 +38,13 @@ class TurnOptions(TypedDict, total=False):
     context: Mapping[str, Json] | None
 
 
-class RunOptions(TurnOptions, total=False):
+class WatchOptions(TurnOptions, total=False):
+    """What may be said about a turn that is waited for: who is told of its events meanwhile."""
+
+    on_event: EventHandler | None
+
+
+class RunOptions(WatchOptions, total=False):
     """What may be said about a turn that is run without a runtime."""
 
     approve: Approver | None
@@ -45,6 +55,17 @@ def check_names(options: TurnOptions) -> None:
     unknown = sorted(set(options) - set(TurnOptions.__annotations__))
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+
+
+def check_handler(given: object) -> None:
+    """Refuse what cannot be called with an event, before a turn is accepted for it."""
+    if given is not None and not callable(given):
+        found = type(given).__name__
+        raise InvalidInput(
+            f"on_event: found {found}, wanted a function of one event",
+            field="on_event",
+            found=found,
+        )
 
 
 def read_context(given: object) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from windlass.api.machinery import Machinery
-from windlass.api.turn_events import watch_turn
+from windlass.api.turn_events import watch_to_rest
 from windlass.api.turn_handle import TurnHandle
+from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
 from windlass.errors import ConfigError
 from windlass.kernel.events import Event
@@ -31,13 +35,18 @@ class TurnStream(Generic[O]):
         self._begin = begin
         self._reader: FeedReader | None = None
         self._handle: TurnHandle[O] | None = None
+        self._rested: TurnResult[O] | None = None
 
     async def __aenter__(self) -> Self:
         feed = self._machinery.world.feeds.of(self._session_id)
-        # Opened before the turn begins, so that nothing is missed.
-        cursor = feed.cursor
-        self._handle = await self._begin()
-        self._reader = feed.read(cursor, until=self._handle.id, only=self._handle.id)
+        # Opened before the turn begins, so that nothing is missed; a feed that nobody reads may go.
+        first = feed.read()
+        try:
+            self._handle = await self._begin()
+            # Without an end of its own: a turn that rests may go on while it is watched.
+            self._reader = feed.read(first.cursor, only=self._handle.id)
+        finally:
+            first.close()
         return self
 
     async def __aexit__(
@@ -64,14 +73,33 @@ class TurnStream(Generic[O]):
         """The turn's id."""
         return self.handle.id
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return watch_turn(
-            self._machinery,
-            self._session_id,
-            self.id,
-            reader=self._reader,
-        )
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+        handle, reader = self.handle, self._reader
+        assert reader is not None  # noqa: S101 - there is one where there is a handle
+        resting = asyncio.get_running_loop().create_task(handle.result())
+        try:
+            place = (self._session_id, handle.id)
+            async for event in watch_to_rest(self._machinery, place, reader, resting):
+                yield event
+            self._rested = resting.result()
+        finally:
+            resting.cancel()
+
+    async def hand_to(self, on_event: EventHandler) -> TurnResult[O]:
+        """Call a function with each event, one after the other; return what the turn came to.
+
+        Whatever it raises ends the watching and is raised here. The turn goes on.
+        """
+        async with aclosing(self.__aiter__()) as shown:
+            async for event in shown:
+                answer = on_event(event)
+                if inspect.isawaitable(answer):
+                    await answer
+        assert self._rested is not None  # noqa: S101 - its events end when it rests
+        return self._rested
 
     async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
         """Wait for the turn, as `TurnHandle.result` does."""
+        if self._rested is not None and not self._rested.parked:
+            return self._rested
         return await self.handle.result(timeout)

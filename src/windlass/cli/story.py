@@ -19,6 +19,7 @@ from windlass.journal import (
     ModelAnswered,
     ModelCallCommand,
     Recorded,
+    Released,
     ToolCallCommand,
     TurnStarted,
 )
@@ -87,6 +88,8 @@ class Story:
     def _line(self, entry: Entry) -> Line | None:
         if isinstance(entry, TurnStarted):
             self._contracts = {each.tool: each.effect for each in entry.contracts}
+            return None
+        if isinstance(entry, Released):
             return None
         key = call_key(entry.key)
         command = entry.command or self._commands.get(key)

@@ -47,6 +47,7 @@ _log = logging.getLogger("windlass")
 _SCAN_S = 0.25
 _RETENTION_MS = 7 * 86_400_000
 _GRACE_S = 10.0
+_ASIDE_S = 1.0
 
 
 class LocalEngine:
@@ -99,6 +100,7 @@ class LocalEngine:
         self._news.set()
         await self._drives.leave(_GRACE_S)
         await self._membership.leave()
+        await self._world.aside.finish(_ASIDE_S)
         self._world.feeds.close()
 
     # ------------------------------------------------------------------ from outside

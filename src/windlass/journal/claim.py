@@ -78,6 +78,8 @@ class JournalRow(Value, kw_only=True):
     lost: tuple[Usage, ...] = ()
     outcome: RecordedMoment | None = None
     usage_source: str = ""
+    reserved_for: str = ""
+    lost_for: tuple[str, ...] = ()
 
     @property
     def is_recorded(self) -> bool:

@@ -8,8 +8,9 @@ from windlass.errors import InvalidInput
 from windlass.journal.commands import Command, Contract
 from windlass.journal.envelope import Envelope
 from windlass.journal.moments import RecordedMoment, check_moment
-from windlass.kernel.messages import Part
+from windlass.kernel.messages import Message, Part
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, Usage
+from windlass.kernel.outcomes import Outcome
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, use_default
 
 STANDARD = "standard"
@@ -39,10 +40,11 @@ class TurnStarted(JsonValue, kw_only=True):
 
     `tools` is the canonical text of the tool specs, `instructions` the prompt: long texts are kept once per
     store however many turns have them. `input` is there when it is not what was accepted, `output` when an
-    answer of a certain shape is asked for: its schema.
+    answer of a certain shape is asked for: its schema. `messages` come before the input, `prompt` is what plugins
+    made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
     """
 
-    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output")
+    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output", "patches")
 
     agent: str
     model: str
@@ -60,6 +62,10 @@ class TurnStarted(JsonValue, kw_only=True):
     history: int = 0
     started_ms: int = 0
     output: Json = None
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+    patches: dict[str, Any] = EMPTY_DICT
+    ends: Outcome | None = None
 
     def __post_init__(self) -> None:
         """Freeze what is plain; let equal records have equal bytes."""
@@ -73,7 +79,7 @@ class Claimed(Value, kw_only=True):
     """This is about to run. A tool's claim is its intent.
 
     `consumes` is the approval that it uses up, `reserved` what it may spend: if no outcome is ever
-    recorded, that much counts as spent.
+    recorded, that much counts as spent, by the model `reserved_for` if that is not the command's.
     """
 
     key: str
@@ -83,6 +89,7 @@ class Claimed(Value, kw_only=True):
     due_ms: int | None = None
     consumes: str | None = None
     reserved: Usage | None = None
+    reserved_for: str = ""
 
     @classmethod
     def of(
@@ -93,6 +100,7 @@ class Claimed(Value, kw_only=True):
         due_ms: int | None = None,
         consumes: str | None = None,
         reserved: Usage | None = None,
+        reserved_for: str = "",
     ) -> Claimed:
         """Return the claim of an envelope.
 
@@ -113,6 +121,7 @@ class Claimed(Value, kw_only=True):
             due_ms=due_ms,
             consumes=consumes,
             reserved=reserved,
+            reserved_for=reserved_for,
         )
 
 
@@ -148,4 +157,10 @@ class Recorded(Value, kw_only=True):
         )
 
 
-Entry: TypeAlias = TurnStarted | Claimed | Recorded
+class Released(Value, kw_only=True):
+    """The attempt that is claimed under this key is known to have spent nothing: the provider said so."""
+
+    key: str
+
+
+Entry: TypeAlias = TurnStarted | Claimed | Recorded | Released

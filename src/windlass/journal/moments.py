@@ -1,7 +1,8 @@
 """What the journal keeps of an effect: one class per thing that can be recorded.
 
 A moment is the raw outcome, recorded before anything is derived from it: a reply before its hooks run, a
-tool's result before anyone presents it. What hooks made of it is a moment of its own.
+tool's result before anyone presents it. What hooks made of it is a moment of its own. `issues` are what hooks left
+for whoever reads the result.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from windlass.errors import InvalidInput
 from windlass.guards.text import check_text
+from windlass.journal.commands import RequestSpec
 from windlass.journal.keys import EffectKind, Moment, key_place
+from windlass.kernel.events import Error
 from windlass.kernel.messages import Message
 from windlass.kernel.model_call import NO_USAGE, ModelFailure, ModelReply, Usage
+from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import CheckpointDelivery, CodeResult, Environment, Failure
 from windlass.kernel.tool_call import ToolOutcome
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, use_default
@@ -21,11 +25,16 @@ Verdict: TypeAlias = Literal["allow", "deny", "ask", "short_circuit"]
 ALLOW: Verdict = "allow"
 
 
-class ModelAnswered(Value, kw_only=True):
-    """A model's raw reply or failure."""
+class ModelAnswered(JsonValue, kw_only=True):
+    """A model's raw reply or failure; `sent` is what it was asked, if hooks changed the request."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("patches",)
 
     result: ModelReply | ModelFailure
     text_streamed: bool = False
+    sent: RequestSpec | None = None
+    patches: dict[str, Any] = EMPTY_DICT
+    issues: tuple[Error, ...] = ()
 
 
 class ReplyHooked(JsonValue, kw_only=True):
@@ -37,14 +46,21 @@ class ReplyHooked(JsonValue, kw_only=True):
     patches: dict[str, Any] = EMPTY_DICT
 
 
-class DirectAnswered(Value, kw_only=True):
-    """The reply to a one-shot call."""
+class DirectAnswered(JsonValue, kw_only=True):
+    """The reply to a one-shot call; `sent` and `patches` as with `ModelAnswered`."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("patches",)
 
     result: ModelReply | ModelFailure
+    sent: RequestSpec | None = None
+    patches: dict[str, Any] = EMPTY_DICT
 
 
 class CallDecided(JsonValue, kw_only=True):
-    """What hooks and policy decided on a call, and the arguments it is to run with."""
+    """What hooks and policy decided on a call, and the arguments it is to run with.
+
+    `risk` and `action_key` belong to the verdict `ask`, of which `reason` is the title.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("args", "patches")
 
@@ -54,6 +70,9 @@ class CallDecided(JsonValue, kw_only=True):
     policy_version: str = ""
     outcome: ToolOutcome | None = None
     patches: dict[str, Any] = EMPTY_DICT
+    risk: str = ""
+    action_key: str | None = None
+    issues: tuple[Error, ...] = ()
 
     def __post_init__(self) -> None:
         """Freeze what is plain; an outcome belongs to a call that is not run."""
@@ -76,12 +95,14 @@ class CallReturned(Value, kw_only=True):
 
 
 class CallPresented(JsonValue, kw_only=True):
-    """What hooks made of a result."""
+    """What hooks made of a result; `ends`: the turn ends with it."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("patches",)
 
     outcome: ToolOutcome
     patches: dict[str, Any] = EMPTY_DICT
+    ends: Outcome | None = None
+    issues: tuple[Error, ...] = ()
 
 
 class ProcessAnswered(JsonValue, kw_only=True):
@@ -110,6 +131,7 @@ class CheckpointGiven(JsonValue, kw_only=True):
     delivery: CheckpointDelivery | Failure
     taken: tuple[str, ...] = ()
     patches: dict[str, Any] = EMPTY_DICT
+    issues: tuple[Error, ...] = ()
 
 
 class EnvironmentBuilt(JsonValue, kw_only=True):
@@ -122,13 +144,14 @@ class EnvironmentBuilt(JsonValue, kw_only=True):
 
 
 class TurnFinalized(JsonValue, kw_only=True):
-    """What the hooks at the end of a turn gave."""
+    """What the hooks at the end of a turn gave; `compact`: a new frame is to be opened, with these options."""
 
-    json_fields: ClassVar[tuple[str, ...]] = ("patches",)
+    json_fields: ClassVar[tuple[str, ...]] = ("compact", "patches")
 
     messages: tuple[Message, ...] = ()
     issues: tuple[str, ...] = ()
     patches: dict[str, Any] = EMPTY_DICT
+    compact: Json = None
 
 
 class Slept(Value, kw_only=True):

@@ -8,7 +8,7 @@ page that is missing, doubled, moved, taken from elsewhere or changed by one bit
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from windlass.errors import InvalidInput, JournalCorrupt
 from windlass.guards.ids import check_id
@@ -18,7 +18,7 @@ from windlass.kernel import canonical
 from windlass.kernel.events import Event
 from windlass.kernel.messages import ConversationRecord, DriverRecord
 from windlass.kernel.outcomes import Outcome
-from windlass.kernel.value import Json, JsonValue, Value, check_instance
+from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, check_instance
 
 
 class FrameOpened(JsonValue, kw_only=True):
@@ -45,8 +45,22 @@ class OutcomeUnknown(Value, kw_only=True):
     call: str
 
 
+class PluginRemembered(JsonValue, kw_only=True):
+    """What a plugin keeps for the rest of the session: all of it, as the turn left it."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("memory",)
+
+    plugin: str
+    memory: dict[str, Any] = EMPTY_DICT
+
+
 NodeBody: TypeAlias = (
-    ConversationRecord | DriverRecord | FrameOpened | DecisionRemembered | OutcomeUnknown
+    ConversationRecord
+    | DriverRecord
+    | FrameOpened
+    | DecisionRemembered
+    | OutcomeUnknown
+    | PluginRemembered
 )
 
 

@@ -35,9 +35,9 @@ from windlass.journal.claim import (
 )
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand
 from windlass.journal.diff import Difference, diff
-from windlass.journal.entries import Claimed, Entry, Recorded, TurnStarted
+from windlass.journal.entries import Claimed, Entry, Recorded, Released, TurnStarted
 from windlass.journal.keys import call_key
-from windlass.journal.moments import usage_of
+from windlass.journal.moments import DirectAnswered, ModelAnswered, usage_of
 from windlass.journal.usage import UsageLine, sum_usage
 
 
@@ -90,7 +90,10 @@ class TurnJournal:
                 continue
             key = call_key(entry.key)
             before = new.get(key) or rows.get(key)
-            if isinstance(entry, Recorded):
+            if isinstance(entry, Released):
+                if before is not None:
+                    new[key] = msgspec.structs.replace(before, reserved=None, reserved_for="")
+            elif isinstance(entry, Recorded):
                 recorded += before is None or before.outcome is None
                 new[key] = (
                     _first_record(entry, key, generation)
@@ -135,6 +138,7 @@ def _first_claim(entry: Claimed, key: str, generation: int) -> JournalRow:
         contract=entry.contract,
         due_ms=entry.due_ms,
         reserved=entry.reserved,
+        reserved_for=entry.reserved_for,
     )
 
 
@@ -158,9 +162,17 @@ def _claim_again(before: JournalRow, entry: Claimed, generation: int) -> Journal
         case TakeOver() | Run():
             # What stood when it was first claimed stays: the due time, the contract. What the attempt before
             # may have spent is lost.
-            lost = before.lost if before.reserved is None else (*before.lost, before.reserved)
+            lost, lost_for = before.lost, before.lost_for
+            if before.reserved is not None:
+                lost = (*lost, before.reserved)
+                lost_for = (*lost_for, before.reserved_for)
             return msgspec.structs.replace(
-                before, generation=generation, reserved=entry.reserved, lost=lost
+                before,
+                generation=generation,
+                reserved=entry.reserved,
+                reserved_for=entry.reserved_for,
+                lost=lost,
+                lost_for=lost_for,
             )
         case Answer():
             raise IdempotencyConflict(f"{entry.key}: is recorded already", field="key")
@@ -191,17 +203,27 @@ def _mismatch(entry: Claimed | Recorded, places: tuple[Difference, ...]) -> Repl
 
 
 def _usage_lines(row: JournalRow) -> Iterator[UsageLine]:
+    outcome = row.outcome
+    if isinstance(outcome, (ModelAnswered, DirectAnswered)):
+        source, model = _asked_by(row)
+        model = model if outcome.sent is None else outcome.sent.model
+        yield UsageLine(source=source, model=model, calls=1, usage=usage_of(outcome))
+    yield from lost_lines(row)
+
+
+def lost_lines(row: JournalRow) -> Iterator[UsageLine]:
+    """Return a line for each attempt that left no outcome, at all that was reserved for it."""
+    lost, lost_for = row.lost, row.lost_for
+    if row.outcome is None and row.reserved is not None:
+        lost, lost_for = (*lost, row.reserved), (*lost_for, row.reserved_for)
+    for usage, reserved_for in zip(lost, lost_for, strict=True):
+        source, model = _asked_by(row)
+        yield UsageLine(source=source, model=reserved_for or model, calls=1, lost=1, usage=usage)
+
+
+def _asked_by(row: JournalRow) -> tuple[str, str]:
     command = row.command
-    if isinstance(command, ModelCallCommand):
-        source, model = row.usage_source or "turn", command.request.model
-    elif isinstance(command, DirectCallCommand):
-        source, model = command.usage_source, command.request.model
-    else:
-        return
-    lost = row.lost
-    if row.outcome is not None:
-        yield UsageLine(source=source, model=model, calls=1, usage=usage_of(row.outcome))
-    elif row.reserved is not None:
-        lost = (*lost, row.reserved)
-    for usage in lost:
-        yield UsageLine(source=source, model=model, calls=1, lost=1, usage=usage)
+    if isinstance(command, DirectCallCommand):
+        return command.usage_source, command.request.model
+    assert isinstance(command, ModelCallCommand)  # noqa: S101 - nothing else is answered by a model
+    return row.usage_source or "turn", command.request.model

@@ -64,6 +64,7 @@ from windlass.kernel.events import (
     WaitResolved,
 )
 from windlass.kernel.history import check_history
+from windlass.kernel.history_view import WHOLE, HistoryView, MessageReplaced
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.limits import LimitState
 from windlass.kernel.machine import TurnMachine
@@ -133,6 +134,7 @@ from windlass.kernel.value import Json, Value, freeze, thaw
 
 __all__ = [
     "TRANSITIONS",
+    "WHOLE",
     "Action",
     "Append",
     "Attachment",
@@ -176,6 +178,7 @@ __all__ = [
     "Generation",
     "HandOff",
     "HandedOff",
+    "HistoryView",
     "InjectedMessage",
     "InputAccepted",
     "InputOrigin",
@@ -183,6 +186,7 @@ __all__ = [
     "LimitState",
     "Log",
     "Message",
+    "MessageReplaced",
     "ModelFailure",
     "ModelFinished",
     "ModelMessage",

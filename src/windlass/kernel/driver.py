@@ -14,6 +14,7 @@ from windlass.guards.text import check_text
 from windlass.kernel.actions import Action
 from windlass.kernel.chain import Chain
 from windlass.kernel.history import has_call
+from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.limits import LimitState
 from windlass.kernel.messages import Message, Record, TurnCause
@@ -65,6 +66,7 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     system_prompt: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    view: HistoryView = WHOLE
     max_iterations: int | None = None
     max_context_tokens: int | None = None
     model_variant: str | None = None
@@ -89,6 +91,10 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(
             self, "tools", checked_tools(self.tools, field="TurnConfig.tools")
         )
+        if self.view is not WHOLE:
+            check_instance(self.view, HistoryView, field="TurnConfig.view")
+            if self.view == WHOLE:
+                msgspec.structs.force_setattr(self, "view", WHOLE)
 
     @property
     def limit_text(self) -> str:

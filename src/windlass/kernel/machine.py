@@ -148,6 +148,12 @@ class TurnMachine:
         return self._state.outcome if isinstance(self._state, states.Ended) else None
 
     @property
+    def ending(self) -> Outcome | None:
+        """How the turn ends at the checkpoint it is at, unless something comes in there."""
+        state = self._state
+        return state.then if isinstance(state, states.WaitingCheckpoint) else None
+
+    @property
     def state(self) -> str:
         """The state's name in TRANSITIONS."""
         return self._state.name
@@ -264,11 +270,14 @@ class TurnMachine:
         self._enter(states.WaitingEnvironment(effect_id=effect_id, update_config=update_config))
 
     def _use_environment(self, environment: responses.Environment | None) -> None:
-        """Put prompt and tools in force. The config itself stays what it was."""
+        """Put prompt, tools and view in force. The config itself stays what it was."""
         self._settings = self._config
         if environment is not None:
             self._settings = msgspec.structs.replace(
-                self._config, system_prompt=environment.system_prompt, tools=environment.tools
+                self._config,
+                system_prompt=environment.system_prompt,
+                tools=environment.tools,
+                view=environment.view,
             )
         self._environment = environment
         self._tool_names = tuple([tool.name for tool in self._settings.tools])

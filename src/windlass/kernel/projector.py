@@ -3,7 +3,8 @@
 Law 1. A projection is a pure function of its view. What is cached is cached with the history itself.
 Law 2. Each message is rendered on its own, once: the cost of a request is what is new since the last.
 Law 3. The request is valid for every provider: the system prompt first and nowhere else, a user
-    message next and last, nothing empty. (Calls and results pair already: see history.py.)
+    message next and last, nothing empty. (Calls and results pair already: see history.py, and
+    history_view.py for what is shown of them.)
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ from typing import Literal, Protocol
 import msgspec
 
 from windlass.kernel.chain import Chain
+from windlass.kernel.history_view import (
+    CLEARED,
+    WHOLE,
+    HistoryView,
+    attachment_name,
+    shown_messages,
+)
 from windlass.kernel.messages import (
     Attachment,
     Code,
@@ -39,7 +47,6 @@ from windlass.kernel.tool_call import ToolSpec
 # Said in the user's place where a provider demands a user message and the history has none.
 OPENING = "(the conversation goes on from here)"
 CONTINUE = "(continue)"
-CLEARED = "(cleared to save space)"
 
 _NOTHING: frozenset[str] = frozenset()
 _SENT_AS_IS = frozenset({Text, ToolCall})
@@ -61,10 +68,12 @@ class RequestSettings(Protocol):
     def tools(self) -> tuple[ToolSpec, ...]: ...
     @property
     def generation(self) -> Generation: ...
+    @property
+    def view(self) -> HistoryView: ...
 
 
 class ProjectorView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a projector sees. `config` holds the prompt and tools that are in force now."""
+    """What a projector sees. `config` holds the prompt, tools and view that are in force now."""
 
     config: RequestSettings
     messages: Chain[Message]
@@ -88,8 +97,11 @@ class ChatProjector:
         config = view.config
         hidden = frozenset([cause.id for cause in view.causes]) if view.causes else _NOTHING
         key = (ChatProjector, config.system_prompt, hidden)
-        rendering = view.messages.memo(key, lambda: _Rendering(config.system_prompt, hidden))
-        messages = rendering.of(view.messages)
+        shown = view.messages
+        if config.view is not WHOLE:
+            shown = shown_messages(shown, config.view)
+        rendering = shown.memo(key, lambda: _Rendering(config.system_prompt, hidden))
+        messages = rendering.of(shown)
         if view.causes:
             messages = messages.with_tail(_user(render_causes(view.causes)))
         elif not messages.length or messages.last().role != "user":
@@ -192,7 +204,7 @@ def _render_part(part: Part, message: Message) -> RequestPart | None:
         return part if part.replay is not None else None
     if isinstance(part, Attachment):
         if message.role == "assistant" or message.prune == "cleared":
-            return Text(text=f"[attachment {part.name or part.ref}]")
+            return Text(text=attachment_name(part))
         return part
     return Text(text=_as_words(part))  # type: ignore[arg-type] # the other kinds are sent as is
 

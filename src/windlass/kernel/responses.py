@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import ClassVar, TypeAlias
 
 from windlass.guards.text import check_text
+from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.messages import Origin, Part, TurnCause
 from windlass.kernel.model_call import ModelFailure, ModelReply
 from windlass.kernel.tool_call import CompletedToolCall, ToolSpec, checked_tools
-from windlass.kernel.value import Json, JsonValue, Value, repair_text, set_field, use_default
+from windlass.kernel.value import (
+    Json,
+    JsonValue,
+    Value,
+    check_instance,
+    repair_text,
+    set_field,
+    use_default,
+)
 
 
 class Failure(Value, kw_only=True):
@@ -23,15 +32,19 @@ class Failure(Value, kw_only=True):
 
 
 class Environment(Value, kw_only=True):
-    """The prompt and tools that hold from now on."""
+    """The prompt and tools that hold from now on, and what of the history is shown."""
 
     system_prompt: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    view: HistoryView = WHOLE
 
     def __post_init__(self) -> None:
         """Refuse what could not be in force."""
         check_text(self.system_prompt, field="Environment.system_prompt")
         set_field(self, "tools", checked_tools(self.tools, field="Environment.tools"))
+        if self.view is not WHOLE:
+            check_instance(self.view, HistoryView, field="Environment.view")
+            use_default(self, "view", WHOLE)
 
 
 class InjectedMessage(Value, kw_only=True):
@@ -72,7 +85,7 @@ class CodeResult(JsonValue, kw_only=True):
 
 
 class EnvironmentSynced(Value, kw_only=True):
-    """Answers `SyncEnvironment`; None keeps prompt and tools as they are."""
+    """Answers `SyncEnvironment`; None keeps prompt, tools and view as they are."""
 
     id: int
     result: Environment | Failure | None = None

@@ -1,7 +1,7 @@
 """Plugins: what to derive one from, what its hooks may answer, and those that come with windlass."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.journal.patch import add, append
 from windlass.kernel.history_view import HistoryView, MessageReplaced
@@ -24,12 +24,34 @@ from windlass.ports.plugin_turn import PluginTurn
 from windlass.ports.policy import Ask, Deny
 from windlass.ports.prompt import Contribution
 
+if TYPE_CHECKING:
+    from windlass.plugins.auto_continue import AutoContinue
+    from windlass.plugins.call_limit import CallLimit
+    from windlass.plugins.compaction import Compaction
+    from windlass.plugins.context_window import ContextWindow
+    from windlass.plugins.loop_guard import LoopGuard
+    from windlass.plugins.model_retry import ModelRetry
+    from windlass.plugins.output_budget import OutputBudget
+    from windlass.plugins.prices import Price
+    from windlass.plugins.recovery import Recovery, ToolRecovery
+    from windlass.plugins.redaction import Redaction
+    from windlass.plugins.skills import Skills
+    from windlass.plugins.spend_limits import Budget, SpendLimits
+    from windlass.plugins.tool_enforcement import ToolEnforcement
+    from windlass.plugins.turn_facts import TurnFacts
+    from windlass.plugins.wrap_up import WrapUp
+
 __all__ = [
     "Abort",
     "Ask",
     "AskedCall",
     "AtCheckpoint",
+    "AutoContinue",
+    "Budget",
+    "CallLimit",
     "CommittedTurn",
+    "Compaction",
+    "ContextWindow",
     "Continue",
     "Contribution",
     "Delivery",
@@ -37,23 +59,53 @@ __all__ = [
     "Finale",
     "HistoryView",
     "Hold",
+    "LoopGuard",
     "MessageReplaced",
+    "ModelRetry",
+    "OutputBudget",
     "Plugin",
     "PluginTurn",
+    "Price",
     "Proceed",
+    "Recovery",
+    "Redaction",
     "Refuse",
     "ReplaceArgs",
     "Retry",
     "Send",
     "ShortCircuit",
+    "Skills",
+    "SpendLimits",
     "Stop",
+    "ToolEnforcement",
+    "ToolRecovery",
     "Trouble",
+    "TurnFacts",
+    "WrapUp",
     "add",
     "append",
 ]
 
 # Shipped plugins are fetched when they are first asked for.
-_WHERE: dict[str, str] = {}
+_WHERE = {
+    "AutoContinue": "windlass.plugins.auto_continue",
+    "Budget": "windlass.plugins.spend_limits",
+    "CallLimit": "windlass.plugins.call_limit",
+    "Compaction": "windlass.plugins.compaction",
+    "ContextWindow": "windlass.plugins.context_window",
+    "LoopGuard": "windlass.plugins.loop_guard",
+    "ModelRetry": "windlass.plugins.model_retry",
+    "OutputBudget": "windlass.plugins.output_budget",
+    "Price": "windlass.plugins.prices",
+    "Recovery": "windlass.plugins.recovery",
+    "Redaction": "windlass.plugins.redaction",
+    "Skills": "windlass.plugins.skills",
+    "SpendLimits": "windlass.plugins.spend_limits",
+    "ToolEnforcement": "windlass.plugins.tool_enforcement",
+    "ToolRecovery": "windlass.plugins.recovery",
+    "TurnFacts": "windlass.plugins.turn_facts",
+    "WrapUp": "windlass.plugins.wrap_up",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is public

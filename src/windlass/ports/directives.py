@@ -100,11 +100,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finale(msgspec.Struct, frozen=True, kw_only=True):
-    """`after_turn`: what is left behind. Each message begins a turn of its own; `compact` asks for a new frame."""
+    """`after_turn`: what is left behind. Each message begins a turn of its own.
+
+    `compact` asks for a new frame first: True, or options for the compaction.
+    """
 
     messages: Sequence[Said] = ()
     issues: Sequence[str] = ()
-    compact: bool = False
+    compact: bool | Mapping[str, Json] = False
 
 
 ToolDirective: TypeAlias = Proceed | ReplaceArgs | ShortCircuit | Deny | Ask

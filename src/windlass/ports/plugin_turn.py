@@ -44,7 +44,11 @@ class PluginHost(Protocol):
     @property
     def tools(self) -> tuple[ToolSpec, ...]: ...
     @property
+    def system_prompt(self) -> str: ...
+    @property
     def usage(self) -> tuple[UsageLine, ...]: ...
+    @property
+    def reserved(self) -> tuple[UsageLine, ...]: ...
     @property
     def session_usage(self) -> tuple[UsageLine, ...]: ...
 
@@ -54,7 +58,7 @@ class PluginHost(Protocol):
     def emit(self, plugin: str, name: str, data: Json) -> None: ...
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment: ...
     async def read(self, ref: str) -> bytes: ...
-    async def complete(self, plugin: str, request: ModelRequest) -> ModelReply: ...
+    async def complete(self, plugin: str, place: str, request: ModelRequest) -> ModelReply: ...
 
 
 class PluginTurn:
@@ -148,9 +152,19 @@ class PluginTurn:
         return self._host.tools
 
     @property
+    def system_prompt(self) -> str:
+        """The prompt in force; in `view`, that of the iteration that begins."""
+        return self._host.system_prompt
+
+    @property
     def usage(self) -> tuple[UsageLine, ...]:
         """What the turn used so far, reservations that were lost included."""
         return self._host.usage
+
+    @property
+    def reserved(self) -> tuple[UsageLine, ...]:
+        """What is reserved for calls under way."""
+        return self._host.reserved
 
     @property
     def session_usage(self) -> tuple[UsageLine, ...]:
@@ -200,4 +214,8 @@ class PluginTurn:
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model. Recorded: a hook that runs again after a crash does not buy it again."""
-        return await self._host.complete(self._plugin, request)
+        return await self._host.complete(self._plugin, self._place(), request)
+
+    def _place(self) -> str:
+        """Return where the hook runs that asks."""
+        return ""

@@ -2,7 +2,7 @@
 
 Law 1. Equal contributions give equal bytes, whatever order they come in: providers cache by prefix.
 Law 2. A higher layer adds to a slot, or replaces what lower layers put there: agent < session < turn.
-Law 3. Instructions alone are the prompt, byte for byte.
+Law 3. Instructions alone are the prompt, byte for byte. What is blank is not there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
+
+from windlass.errors import InvalidInput
+from windlass.guards.text import check_text
+from windlass.kernel.value import check_instance, set_field
 
 Slot: TypeAlias = Literal["intro", "execution", "guidance", "project", "context", "environment"]
 Layer: TypeAlias = Literal["agent", "session", "turn"]
@@ -29,7 +33,7 @@ class Contribution(msgspec.Struct, frozen=True):
     """A piece of the system prompt.
 
     `gate` names tools: without any of them on offer it is left out. `replaces` takes the place of what lower
-    layers put into the slot. Lower `priority` comes first.
+    layers put into the slot. In a layer, lower `priority` comes first.
     """
 
     text: str
@@ -39,6 +43,23 @@ class Contribution(msgspec.Struct, frozen=True):
     gate: tuple[str, ...] = ()
     layer: Layer = "agent"
     replaces: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what would silently not be shown: a slot, layer or gate that does not exist."""
+        for name in ("text", "title"):
+            check_text(getattr(self, name), field=f"Contribution.{name}")
+        for name, found, known in (("slot", self.slot, SLOTS), ("layer", self.layer, LAYERS)):
+            if found not in known:
+                raise InvalidInput(
+                    f"Contribution.{name}: wanted one of {', '.join(known)}",
+                    field=f"Contribution.{name}",
+                )
+        check_instance(self.priority, int, field="Contribution.priority")
+        if isinstance(self.gate, list):
+            set_field(self, "gate", tuple(self.gate))
+        check_instance(self.gate, tuple, field="Contribution.gate")
+        for at, tool in enumerate(self.gate):
+            check_instance(tool, str, field=f"Contribution.gate[{at}]")
 
 
 def render_prompt(contributions: Iterable[Contribution], tools: Collection[str] = ()) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from windlass.errors import ConfigError
 from windlass.journal import Contract
-from windlass.kernel.messages import Attachment
+from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import Json
@@ -63,6 +63,11 @@ class ToolHost(Protocol):
     async def defer(self, deadline_s: float | None) -> Pending: ...
 
     async def complete(self, request: ModelRequest) -> ModelReply: ...
+
+    @property
+    def messages(self) -> Sequence[Message]: ...
+
+    async def read(self, ref: str) -> bytes: ...
 
 
 class ToolContext(Generic[D]):
@@ -121,6 +126,19 @@ class ToolContext(Generic[D]):
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model from inside a tool. Recorded: asked again after a crash, it is not bought again."""
         return await self._behind.complete(request)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The history of this frame, with what the turn added so far: whole, whatever the model is shown of it."""
+        return self._behind.messages
+
+    async def read(self, ref: str) -> bytes:
+        """Return the bytes that an attachment of this session refers to.
+
+        Raises:
+            ToolError: nothing in the history of this frame refers to them.
+        """
+        return await self._behind.read(ref)
 
     def emit_trigger(self, *_event: object, **_fields: object) -> None:
         """Refuse: this release has no triggers.

@@ -67,7 +67,10 @@ class Start(Value, kw_only=True):
 
 
 class TurnCommit(Value, kw_only=True):
-    """The end of a turn: what it adds to the session, in one transaction."""
+    """The end of a turn: what it adds to the session, in one transaction.
+
+    `blobs` are those that the history holds on to; None: all that the turn's units named. The others go with the journal.
+    """
 
     expected_head: int
     nodes: tuple[NodeBody, ...]
@@ -76,6 +79,7 @@ class TurnCommit(Value, kw_only=True):
     follow_ups: tuple[NewItem, ...] = ()
     events: tuple[Event, ...] = ()
     now_ms: int = 0
+    blobs: tuple[str, ...] | None = None
 
     def digest(self) -> str:
         """Return what a retried commit is compared by: its content, not when or onto what."""

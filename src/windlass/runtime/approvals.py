@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.guards.text import check_text
 from windlass.journal import CallDecided, EventAwaited
@@ -58,8 +60,10 @@ class Approvals:
             and not (hand.waits or hand.unknown_calls or hand.memory.unknown_calls)
         )
 
-    async def rule(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:
-        """Return what policy and tool say to a call with these arguments."""
+    async def rule(
+        self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any], wanted: Ask | None = None
+    ) -> Ruling:
+        """Return what policy and tool say to a call with these arguments; plugins may want a person asked."""
         hand = self._hand
         try:
             asked = await self._policy(tool, call, args)
@@ -87,9 +91,12 @@ class Approvals:
         if self._may_have_acted(call):
             # What was allowed for the session was not allowed for a second time.
             return Ask(title=f"{call.name} may have acted already; run it again?", risk="high")
-        if isinstance(asked, Ask) and self._is_remembered(asked, call.name):
+        asks = [one for one in (asked, wanted) if isinstance(one, Ask)]
+        unanswered = [one for one in asks if not self._is_remembered(one, call.name)]
+        if not unanswered:
             return _ALLOW
-        return asked
+        risk = max((one.risk for one in unanswered), key=_RISKS.index)
+        return msgspec.structs.replace(unanswered[0], risk=risk)
 
     async def _policy(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:
         policy = self._hand.program.policy

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from windlass.errors import CallerError, InvalidInput
+from windlass.errors import CallerError, InvalidInput, ToolError
 from windlass.guards import check_limit
 from windlass.guards.numbers import check_seconds
 from windlass.journal import AwaitEventCommand, Claimed
 from windlass.kernel import events
-from windlass.kernel.messages import Attachment
+from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.value import Json
 from windlass.ports.tool import Pending
@@ -74,9 +75,28 @@ class CallHost:
         self.deferred = view.wait.key
         return Pending(view.wait.key)
 
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The frame's history."""
+        return self._hand.history_now()
+
+    async def read(self, ref: str) -> bytes:
+        """Return bytes that this session refers to; a digest that somebody guessed is none of them."""
+        if ref not in self._hand.blobs and not any(map(_refers_to(ref), self.messages)):
+            raise ToolError("There is no attachment of this id in this session.")
+        return await self._hand.world.store.get_blob(ref)
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model."""
         return await self._models.direct(request, self._place, f"tool:{self._name}")
+
+
+def _refers_to(ref: str) -> Callable[[Message], bool]:
+    def refers(message: Message) -> bool:
+        parts = (one for part in message.parts for one in getattr(part, "content", (part,)))
+        return any(type(one) is Attachment and one.ref == ref for one in parts)
+
+    return refers
 
 
 def deferred_claim(hand: TurnInHand, place: str, key: str) -> Claimed:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.journal import CheckpointCommand, CheckpointGiven
+from windlass.journal import CheckpointCommand, CheckpointGiven, Envelope
 from windlass.kernel import events
 from windlass.kernel.effects import RunCheckpoint
 from windlass.kernel.messages import InputOrigin, Message, Part, PluginOrigin, Text, TurnCause
-from windlass.kernel.responses import CheckpointDelivery, CheckpointPassed, InjectedMessage
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.responses import (
+    NOTHING_CAME,
+    CheckpointDelivery,
+    CheckpointPassed,
+    InjectedMessage,
+)
+from windlass.kernel.tool_call import CompletedToolCall
 from windlass.kernel.value import Json
 from windlass.ports import InboxItem
+from windlass.ports.directives import Refuse
+from windlass.ports.plugin import AtCheckpoint
+from windlass.runtime.checkpoint_hooks import hooked_delivery
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.program import Output
+from windlass.runtime.start_hooks import hooked_input
 from windlass.runtime.structured_driver import read_value
 from windlass.runtime.turn_in_hand import TurnInHand
 
@@ -21,58 +33,121 @@ REPAIR = (
     "Answer again with nothing but a JSON value of that shape."
 )
 
+_MOST_AT_ONCE = 64
+
 
 class Checkpoints:
     """Performs the checkpoints of one turn."""
 
-    def __init__(self, hand: TurnInHand, output: Output | None) -> None:
+    def __init__(self, hand: TurnInHand, output: Output | None, hooks: Hooks) -> None:
         self._hand = hand
         self._output = output
+        self._hooks = hooks
         self._repairs = 0
+        # How many of the turn's calls plugins have been shown.
+        self._n_shown = 0
         # Inbox items that are part of this turn.
         self.taken: list[str] = []
         # Whether something may be waiting in the inbox; asking the store each time would cost a write.
         self.has_mail = False
 
-    async def run(self, effect: RunCheckpoint, messages: tuple[Message, ...]) -> CheckpointPassed:
-        """Answer the machine's checkpoint; `messages` are the turn's last."""
+    async def run(
+        self, effect: RunCheckpoint, messages: tuple[Message, ...], ending: Outcome | None
+    ) -> CheckpointPassed:
+        """Answer the machine's checkpoint; `messages` are the turn's last, `ending` how it would end here.
+
+        Raises:
+            TurnOver: a plugin ends the turn.
+        """
         hand = self._hand
-        envelope = hand.envelope(CheckpointCommand(checkpoint=effect.kind), str(effect.id))
-        known = hand.answer_to(envelope, CheckpointGiven)
-        if known is not None:
-            self.taken += [item for item in known.taken if item not in self.taken]
-            if isinstance(known.delivery, CheckpointDelivery):
-                self._repairs += sum(m.origin == _REPAIR for m in known.delivery.messages)
-            return CheckpointPassed(id=effect.id, delivery=known.delivery)
-        if hand.was_passed(effect.id):
-            return CheckpointPassed(id=effect.id)
-        items = await self._mail()
-        entering = tuple(message for item in items if (message := _message(item)))
-        causes = tuple(cause for item in items if (cause := _cause(item)))
-        if effect.kind == "before_completion" and not entering and not causes:
-            entering = self._repair(messages)
-        if not entering and not causes:
+        results = self._new_results()
+        if hand.journal is not None:
+            known = hand.answer_to(self._envelope(effect), CheckpointGiven)
+            if known is not None:
+                self._take_up(known)
+                return CheckpointPassed(id=effect.id, delivery=known.delivery)
+            if hand.was_passed(effect.id):
+                return CheckpointPassed(id=effect.id)
+        items = await self._mail() if self.has_mail else ()
+        delivery = await self._entering(items, effect) if items else NOTHING_CAME
+        if self._hooks.having("at_checkpoint"):
+            hand.go_live()
+            at = AtCheckpoint(
+                kind=effect.kind, results=results, outcome=ending, reply=hand.last_reply
+            )
+            delivery = await hooked_delivery(self._hooks, delivery, at, effect.id)
+        if effect.kind == "before_completion" and delivery is NOTHING_CAME:
+            repair = self._repair(messages)
+            delivery = CheckpointDelivery(messages=repair) if repair else delivery
+        patches = self._hooks.take()
+        if delivery is NOTHING_CAME and not items and not patches:
             return CheckpointPassed(id=effect.id)
         hand.go_live()
-        delivery = CheckpointDelivery(messages=entering, causes=causes)
         taken = tuple(item.item_id for item in items)
         self.taken += taken
-        hand.record(envelope, CheckpointGiven(delivery=delivery, taken=taken))
+        given = CheckpointGiven(
+            delivery=delivery,
+            taken=taken,
+            patches=dict(patches),
+            issues=self._hooks.take_issues(),
+        )
+        hand.record(self._envelope(effect), given)
         for item_id in taken:
             hand.tell_fact(events.InputAccepted(input_id=item_id), str(effect.id))
         return CheckpointPassed(id=effect.id, delivery=delivery)
 
+    def _envelope(self, effect: RunCheckpoint) -> Envelope:
+        return self._hand.envelope(CheckpointCommand(checkpoint=effect.kind), str(effect.id))
+
+    def _take_up(self, known: CheckpointGiven) -> None:
+        """Take in what a recorded checkpoint brought."""
+        self.taken += [item for item in known.taken if item not in self.taken]
+        self._hooks.take_up(known.patches, known.issues)
+        if isinstance(known.delivery, CheckpointDelivery):
+            self._repairs += sum(m.origin == _REPAIR for m in known.delivery.messages)
+
+    def _new_results(self) -> tuple[CompletedToolCall, ...]:
+        completed = self._hand.completed
+        found = tuple(completed[self._n_shown :])
+        self._n_shown = len(completed)
+        return found
+
+    async def _entering(
+        self, items: tuple[InboxItem, ...], effect: RunCheckpoint
+    ) -> CheckpointDelivery:
+        """Return what the mail brings, as plugins let it in."""
+        messages: list[InjectedMessage] = []
+        for item in items:
+            message = _message(item)
+            if message is None:
+                continue
+            parts = await hooked_input(self._hooks, message.parts, f"{effect.id}.{item.item_id}")
+            if isinstance(parts, Refuse):
+                why = parts.reason or "a plugin refused it"
+                self._hooks.note(f"{item.item_id} did not enter: {why}", "input_refused")
+            elif parts:
+                messages.append(msgspec.structs.replace(message, parts=parts))
+        causes = tuple(cause for item in items if (cause := _cause(item)))
+        return CheckpointDelivery(messages=tuple(messages), causes=causes)
+
     async def _mail(self) -> tuple[InboxItem, ...]:
-        if not self.has_mail:
-            return ()
+        """Take what waits for now: all of it, or the oldest alone and the rest at the checkpoints that follow."""
         self.has_mail = False
         hand = self._hand
+        store, most = hand.world.store, 1 if hand.program.steering == "one" else _MOST_AT_ONCE
         # The turn has to be under way in the store before it can take anything.
         await hand.lane.durable()
-        items = await hand.world.store.take_inbox(
-            hand.session_id, hand.turn_id, generation=hand.generation
+        # What it took before comes again, and counts.
+        found = await store.take_inbox(
+            hand.session_id, hand.turn_id, generation=hand.generation, limit=len(self.taken) + most
         )
-        return tuple(item for item in items if item.item_id not in self.taken)
+        items = tuple(item for item in found if item.item_id not in self.taken)[:most]
+        if len(items) == most:
+            left = (await store.inbox(hand.session_id)).items
+            taken = {*self.taken, *(item.item_id for item in items)}
+            if any(one.when == "now" and one.item_id not in taken for one in left):
+                self.has_mail = True
+        return items
 
     def _repair(self, messages: tuple[Message, ...]) -> tuple[InjectedMessage, ...]:
         output = self._output

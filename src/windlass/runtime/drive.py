@@ -24,15 +24,21 @@ from windlass.kernel.messages import Attachment
 from windlass.ports import NewTurn, Start, TurnRequest, TurnView
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.announcements import announce_commit, announce_session
+from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.deps_scope import NONE_GIVEN, deps_for
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
+from windlass.runtime.model_calls import ModelCalls
+from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.phases import phase_of
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.start_hooks import NOTHING_SAID, Opening, open_turn, with_prompt
 from windlass.runtime.turn_in_hand import ParkTurn, StopTurn, TurnInHand
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked, TurnRunner
-from windlass.runtime.turn_start import DRIVERS, start_record
+from windlass.runtime.turn_start import DRIVERS, plugin_names, start_record
 from windlass.runtime.world import World
 
 MAX_TAKEOVERS = 3
@@ -145,8 +151,6 @@ class Drive:
             factory = None if hand.is_cancelled else self._world.deps
             async with deps_for(factory, job.deps, info) as deps:
                 hand.deps = deps
-                with self._phase("hooks", job):
-                    pass  # nothing hooks into a turn's start yet
                 ended = await self._in_hand(hand, job, info)
         except Exception as error:
             # What fails after the end cannot undo it.
@@ -161,11 +165,13 @@ class Drive:
         return ended
 
     async def _in_hand(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
-        with self._phase("prompt", job):
-            started = await self._started(hand, job, info)
+        announce_session(self._world, self._program, self._memory)
+        hooks = Hooks(hand, self._program.plugins)
+        started = await self._started(hand, hooks, job, info)
         try:
             self._check_drivable(hand, started)
-            runner = self._runner = TurnRunner(hand, started)
+            hooks.use(plugin_names(started))
+            runner = self._runner = TurnRunner(hand, started, hooks)
         except ParkTurn:
             return await self._park(hand)
         runner.checkpoints.has_mail = job.view is not None
@@ -178,34 +184,61 @@ class Drive:
         self._memory.generation = hand.generation
         if isinstance(ended, Parked):
             await self._release(hand)
+        else:
+            announce_commit(self._world, self._program, ended)
         return ended
 
-    async def _started(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnStarted:
+    async def _started(
+        self, hand: TurnInHand, hooks: Hooks, job: Job, info: TurnInfo
+    ) -> TurnStarted:
         if hand.journal is not None and hand.journal.started is not None:
+            hooks.states.apply(hand.journal.started.patches)
             return hand.journal.started
         now_ms = self._world.clock.now_ms()
-        instructions = self._program.instructions
-        if hand.is_cancelled and not isinstance(instructions, str):
-            instructions = ""
-        elif not isinstance(instructions, str):
-            made = instructions(info, hand.deps)
-            instructions = await made if inspect.isawaitable(made) else made
-            check_text(instructions, field="instructions")
-            check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
+        with self._phase("hooks", job):
+            instructions = await self._instructions(hand, job, info)
+            # Accepted and begun before any plugin is asked: what one buys is written down like all the rest.
+            if job.accept is not None:
+                hand.lane.accept(job.accept)
+            self._start_if_new(hand, job)
+            opening = await self._opening(hand, hooks, job)
+        with self._phase("prompt", job):
+            if opening is not NOTHING_SAID:
+                is_override = "prompt" in job.request.overrides
+                opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
         started = start_record(
             self._program,
             job.request,
+            opening,
             instructions=instructions,
             head=self._memory.head,
             now_ms=now_ms,
         )
-        if job.accept is not None:
-            hand.lane.accept(job.accept)
-        self._start_if_new(hand, job)
-        refs = [part.ref for part in job.request.input if isinstance(part, Attachment)]
+        parts = job.request.input if opening.input is None else opening.input
+        refs = [part.ref for part in parts if isinstance(part, Attachment)]
         hand.lane.add(started, blobs=refs)
         self._has_begun.set()
         return started
+
+    async def _instructions(self, hand: TurnInHand, job: Job, info: TurnInfo) -> str:
+        given = job.request.overrides.get("prompt", self._program.instructions)
+        if isinstance(given, str):
+            return given
+        lacks_deps = hand.deps is None and self._program.needs_deps
+        if hand.is_cancelled or (is_compaction(job.request) and lacks_deps):
+            return ""
+        made = given(info, hand.deps)
+        instructions: str = await made if inspect.isawaitable(made) else made
+        check_text(instructions, field="instructions")
+        check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
+        return instructions
+
+    async def _opening(self, hand: TurnInHand, hooks: Hooks, job: Job) -> Opening:
+        """Return what plugins make of the turn's beginning; a turn that only ends or sums up needs none."""
+        if hand.is_cancelled or not hooks.plugins or is_compaction(job.request):
+            return NOTHING_SAID
+        hooks.host.models = ModelCalls(hand, ModelHooks(hooks))
+        return await open_turn(hooks, job.request.input)
 
     def _start_if_new(self, hand: TurnInHand, job: Job) -> None:
         """Let a turn that nobody has begun be this worker's, with the unit that is open."""
@@ -227,6 +260,16 @@ class Drive:
                 digest=str(hand.generation),
                 title=f"The turn began with the driver {started.driver}, which is not here",
                 detail={"driver": started.driver},
+            )
+            raise ParkTurn
+        missing = [one for one in plugin_names(started) if one not in self._program.plugins.names]
+        if missing and not hand.is_cancelled:
+            hand.open_wait(
+                "mismatch",
+                about=f"plugins/{'/'.join(missing)}",
+                digest=str(hand.generation),
+                title=f"The turn began with the plugin {missing[0]}, which is not here",
+                detail={"plugins": missing},
             )
             raise ParkTurn
 
@@ -260,7 +303,9 @@ class Drive:
     def _lacks_deps(self, job: Job) -> bool:
         if not self._program.needs_deps or self._world.deps is not None:
             return False
-        return job.deps is NONE_GIVEN and job.view is not None
+        # Whoever only sums up works with nothing.
+        is_work = not is_compaction(job.request)
+        return is_work and job.deps is NONE_GIVEN and job.view is not None
 
     # ------------------------------------------------------------------ inside
 

@@ -1,16 +1,20 @@
-"""Environments: the tools of an iteration, when an agent's are looked up anew or found on the way."""
+"""Environments: prompt, tools and view of an iteration, where plugins, providers or found tools may change them."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 from windlass.errors import WindlassError
-from windlass.journal import EnvironmentBuilt, SyncEnvironmentCommand
+from windlass.journal import Envelope, EnvironmentBuilt, SyncEnvironmentCommand
 from windlass.kernel.effects import SyncEnvironment
+from windlass.kernel.history_view import WHOLE, HistoryView
+from windlass.kernel.messages import Message
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
-from windlass.kernel.tool_call import ToolSpec
+from windlass.runtime.hooks import Hooks, PluginFault
+from windlass.runtime.start_hooks import hooked_prompt
 from windlass.runtime.turn_in_hand import TurnInHand
-from windlass.runtime.turn_start import tools_of
+from windlass.runtime.turn_start import prompt_of, tools_of
 from windlass.tools import Toolbox
 from windlass.tools.finder import FINDER, found_in
 
@@ -18,39 +22,78 @@ from windlass.tools.finder import FINDER, found_in
 class Environments:
     """Performs the environment effects of one turn."""
 
-    def __init__(self, hand: TurnInHand) -> None:
+    def __init__(self, hand: TurnInHand, hooks: Hooks) -> None:
         self._hand = hand
-        self._specs: tuple[ToolSpec, ...] | None = None
+        self._hooks = hooks
+        self._now: Environment | None = None
 
     async def sync(self, effect: SyncEnvironment) -> EnvironmentSynced:
-        """Ask the providers for their tools; what is as it was is not written down."""
+        """Build the environment anew; what is as it was is not written down."""
         hand = self._hand
-        command = SyncEnvironmentCommand(update_config=effect.update_config)
-        envelope = hand.envelope(command, str(effect.id))
-        known = hand.answer_to(envelope, EnvironmentBuilt)
-        if known is not None:
-            if isinstance(known.result, Environment):
-                self._specs = known.result.tools
-            await self._look_up()
-            return EnvironmentSynced(id=effect.id, result=known.result)
-        if hand.was_passed(effect.id):
-            return EnvironmentSynced(id=effect.id)
+        if hand.journal is not None:
+            known = hand.answer_to(self._envelope(effect), EnvironmentBuilt)
+            if known is not None:
+                self._hooks.states.apply(known.patches)
+                if isinstance(known.result, Environment):
+                    self._use(known.result)
+                await self._look_up()
+                return EnvironmentSynced(id=effect.id, result=known.result)
+            if hand.was_passed(effect.id):
+                return EnvironmentSynced(id=effect.id)
         hand.go_live()
-        failure = await self._look_up()
-        if failure is not None:
-            hand.record(envelope, EnvironmentBuilt(result=failure))
-            return EnvironmentSynced(id=effect.id, result=failure)
-        specs = hand.toolbox.offered(found_in(hand.messages_so_far()))
-        if self._specs is None and hand.started is not None and not hand.program.providers:
-            # Without providers the turn began with all that it has.
-            self._specs = tools_of(hand.program, hand.started)
-        if specs == self._specs:
+        built = await self._look_up() or await self._build(effect)
+        patches = self._hooks.take()
+        if isinstance(built, Environment):
+            self._use(built)
+        if built is None and not patches:
             return EnvironmentSynced(id=effect.id)
-        self._specs = specs
-        prompt = hand.started.instructions if hand.started is not None else ""
-        built = Environment(system_prompt=prompt, tools=specs)
-        hand.record(envelope, EnvironmentBuilt(result=built))
+        moment = EnvironmentBuilt(result=built, patches=dict(patches))
+        hand.record(self._envelope(effect), moment)
         return EnvironmentSynced(id=effect.id, result=built)
+
+    def _envelope(self, effect: SyncEnvironment) -> Envelope:
+        command = SyncEnvironmentCommand(update_config=effect.update_config)
+        return self._hand.envelope(command, str(effect.id))
+
+    def _use(self, environment: Environment) -> None:
+        self._now = environment
+        self._hand.offered = environment.tools
+        self._hand.system_prompt = environment.system_prompt
+
+    def _before(self) -> Environment | None:
+        """Return what is in force, if it is known: with providers, a turn begins with what they have not said yet."""
+        hand = self._hand
+        if self._now is None and hand.started is not None and not hand.program.providers:
+            tools = tools_of(hand.program, hand.started)
+            self._now = Environment(system_prompt=prompt_of(hand.started), tools=tools)
+        return self._now
+
+    async def _build(self, effect: SyncEnvironment) -> Environment | Failure | None:
+        hand, hooks = self._hand, self._hooks
+        toolbox = hand.toolbox
+        found = found_in(hand.messages_so_far()) if toolbox.deferred else ()
+        hand.offered = toolbox.offered(found)
+        before, started = self._before(), hand.started
+        assert started is not None  # noqa: S101 - it was written before anything
+        prompt = prompt_of(started) if before is None else before.system_prompt
+        try:
+            # The first iteration's prompt was made when the turn began.
+            if effect.update_config or hand.program.providers:
+                is_override = "prompt" in hand.request.overrides
+                base = started.instructions
+                prompt = await hooked_prompt(hooks, str(effect.id), base, is_override=is_override)
+            hand.system_prompt = prompt
+            view = await hooked_view(hooks, str(effect.id))
+        except PluginFault as fault:
+            return Failure(message=str(fault), code="plugin_failed")
+        if (
+            before is not None
+            and before.system_prompt == prompt
+            and (before.tools is hand.offered or before.tools == hand.offered)
+            and before.view == view
+        ):
+            return None
+        return Environment(system_prompt=prompt, tools=hand.offered, view=view)
 
     async def _look_up(self) -> Failure | None:
         hand = self._hand
@@ -68,3 +111,35 @@ class Environments:
             name = type(error).__name__
             return Failure(message=f"a tool provider raised {name}", code="tool_provider")
         return None
+
+
+async def hooked_view(hooks: Hooks, place: str) -> HistoryView:
+    """Return what of the history the model is shown in the iteration that begins."""
+    views: list[HistoryView] = []
+    turns, at = hooks.having("view"), 0
+    while at < len(turns):
+        at, said = await hooks.ask_from(turns, at, "view", place)
+        if said is not None:
+            views.append(said)
+        at += 1
+    if len(views) < 2:
+        return views[0] if views else WHOLE
+    return merged(views, hooks.host.messages)
+
+
+def merged(views: Sequence[HistoryView], messages: Sequence[Message]) -> HistoryView:
+    """Return the view that hides what any of these hides."""
+    places = {message.id: at for at, message in enumerate(messages)}
+
+    def latest(edges: Sequence[str | None]) -> str | None:
+        known = [edge for edge in edges if edge is not None]
+        return max(known, key=lambda edge: places.get(edge, -1), default=None)
+
+    replaced = {one.id: one for view in views for one in view.replace}
+    return HistoryView(
+        drop_before=latest([view.drop_before for view in views]),
+        clear_before=latest([view.clear_before for view in views]),
+        drop=tuple(dict.fromkeys(one for view in views for one in view.drop)),
+        replace=tuple(replaced.values()),
+        placeholder=next((view.placeholder for view in views if view.placeholder), ""),
+    )

@@ -3,67 +3,131 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from typing import NamedTuple
 
 from windlass.errors import ProviderError, Retry, Throttled, WindlassError
 from windlass.journal import (
+    Claimed,
     DirectAnswered,
     DirectCallCommand,
+    Envelope,
     ModelAnswered,
     ModelCallCommand,
+    Released,
     RequestSpec,
-    UsageLine,
 )
+from windlass.journal.moments import usage_of
 from windlass.kernel import canonical, events
 from windlass.kernel.effects import CallModel
-from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
+from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest, Usage
 from windlass.kernel.responses import ModelReplied
 from windlass.ports.model import AttemptFailed, Model, ModelEvent, ReasoningChunk, TextChunk
+from windlass.runtime.hooks import TurnOver
+from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
 
-T = TypeVar("T")
 _FIRST_BACKOFF_MS = 1_000
 _MAX_BACKOFF_MS = 300_000
+# However often a plugin wants to try again: after that many attempts it is not going to help.
+_MAX_ATTEMPTS = 100
+
+
+class _Bought(NamedTuple):
+    """What came back, of which request."""
+
+    result: ModelReply | ModelFailure
+    request: ModelRequest
 
 
 class ModelCalls:
     """Performs the model calls of one turn."""
 
-    def __init__(self, hand: TurnInHand) -> None:
+    def __init__(self, hand: TurnInHand, hooks: ModelHooks) -> None:
         self._hand = hand
-        self._model: Model | None = None
+        self._hooks = hooks
         self._direct: dict[str, int] = {}
 
     async def call(self, effect: CallModel) -> ModelReplied:
         """Answer the machine's call."""
         hand = self._hand
         envelope = hand.envelope(ModelCallCommand.of(effect.request), str(effect.id))
-        known = hand.answer_to(envelope, ModelAnswered)
-        hand.model_calls += 1
-        if known is not None:
-            return ModelReplied(
-                id=effect.id, result=known.result, text_streamed=known.text_streamed
-            )
-        hand.go_live()
-        await hand.lane.may_call_model()
-        stream = _Stream(hand, str(effect.id))
-        model = self._model_of(effect.request.model)
+        answered = hand.answer_to(envelope, ModelAnswered)
+        if answered is None:
+            hand.go_live()
+            answered = await self._buy(effect, envelope)
+        else:
+            self._hooks.take_up(answered)
+        model = effect.request.model if answered.sent is None else answered.sent.model
+        hand.spent.count_reply(model, usage_of(answered))
+        result, is_shown = answered.result, answered.text_streamed
+        if self._hooks.sees_replies and isinstance(result, ModelReply):
+            result, is_shown = await self._hooks.after(effect.id, result, is_shown=is_shown)
+        hand.last_reply = result if isinstance(result, ModelReply) else None
+        return ModelReplied(id=effect.id, result=result, text_streamed=is_shown)
+
+    async def _buy(self, effect: CallModel, envelope: Envelope) -> ModelAnswered:
+        hand, key = self._hand, envelope.key
+        request, reserve = await self._hooks.before(effect.request, str(effect.id), key)
+        stream = _Stream(hand, self._hooks, str(effect.id))
+        hand.spent.reserve(key, "turn", request.model, reserve)
         try:
-            result = await ask(model, effect.request, stream)
-        except ProviderError as error:
-            stream.retract()
-            hand.model_calls -= 1
-            result = self._wait_for_provider(error, envelope.key)
-            hand.model_calls += 1
+            await self._claim(envelope, request.model, reserve)
+            bought = await self._attempts(request, stream, key)
+        except (ParkTurn, TurnOver):
+            self._release(key)
+            hand.spent.settle(key)
+            raise
         except BaseException:
             stream.retract()  # cancelled: what was shown of it will not be stored
+            hand.spent.settle(key, is_lost=True)
             raise
-        answered = ModelAnswered(result=result, text_streamed=stream.has_text)
-        hand.record(envelope, answered)
-        return ModelReplied(id=effect.id, result=result, text_streamed=stream.has_text)
+        sent = None if bought.request is effect.request else RequestSpec.of(bought.request)
+        answered = self._hooks.answered(bought.result, sent, is_shown=stream.has_text)
+        hand.record(envelope, answered, claimed=hand.spent.settle(key))
+        return answered
+
+    async def _claim(self, envelope: Envelope, model: str, reserve: Usage | None) -> None:
+        """Let what a call may cost be written down before it is made."""
+        lane = self._hand.lane
+        await lane.may_call_model()
+        if reserve is not None:
+            lane.add(Claimed.of(envelope, reserved=reserve, reserved_for=model))
+            await lane.durable()
+
+    def _release(self, key: str) -> None:
+        """Write down that a call which was reserved for has bought nothing."""
+        if key in self._hand.spent.reserved:
+            self._hand.add(Released(key=key))
+
+    async def _attempts(self, request: ModelRequest, stream: _Stream, key: str) -> _Bought:
+        """Ask until there is a reply, or nobody wants to try again.
+
+        Raises:
+            ParkTurn: the provider is down, and the turn waits on a timer.
+        """
+        attempt = 1
+        while True:
+            error: ProviderError | None = None
+            result: ModelReply | ModelFailure
+            try:
+                result = await ask(self._model_of(request.model), request, stream)
+            except ProviderError as raised:
+                error, result = raised, _failure(raised)
+            if isinstance(result, ModelReply):
+                return _Bought(result, request)
+            stream.retract()
+            again = await self._hooks.on_error(request, result, error, attempt, stream.effect_id)
+            if again is None or stream.attempt >= _MAX_ATTEMPTS:
+                if error is not None:
+                    self._wait_for_provider(error, key)
+                return _Bought(result, request)
+            stream.try_again(result.message, again.wait_s)
+            await self._hand.world.clock.sleep(again.wait_s)
+            attempt = attempt + 1 if again.request.model == request.model else 1
+            request = again.request
 
     async def direct(self, request: ModelRequest, place: str, source: str) -> ModelReply:
-        """Answer a call by a tool: the n-th of this request at this place.
+        """Answer a call by a tool or a plugin: the n-th of this request at this place.
 
         Raises:
             ProviderError: there is no reply.
@@ -75,15 +139,33 @@ class ModelCalls:
         envelope = hand.envelope(command, f"{about}.{occurrence}")
         known = hand.answer_to(envelope, DirectAnswered)
         if known is None:
-            await hand.lane.may_call_model()
-            model = self._model_of(request.model)
-            known = DirectAnswered(result=await ask(model, request, None))
-            hand.record(envelope, known)
+            known = await self._buy_direct(request, envelope, about)
+        hand.spent.count_direct(envelope.key, command, known)
         if isinstance(known.result, ModelFailure):
             raise ProviderError(known.result.message)
-        used = UsageLine(source=source, model=request.model, calls=1, usage=known.result.usage)
-        hand.direct_usage[envelope.key] = used
         return known.result
+
+    async def _buy_direct(
+        self, request: ModelRequest, envelope: Envelope, about: str
+    ) -> DirectAnswered:
+        hand, key = self._hand, envelope.key
+        sent, reserve, patches = await self._hooks.before_direct(request, about)
+        source = getattr(envelope.command, "usage_source", "")
+        hand.spent.reserve(key, source, sent.model, reserve)
+        try:
+            await self._claim(envelope, sent.model, reserve)
+            result = await ask(self._model_of(sent.model), sent, None)
+        except ProviderError:
+            self._release(key)
+            hand.spent.settle(key)
+            raise
+        except BaseException:
+            hand.spent.settle(key, is_lost=True)
+            raise
+        asked = None if sent is request else RequestSpec.of(sent)
+        known = DirectAnswered(result=result, sent=asked, patches=dict(patches))
+        hand.record(envelope, known, claimed=hand.spent.settle(key))
+        return known
 
     def _model_of(self, name: str) -> Model:
         program = self._hand.program
@@ -101,25 +183,19 @@ class ModelCalls:
         )
         raise ParkTurn
 
-    def _wait_for_provider(self, error: ProviderError, key: str) -> ModelFailure:
-        """Park until the provider may be there again; once patience is over, return the failure.
+    def _wait_for_provider(self, error: ProviderError, key: str) -> None:
+        """Park until the provider may be there again; return once patience is over.
 
         Raises:
             ParkTurn: the turn waits on a timer.
         """
         hand = self._hand
-        before = [
-            view.wait
-            for view in hand.waits.values()
-            if view.wait.kind == "provider" and view.wait.detail == {"key": key}
-        ]
+        before = hand.provider_waits(key)
         now_ms = hand.world.clock.now_ms()
         since_ms = min((wait.created_ms for wait in before), default=now_ms)
         patience_ms = int(hand.limits.provider_patience * 1000)
         if error.retry is not Retry.LATER or now_ms - since_ms >= patience_ms:
-            return ModelFailure(
-                message=str(error), retryable=error.retry is Retry.LATER, code=error.code
-            )
+            return
         backoff_ms = min(_MAX_BACKOFF_MS, _FIRST_BACKOFF_MS * 2 ** len(before))
         if isinstance(error, Throttled):
             backoff_ms = max(backoff_ms, _wish_ms(error.retry_after_s))
@@ -164,6 +240,11 @@ async def ask(
     return reply
 
 
+def _failure(error: ProviderError) -> ModelFailure:
+    is_passing = error.retry is Retry.LATER
+    return ModelFailure(message=str(error), retryable=is_passing, code=error.code)
+
+
 def _wish_ms(seconds: float | None) -> int:
     """Return how long a provider wants us to wait, within reason."""
     if seconds is None or not seconds > 0:  # also what is no number
@@ -178,32 +259,40 @@ def _ignore(_event: ModelEvent) -> None:
 class _Stream:
     """Shows a reply as it comes; takes back what came to nothing."""
 
-    def __init__(self, hand: TurnInHand, effect_id: str) -> None:
+    def __init__(self, hand: TurnInHand, hooks: ModelHooks, effect_id: str) -> None:
         self._hand = hand
-        self._effect_id = effect_id
-        self._attempt = 1
+        self._hooks = hooks
+        self.effect_id = effect_id
+        self.attempt = 1
         self._has_shown = False
         self.has_text = False
 
     def emit(self, event: ModelEvent) -> None:
-        hand, about = self._hand, self._effect_id
-        if isinstance(event, TextChunk):
-            self.has_text = self._has_shown = True
-            hand.tell(events.TextDelta(text=event.text), about)
-        elif isinstance(event, ReasoningChunk):
-            self._has_shown = True
-            hand.tell(events.ReasoningDelta(text=event.text), about)
-        elif isinstance(event, AttemptFailed):
+        if isinstance(event, AttemptFailed):
             self.retract()
-            self._attempt += 1
-            hand.tell(
-                events.Retrying(attempt=self._attempt, reason=event.reason, wait_ms=event.wait_ms),
-                about,
-            )
+            self.try_again(event.reason, event.wait_ms / 1000)
+            return
+        if isinstance(event, TextChunk):
+            self.has_text = True
+        if self._hooks.sees_streams:
+            event = self._hooks.streamed(event)
+            if not event.text:
+                return
+        self._has_shown = True
+        if isinstance(event, TextChunk):
+            self._hand.tell(events.TextDelta(text=event.text), self.effect_id)
+        elif isinstance(event, ReasoningChunk):
+            self._hand.tell(events.ReasoningDelta(text=event.text), self.effect_id)
+
+    def try_again(self, reason: str, wait_s: float) -> None:
+        """Say that the call is made once more."""
+        self.attempt += 1
+        event = events.Retrying(attempt=self.attempt, reason=reason, wait_ms=int(wait_s * 1000))
+        self._hand.tell(event, self.effect_id)
 
     def retract(self) -> None:
         """Take back what was shown of this call."""
         if self._has_shown:
-            about = self._hand.ids.correlation(self._effect_id)
-            self._hand.tell(events.Retracted(correlation_ids=(about,)), self._effect_id)
+            about = self._hand.ids.correlation(self.effect_id)
+            self._hand.tell(events.Retracted(correlation_ids=(about,)), self.effect_id)
         self._has_shown = self.has_text = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -15,9 +15,12 @@ from windlass.ports.model import Model
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.tool import ToolProvider
 from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet
 from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
 from windlass.tools import Toolbox
 
+Steering: TypeAlias = Literal["all", "one"]
+"""Whether all that waits enters a turn at a checkpoint, or the oldest alone."""
 Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
 
 
@@ -51,6 +54,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     output: Output | None = None
     aliases: tuple[str, ...] = ()
     needs_deps: bool = False
+    plugins: PluginSet = NO_PLUGINS
+    steering: Steering = "all"
 
     @property
     def tools_text(self) -> str:

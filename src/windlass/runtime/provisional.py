@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from windlass.journal import (
+    CallPresented,
     CallReturned,
     CheckpointGiven,
     EnvironmentBuilt,
     ModelAnswered,
+    ReplyHooked,
     Scope,
     ToolCallCommand,
     TurnJournal,
@@ -25,10 +27,11 @@ from windlass.kernel.responses import (
 )
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Store, TurnView
+from windlass.runtime.compaction_driver import options_of
 from windlass.runtime.outputs import output_of
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.turn_start import config_of, limits_of
+from windlass.runtime.turn_start import config_of, limits_of, opening_messages
 
 
 async def provisional_messages(
@@ -38,15 +41,16 @@ async def provisional_messages(
     if view.page is not None:
         nodes = view.page.nodes
         return tuple(node.message for node in nodes if isinstance(node, ConversationRecord))
-    asked = input_message(view)
-    if not view.pages or program is None:
+    journal = view.journal()
+    if journal.started is None or program is None:
+        asked = input_message(view)
         return () if asked is None else (asked,)
     session = await store.load_session(view.session_id)
-    return _Replay(view, SessionMemory.of(session), program, asked).messages()
+    return _Replay(view, journal, SessionMemory.of(session), program).messages()
 
 
 def input_message(view: TurnView) -> Message | None:
-    """Return the message that the turn began with."""
+    """Return the message that was accepted as the turn's input."""
     if view.request is None or not view.request.input:
         return None
     ids = TurnIds(view.session_id, view.turn_id)
@@ -62,21 +66,25 @@ class _Replay:
     """Answers a machine from a journal, as far as that goes."""
 
     def __init__(
-        self, view: TurnView, memory: SessionMemory, program: Program, asked: Message | None
+        self, view: TurnView, journal: TurnJournal, memory: SessionMemory, program: Program
     ) -> None:
         self._view = view
-        self._journal: TurnJournal = view.journal()
+        self._journal = journal
         self._before = len(memory.messages)
-        started, request = self._journal.started, view.request
-        assert started is not None  # noqa: S101 - the first page brings it
+        started, request = journal.started, view.request
+        assert started is not None  # noqa: S101 - the caller looked
         assert request is not None  # noqa: S101 - it is kept while the turn is unfinished
-        history = memory.messages if asked is None else memory.messages.append(asked)
+        place = (view.session_id, view.turn_id)
+        history = memory.messages
+        for message in opening_messages(place, started, request):
+            history = history.append(message)
         config = config_of(
             program,
             started,
-            (view.session_id, view.turn_id),
+            place,
             limits=limits_of(program, started),
             output=output_of(program, request, started),
+            compact=options_of(request),
         )
         self._machine = TurnMachine(config, history)
 
@@ -113,7 +121,9 @@ class _Replay:
         moment = self._moment("model_call", effect.id)
         if not isinstance(moment, ModelAnswered):
             return None
-        return ModelReplied(id=effect.id, result=moment.result, text_streamed=True)
+        hooked = self._moment("model_hooks", effect.id)
+        result = hooked.reply if isinstance(hooked, ReplyHooked) else moment.result
+        return ModelReplied(id=effect.id, result=result, text_streamed=True)
 
     def _results(self, effect: effects.CallTools) -> ToolsReturned | None:
         results = [self._result(effect, at) for at in range(len(effect.calls))]
@@ -126,11 +136,14 @@ class _Replay:
         if row is None or not isinstance(row.outcome, CallReturned):
             return None
         args = row.command.args if isinstance(row.command, ToolCallCommand) else call.args
+        seen = self._journal.row(f"{self._key('tool_hooks', effect.id, at)}/presented")
+        presented = row.outcome if seen is None else seen.outcome
+        assert isinstance(presented, (CallReturned, CallPresented))  # noqa: S101 - by their keys
         return CompletedToolCall(
             call_id=call.call_id,
             name=call.name,
             args=args,
-            outcome=row.outcome.outcome,
+            outcome=presented.outcome,
             duration_ms=row.outcome.duration_ms,
             replay=call.replay,
         )

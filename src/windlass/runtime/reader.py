@@ -237,6 +237,10 @@ class FeedReader:
         self.cursor = event.cursor
         return event
 
+    def finish(self) -> None:
+        """Want no more than what waits: reading ends behind it."""
+        self._waiting.end()
+
     def close(self) -> None:
         """Stop: whoever waits for the next event is told that there is none."""
         self._waiting.leave()

@@ -6,15 +6,18 @@ an older generation is refused, and the memory is then thrown away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from windlass.journal import (
     DecisionRemembered,
     FrameOpened,
-    HistoryPage,
     NodeBody,
     OutcomeUnknown,
+    PluginRemembered,
+    UsageLine,
 )
+from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import ConversationRecord, Message, ToolCall, ToolResult
@@ -31,8 +34,8 @@ class SessionMemory:
     """A session as its worker knows it: history as messages, and what earlier turns decided."""
 
     __slots__ = (
-        "agent", "generation", "head", "is_idle", "is_owned", "messages", "remembered", "session_id",
-        "unknown_calls",
+        "agent", "generation", "head", "is_announced", "is_idle", "is_owned", "messages", "plugin_memories",
+        "remembered", "session_id", "unknown_calls", "usage",
     )  # fmt: skip
 
     def __init__(self, session_id: str, *, agent: str, generation: int = 0, head: int = 0) -> None:
@@ -46,21 +49,24 @@ class SessionMemory:
         self.messages: Chain[Message] = Chain()
         self.remembered: set[str] = set()
         self.unknown_calls: set[str] = set()
+        # What plugins keep, by name, and what all turns so far used.
+        self.plugin_memories: dict[str, Mapping[str, Any]] = {}
+        self.usage: tuple[UsageLine, ...] = ()
+        # Whether plugins were told that the session is here.
+        self.is_announced = False
 
     @classmethod
     def of(cls, view: SessionView) -> SessionMemory:
         """Return the memory of a session as the store shows it."""
         memory = cls(view.session_id, agent=view.agent, generation=view.generation, head=view.head)
+        memory.usage = view.usage
         for page in view.pages:
-            memory._take_page(page)
+            memory.take_nodes(page.nodes)
         return memory
 
     def next_generation(self) -> int:
         """Return the generation under which this worker may begin a turn."""
         return self.generation if self.is_owned else self.generation + 1
-
-    def _take_page(self, page: HistoryPage) -> None:
-        self.take_nodes(page.nodes)
 
     def take_nodes(self, nodes: Iterable[NodeBody]) -> None:
         """Take in what a turn added."""
@@ -76,9 +82,14 @@ class SessionMemory:
             elif type(node) is DecisionRemembered and node.session_id == self.session_id:
                 # A fork shares the nodes; what was decided in the other session stays there.
                 self.remembered.add(node.action_key)
+            elif type(node) is PluginRemembered:
+                self.plugin_memories[node.plugin] = node.memory
 
-    def committed(self, messages: Chain[Message], nodes: tuple[NodeBody, ...]) -> None:
+    def committed(
+        self, messages: Chain[Message], nodes: tuple[NodeBody, ...], usage: tuple[UsageLine, ...]
+    ) -> None:
         """Take in the turn that was just committed; `messages` is the history as the turn saw it."""
+        self.usage = sum_usage((*self.usage, *usage))
         said = sum(type(node) is ConversationRecord for node in nodes)
         whole = messages.length == self.messages.length + said
         if whole and not any(type(node) is FrameOpened for node in nodes):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from windlass.kernel import TurnMachine, effects
+from windlass.kernel import effects
 from windlass.kernel.effects import Effect
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.runtime.turn_in_hand import TurnInHand
 
 
-def over_limit(hand: TurnInHand, machine: TurnMachine, effect: Effect) -> Outcome | None:
+def over_limit(hand: TurnInHand, effect: Effect) -> Outcome | None:
     """Return how the turn ends if what comes next is beyond its limits."""
     limits = hand.limits
     if limits.max_tool_calls is not None and isinstance(effect, effects.CallTools):
@@ -17,9 +17,7 @@ def over_limit(hand: TurnInHand, machine: TurnMachine, effect: Effect) -> Outcom
             return _stopped(f"{wanted} tool calls, the limit is {limits.max_tool_calls}")
     if isinstance(effect, effects.CallTools):
         return None
-    used = sum(
-        line.usage.prompt_tokens + line.usage.output_tokens for line in hand.usage(machine.usage)
-    )
+    used = 0 if limits.max_tokens is None else _tokens(hand)
     if limits.max_tokens is not None and used >= limits.max_tokens:
         return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
     if limits.max_seconds is not None and hand.started is not None:
@@ -27,6 +25,11 @@ def over_limit(hand: TurnInHand, machine: TurnMachine, effect: Effect) -> Outcom
         if gone_ms >= limits.max_seconds * 1000:
             return _stopped(f"{gone_ms / 1000:g} seconds, the limit is {limits.max_seconds:g}")
     return None
+
+
+def _tokens(hand: TurnInHand) -> int:
+    lines = hand.spent.lines()
+    return sum(line.usage.prompt_tokens + line.usage.output_tokens for line in lines)
 
 
 def _stopped(detail: str) -> Outcome:

@@ -33,6 +33,12 @@ class TaskSet:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_error(error)
 
+    async def finish(self, seconds: float) -> None:
+        """Give what still runs some time, then close."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=seconds)
+        await self.close()
+
     async def close(self) -> None:
         """Cancel what still runs and wait for its end."""
         while self._tasks:

@@ -99,12 +99,19 @@ async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand) -> ToolOutco
         return ToolOutcome(status=ended.status, value=reason)
     outcome, full = clipped(ended.value, limit=tool.output_limit)
     if full is not None:
-        store, now_ms = hand.world.store, hand.world.clock.now_ms()
-        ref = await store.put_blob(full, now_ms=now_ms)
-        hand.blobs.append(ref)
-        whole = Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
-        outcome = with_part(outcome, whole)
+        outcome = with_part(outcome, await _kept_whole(full, hand))
     return await _checked(outcome, hand)
+
+
+async def _kept_whole(full: bytes, hand: TurnInHand) -> ResultPart:
+    """Keep the whole of a text that was cut; what the store does not take is said to be missing."""
+    try:
+        ref = await hand.world.store.put_blob(full, now_ms=hand.world.clock.now_ms())
+    except CallerError as error:
+        # The tool has succeeded all the same.
+        return Text(text=f"(The whole text is not kept: {error.code}.)")
+    hand.blobs.append(ref)
+    return Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
 
 
 async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:

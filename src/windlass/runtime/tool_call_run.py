@@ -1,8 +1,9 @@
 """One tool call, from the model's wish to its result, across crashes.
 
-    decide      policy, and a person if need be; written down with the intent
+    decide      plugins, policy, and a person if need be; written down with the intent
     intent      about to start; durable before the body of any tool that is not pure
     result      raw, as soon as the body returns
+    presented   what plugins make of it, if they make something of it
 
 Law 1. A call with a result is answered from the journal.
 Law 2. A call without an intent simply runs.
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.journal import (
@@ -43,6 +46,7 @@ from windlass.runtime.call_host import CallHost, deferred_claim
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.tool_bodies import Ended, run_body, value_outcome, with_part
+from windlass.runtime.tool_hooks import CallHooks
 from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_start import policy_version
 
@@ -58,7 +62,7 @@ GONE = "There is no tool called {name}."
 class ToolCallRun:
     """Runs one call of an effect, or finds out what became of it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
         hand: TurnInHand,
         models: ModelCalls,
@@ -67,11 +71,15 @@ class ToolCallRun:
         *,
         effect_id: int,
         ordinal: int,
+        hooks: CallHooks | None = None,
     ) -> None:
+        self.hooks = hooks
         self._hand = hand
         self._models = models
         self._batch = batch
         self._approvals = Approvals(hand)
+        # As the model asked for it, and with the arguments that plugins put in their place.
+        self._given = call
         self.call = call
         self._effect_id = str(effect_id)
         self._ordinal = ordinal
@@ -90,22 +98,30 @@ class ToolCallRun:
     async def run(self) -> CompletedToolCall:
         """Return the call's one result."""
         self.completed = await self._run()
+        if self.hooks is not None:
+            self.completed = await self.hooks.present(self.completed)
         self._batch.ended()
         return self.completed
 
     async def _run(self) -> CompletedToolCall:
+        decided = None
         if self._hand.journal is not None:
+            decided = self._take_up_hooks()
             known = await self._from_journal()
             if known is not None:
                 return known
-        hand, call = self._hand, self.call
+        hand = self._hand
         hand.go_live()
-        tool = hand.toolbox.callable_by_model(call.name)
+        tool = hand.toolbox.callable_by_model(self.call.name)
         if tool is None:
-            return self._refuse("error", GONE.format(name=call.name))
+            return self._refuse("error", GONE.format(name=self.call.name))
         try:
-            self._checked = tool.check(call.args)
-            leave = await self._leave(tool)
+            self._checked = tool.check(self._args)
+            if self.hooks is not None:
+                decided = decided or await self.hooks.decide(tool)
+            if decided is not None and decided.verdict == "short_circuit":
+                return self._short_circuit(decided)
+            leave = await self._leave(tool, self._ruled(decided))
         except ArgsInvalid as error:
             return self._refuse("error", f"{error}. The tool did not run.")
         except ToolDenied as error:
@@ -113,6 +129,40 @@ class ToolCallRun:
         self._use(leave.args)
         self._note = _edit_note(leave)
         return await self._work(tool, leave)
+
+    # ------------------------------------------------------------------ what plugins decided
+
+    def _take_up_hooks(self) -> CallDecided | None:
+        """Take up what plugins decided before a crash: they are not asked again."""
+        decided = None if self.hooks is None else self.hooks.decided_before()
+        if decided is not None:
+            self._replace_args(decided)
+        return decided
+
+    def _ruled(self, decided: CallDecided | None) -> Ask | None:
+        """Return the question that plugins want put to a person, if it is one.
+
+        Raises:
+            ToolDenied: they do not let it run.
+        """
+        if decided is None:
+            return None
+        if decided.verdict == "deny":
+            raise ToolDenied(decided.reason)
+        self._replace_args(decided)
+        if decided.verdict != "ask":
+            return None
+        return Ask(title=decided.reason, risk=decided.risk, action_key=decided.action_key)  # type: ignore[arg-type]  # a risk
+
+    def _replace_args(self, decided: CallDecided) -> None:
+        if decided.args != self.call.args:
+            self.call = msgspec.structs.replace(self.call, args=decided.args)
+            self._use(self.call.args)
+
+    def _short_circuit(self, decided: CallDecided) -> CompletedToolCall:
+        self._replace_args(decided)
+        assert decided.outcome is not None  # noqa: S101 - by its verdict
+        return self._record(decided.outcome, 0)
 
     async def _from_journal(self) -> CompletedToolCall | None:
         """Answer from the journal, or go on with what another worker began; None: it is new."""
@@ -150,16 +200,16 @@ class ToolCallRun:
 
     # ------------------------------------------------------------------ leave
 
-    async def _leave(self, tool: Tool) -> Leave:
-        """Return leave to run.
+    async def _leave(self, tool: Tool, wanted: Ask | None) -> Leave:
+        """Return leave to run; `wanted` is the question that plugins ask, whatever policy and tool say.
 
         Raises:
             ToolDenied: it may not.
         """
         call, version = self.call, policy_version(self._hand.program)
-        if self._approvals.has_no_say(tool):
+        if wanted is None and self._approvals.has_no_say(tool):
             return Leave(call.args)
-        ruling = await self._approvals.rule(tool, call, call.args)
+        ruling = await self._approvals.rule(tool, call, call.args, wanted)
         if isinstance(ruling, Allow):
             await self._approvals.void_others(call.call_id, "")
             return Leave(call.args)
@@ -221,6 +271,8 @@ class ToolCallRun:
             consumes = leave.wait.wait.key
             self._record_decision(approvals.decided(leave, policy_version(self._hand.program)))
         if contract == "pure" and consumes is None and leave is not None:
+            # A body may be what ends the process: what was paid for before the last reply is kept first.
+            await self._hand.lane.may_call_model()
             return
         self._hand.add(
             Claimed(
@@ -419,8 +471,11 @@ class ToolCallRun:
             hand.note_issue(
                 f"nobody knows whether {call.name} ({call.call_id}) acted", "unknown_outcome"
             )
-            asked, ran = call_digest(call.name, call.args), call_digest(call.name, self._args)
-            hand.unknown_calls |= {asked, ran}
+            asked, ran = (
+                call_digest(call.name, self._given.args),
+                call_digest(call.name, self._args),
+            )
+            hand.unknown_calls |= {asked, ran, call_digest(call.name, call.args)}
             if ran != asked:
                 hand.unknown_edits.add(ran)
         return CompletedToolCall(
@@ -434,6 +489,9 @@ class ToolCallRun:
 
     def interrupted(self) -> CompletedToolCall | None:
         """Return what is to be said of this call when the turn ends before it has a result."""
+        if self.completed is not None and self.hooks is not None and not self.hooks.is_presented:
+            # Somebody was to look at it first, perhaps to take secrets out of it.
+            return self.hooks.hidden(self.completed)
         if self.completed is not None or not self.has_begun:
             return self.completed
         return self._unknown("the turn was cancelled while it ran")

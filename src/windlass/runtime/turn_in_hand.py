@@ -7,7 +7,7 @@ journal answers, and one where something is recorded.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +16,7 @@ from windlass.journal import (
     AwaitEventCommand,
     Claimed,
     Command,
+    DirectAnswered,
     DirectCallCommand,
     EffectSubject,
     Entry,
@@ -28,21 +29,20 @@ from windlass.journal import (
     Scope,
     TurnJournal,
     TurnStarted,
-    UsageLine,
     diff,
     kind_of,
     replay_key,
-    usage_of,
     wait_key,
 )
 from windlass.journal.keys import call_key
-from windlass.journal.usage import sum_usage
+from windlass.journal.turn_journal import lost_lines
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import Attachment, Message
-from windlass.kernel.model_call import Usage
-from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
+from windlass.kernel.model_call import ModelReply
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Json
 from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView
 from windlass.ports.waits import AnswerStatus
@@ -50,6 +50,7 @@ from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.turn_usage import TurnUsage
 from windlass.runtime.world import World
 
 M = TypeVar("M")
@@ -107,18 +108,23 @@ class TurnInHand:
         self.unknown_calls: set[str] = set()
         self.unknown_edits: set[str] = set()
         self.tool_calls = 0
-        self.model_calls = 0
         self.completed: list[CompletedToolCall] = []
-        # What tools' own model calls used, by key: one that is answered again counts once.
-        self.direct_usage: dict[str, UsageLine] = {}
+        self.last_reply: ModelReply | None = None
+        self.spent = TurnUsage()
+        # How the turn ends, if a plugin said so while a tool ran.
+        self.over: Outcome | None = None
         # Whether what happens now is new. Before, the journal answers and nothing is shown.
         self.is_live = True
         # Whether its worker was lost: whoever watched it then has previews that came to nothing.
         self.is_recovered = False
         self.is_leaving = False
         self.is_cancelled = False
-        # What the turn has said so far; its runner knows.
+        # What the turn has said so far, and with all that came before in its frame; its runner knows.
         self.messages_so_far: Callable[[], tuple[Message, ...]] = tuple
+        self.history_now: Callable[[], Sequence[Message]] = lambda: memory.messages
+        # What the model is offered now.
+        self.offered: tuple[ToolSpec, ...] = program.toolbox.specs
+        self.system_prompt = ""
         self._last_recorded = 0
         self._shown = 0
         self._scope = self._scope_now()
@@ -128,24 +134,33 @@ class TurnInHand:
     def recover(self, journal: TurnJournal, waits: tuple[WaitView, ...]) -> None:
         """Take up what earlier workers left."""
         self.waits = {view.wait.key: view for view in waits}
-        if journal.started is None:
+        if journal.started is None and not journal.rows():
             return
         self.journal = journal
         self.is_live = False
         for row in journal.rows():
             self._count_direct(row)
+            self._count_lost(row)
             number = row.key.split("/")[5].partition(".")[0]
             if number.isdigit():
                 self._last_recorded = max(self._last_recorded, int(number))
 
     def _count_direct(self, row: JournalRow) -> None:
         if isinstance(row.command, DirectCallCommand) and row.outcome is not None:
-            self.direct_usage[row.key] = UsageLine(
-                source=row.command.usage_source,
-                model=row.command.request.model,
-                calls=1,
-                usage=usage_of(row.outcome),
-            )
+            assert isinstance(row.outcome, DirectAnswered)  # noqa: S101 - by its command
+            self.spent.count_direct(row.key, row.command, row.outcome)
+
+    def _count_lost(self, row: JournalRow) -> None:
+        if row.reserved is not None or row.lost:
+            self.spent.count_lost(lost_lines(row))
+
+    def provider_waits(self, key: str) -> list[Wait]:
+        """Return the waits for a provider that did not answer this call."""
+        return [
+            view.wait
+            for view in self.waits.values()
+            if view.wait.kind == "provider" and view.wait.detail == {"key": key}
+        ]
 
     def was_passed(self, effect_id: int) -> bool:
         """Whether the turn was already beyond this effect: then what is not recorded of it was nothing."""
@@ -358,18 +373,15 @@ class TurnInHand:
         parts = (*outcome.content, *(outcome.shown or ()))
         return tuple(part.ref for part in parts if isinstance(part, Attachment))
 
-    def usage(self, of_turn: Usage) -> tuple[UsageLine, ...]:
-        """Return what the turn has used so far, by who asked and which model answered."""
-        model = self.started.model if self.started is not None else ""
-        own = UsageLine(source="turn", model=model, calls=self.model_calls, usage=of_turn)
-        others = self.direct_usage.values()
-        return sum_usage((own, *others) if self.model_calls else others)
-
-    def note_issue(self, message: str, code: str) -> None:
+    def note_issue(self, message: str, code: str) -> events.Error:
         """Note something that whoever reads the result should know."""
-        issue = events.Error(message=message, code=code)
+        return self.note(events.Error(message=message, code=code))
+
+    def note(self, issue: events.Error) -> events.Error:
+        """Note an issue, once."""
         if issue not in self.issues:
             self.issues.append(issue)
+        return issue
 
     def claim_count(self, key: str) -> int:
         """Return how often a call was claimed before."""

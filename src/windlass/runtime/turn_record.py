@@ -15,7 +15,7 @@ from windlass.journal import (
     TurnJournal,
     UsageLine,
 )
-from windlass.kernel import TurnMachine, events
+from windlass.kernel import events
 from windlass.kernel.messages import ConversationRecord, Message, Text, ToolCall, ToolResult
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
@@ -36,10 +36,9 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
 
     @classmethod
-    def of_machine(
+    def of_hand(
         cls,
         hand: TurnInHand,
-        machine: TurnMachine,
         outcome: Outcome,
         nodes: tuple[NodeBody, ...],
         now_ms: int,
@@ -54,9 +53,9 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
             outcome=outcome,
             messages=messages,
             tool_calls=tuple(raw.get(call.call_id, call) for call in _calls_in(messages)),
-            usage=hand.usage(machine.usage),
+            usage=hand.spent.lines(),
             issues=tuple(hand.issues),
-            iterations=hand.model_calls,
+            iterations=hand.spent.model_calls,
             duration_ms=max(0, now_ms - started_ms),
         )
 

@@ -13,24 +13,39 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from windlass.guards.text import clean_text
-from windlass.journal import DecisionRemembered, NodeBody, OutcomeUnknown, TurnStarted
+from windlass.journal import (
+    DecisionRemembered,
+    FinalizeCommand,
+    NodeBody,
+    OutcomeUnknown,
+    TurnFinalized,
+    TurnStarted,
+)
 from windlass.kernel import TurnMachine, effects, events
 from windlass.kernel.effects import Effect
-from windlass.kernel.messages import Attachment, ConversationRecord, InputOrigin, Message, Part
+from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import Response
+from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import TurnCommit
 from windlass.ports.probe import Phase
+from windlass.runtime.checkpoint_hooks import hooked_end
 from windlass.runtime.checkpoints import Checkpoints
+from windlass.runtime.compaction_driver import COMPACTION, frame_nodes, options_of
 from windlass.runtime.environments import Environments
+from windlass.runtime.hooks import Hooks, PluginFault, TurnOver
+from windlass.runtime.leavings import finalized, follow_ups
 from windlass.runtime.model_calls import ModelCalls
+from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.outputs import output_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.spending import over_limit
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn_in_hand import CancelTurn, ParkTurn, StopTurn, TurnInHand
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_start import config_of, limits_of
+from windlass.runtime.turn_start import config_of, limits_of, opening_messages
+
+_NOTHING_LEFT = TurnFinalized()
 
 
 class Parked(NamedTuple):
@@ -40,31 +55,37 @@ class Parked(NamedTuple):
 class TurnRunner:
     """Drives one turn to its end, or to where it has to wait."""
 
-    def __init__(self, hand: TurnInHand, started: TurnStarted) -> None:
+    def __init__(self, hand: TurnInHand, started: TurnStarted, hooks: Hooks) -> None:
         self._hand = hand
+        self._started = started
+        self._hooks = hooks
         hand.started = started
         hand.limits = limits_of(hand.program, started)
         output = output_of(hand.program, hand.request, started)
+        place = (hand.session_id, hand.turn_id)
         config = config_of(
             hand.program,
             started,
-            (hand.session_id, hand.turn_id),
+            place,
             limits=hand.limits,
             output=output,
+            compact=options_of(hand.request),
         )
-        parts = started.input if started.input is not None else hand.request.input
-        asked = _input_message(hand, parts)
         history = hand.memory.messages
-        records: tuple[ConversationRecord, ...] = ()
-        if asked is not None:
-            history, records = history.append(asked), (ConversationRecord(message=asked),)
+        opening = opening_messages(place, started, hand.request)
+        for message in opening:
+            history = history.append(message)
+        records = tuple([ConversationRecord(message=message) for message in opening])
         self.machine = TurnMachine(config, history, records=records)
         before = len(hand.memory.messages)
         hand.messages_so_far = lambda: tuple(self.machine.messages[before:])
-        self._models = ModelCalls(hand)
-        self._tools = ToolCalls(hand, self._models)
-        self._environments = Environments(hand)
-        self.checkpoints = Checkpoints(hand, output)
+        hand.history_now = lambda: self.machine.messages
+        hand.offered, hand.system_prompt = config.tools, config.system_prompt
+        self._models = ModelCalls(hand, ModelHooks(hooks))
+        hooks.host.models = self._models
+        self._tools = ToolCalls(hand, self._models, hooks)
+        self._environments = Environments(hand, hooks)
+        self.checkpoints = Checkpoints(hand, output, hooks)
         item = hand.request.overrides.get("item")
         if item is not None:
             self.checkpoints.taken.append(item)
@@ -114,6 +135,11 @@ class TurnRunner:
             return Parked()
         except CancelTurn:
             self._finish_cancelled()
+        except TurnOver as over:
+            self._finish(over.outcome)
+        except PluginFault as fault:
+            self._hand.note_issue(str(fault), "plugin_failed")
+            self._finish(Stopped(reason="runtime_error", detail=str(fault)))
         except asyncio.CancelledError:
             self._raise_refusal()
             if self._hand.is_leaving:
@@ -141,6 +167,10 @@ class TurnRunner:
         if self._hand.is_cancelled and self._hand.journal is None:
             self._finish_cancelled()
             return
+        if self._started.ends is not None:
+            self._finish(self._started.ends)
+            return
+        self._hooks.settle(0)
         while True:
             effect = self._next_effect()
             if effect is None:
@@ -151,6 +181,10 @@ class TurnRunner:
                 machine.finish(limit)
                 continue
             machine.respond(await self._perform(effect))
+            self._hooks.settle(effect.id)  # type: ignore[union-attr]  # what is answered has one
+            if self._tools.ends is not None:
+                self._finish(self._tools.ends)
+                return
 
     def _next_effect(self) -> Effect | None:
         """Poll until nothing more is said; return what is to be answered."""
@@ -180,7 +214,8 @@ class TurnRunner:
         if type(effect) is effects.CallTools:
             return await self._tools.run(effect)
         if type(effect) is effects.RunCheckpoint:
-            return await self.checkpoints.run(effect, tuple(self.machine.messages[-1:]))
+            last = tuple(self.machine.messages[-1:])
+            return await self.checkpoints.run(effect, last, self.machine.ending)
         assert isinstance(effect, effects.SyncEnvironment)  # noqa: S101 - the standard loop runs no code
         return await self._environments.sync(effect)
 
@@ -190,13 +225,17 @@ class TurnRunner:
             return None
         if hand.is_cancelled:
             return Stopped(reason="cancelled", detail=self._cancel_reason or "")
-        return over_limit(hand, self.machine, effect)
+        return over_limit(hand, effect)
 
     def _finish_cancelled(self) -> None:
         completed = self._tools.interrupted()
         self._hand.completed += completed
         reason = clean_text(self._cancel_reason or "")
-        self.machine.finish(Stopped(reason="cancelled", detail=reason), completed)
+        self._finish(Stopped(reason="cancelled", detail=reason), completed)
+
+    def _finish(self, outcome: Outcome, completed: tuple[CompletedToolCall, ...] = ()) -> None:
+        """End the turn from here: results that are there are kept."""
+        self.machine.finish(outcome, completed)
         while self._next_effect() is not None:
             pass  # nothing more is asked by a turn that has ended; what it says is shown
 
@@ -210,49 +249,65 @@ class TurnRunner:
             # The mark was first, so it ends as cancelled; what was said and done stays.
             outcome = Stopped(reason="cancelled", detail=clean_text(self._cancel_reason or ""))
         with self._phase("finalize"):
-            nodes = self._nodes()
+            left = await self._finalized(outcome)
+            nodes = self._nodes(outcome)
             now_ms = hand.world.clock.now_ms()
             commit = TurnCommit(
                 expected_head=hand.memory.head,
                 nodes=nodes,
                 outcome=outcome,
                 settle=tuple(self.checkpoints.taken),
+                follow_ups=follow_ups(hand.ids, left),
                 events=tuple(hand.issues),
                 now_ms=now_ms,
+                blobs=_blobs(nodes),
             )
         with self._phase("commit"):
-            await hand.lane.commit(commit, blobs=_blobs(nodes))
-        hand.memory.committed(machine.messages, nodes)
+            await hand.lane.commit(commit, blobs=commit.blobs or ())
+        hand.memory.committed(machine.messages, nodes, hand.spent.lines())
         # Delivery comes after the commit and cannot undo it.
         hand.tell_fact(events.TurnEnded(outcome=outcome), "0")
         hand.feed.end()
-        hand.messages_so_far = tuple  # it holds on to this runner
-        return TurnRecord.of_machine(hand, machine, outcome, nodes, now_ms)
+        # Both hold on to this runner.
+        hand.messages_so_far, hand.history_now = tuple, tuple
+        self._hooks.host.models = None
+        return TurnRecord.of_hand(hand, outcome, nodes, now_ms)
 
-    def _nodes(self) -> tuple[NodeBody, ...]:
+    async def _finalized(self, outcome: Outcome) -> TurnFinalized:
+        """Return what plugins leave behind, recorded with the turn's end."""
+        hand, hooks = self._hand, self._hooks
+        # A compaction leaves nothing behind but its frame; a wish for the next one would never end.
+        if not hooks.having("after_turn") or self._started.driver == COMPACTION:
+            return _NOTHING_LEFT
+        envelope = hand.envelope(FinalizeCommand(outcome=outcome), "end")
+        known = hand.answer_to(envelope, TurnFinalized)
+        if known is None:
+            known = finalized(hand.ids, await hooked_end(hooks, outcome), hooks.take())
+            if known != _NOTHING_LEFT:
+                hand.record(envelope, known)
+        else:
+            hooks.states.apply(known.patches)
+        for issue in known.issues:
+            hand.note_issue(issue, "plugin")
+        return known
+
+    def _nodes(self, outcome: Outcome) -> tuple[NodeBody, ...]:
         hand = self._hand
+        if self._started.driver == COMPACTION:
+            place = (hand.session_id, hand.turn_id)
+            frame = frame_nodes(place, hand.memory.messages, self.machine.records, outcome)
+            return (*frame, *self._hooks.states.nodes())
         remembered = (
             DecisionRemembered(session_id=hand.session_id, action_key=action, by=by)
             for action, by in hand.remembered.items()
         )
         # History has the arguments that the model gave; those that ran instead are kept beside it.
         unknown = (OutcomeUnknown(call=digest) for digest in sorted(hand.unknown_edits))
-        return (*self.machine.records, *remembered, *unknown)
+        return (*self.machine.records, *remembered, *unknown, *self._hooks.states.nodes())
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
         hand = self._hand
         return phase_of(hand.world.probe, phase, (hand.session_id, hand.turn_id))
-
-
-def _input_message(hand: TurnInHand, parts: tuple[Part, ...]) -> Message | None:
-    if not parts:
-        return None
-    return Message(
-        id=hand.ids.message("in", "input"),
-        role="user",
-        parts=parts,
-        origin=InputOrigin(turn_id=hand.turn_id),
-    )
 
 
 def _is_cancelled(outcome: Outcome) -> bool:

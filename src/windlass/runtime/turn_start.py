@@ -12,24 +12,40 @@ import msgspec
 
 from windlass.journal import TurnStarted
 from windlass.kernel import StandardDriver, TurnConfig, canonical
+from windlass.kernel.ids import TurnIds
+from windlass.kernel.messages import InputOrigin, Message
 from windlass.kernel.model_call import Generation
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import Json
 from windlass.ports import TurnRequest
+from windlass.runtime.compaction_driver import (
+    COMPACTION,
+    NO_OPTIONS,
+    CompactionDriver,
+    CompactionOptions,
+    is_compaction,
+)
 from windlass.runtime.program import Output, Program
 from windlass.runtime.run_limits import Limits
+from windlass.runtime.start_hooks import Opening
 from windlass.runtime.structured_driver import StructuredDriver, StructuredProjector
 
 STRUCTURED = "structured"
-DRIVERS = ("standard", STRUCTURED)
+DRIVERS = ("standard", STRUCTURED, COMPACTION)
 _STANDARD = StandardDriver()
 _CHAT = ChatProjector()
 canonical.prepare(tuple[ToolSpec, ...])
 
 
 def start_record(
-    program: Program, request: TurnRequest, *, instructions: str, head: int, now_ms: int
+    program: Program,
+    request: TurnRequest,
+    opening: Opening,
+    *,
+    instructions: str,
+    head: int,
+    now_ms: int,
 ) -> TurnStarted:
     """Return everything that a worker needs to drive this turn, whatever its own code says."""
     wanted = request.overrides
@@ -42,10 +58,10 @@ def start_record(
     generation = program.generation
     if wanted.get("generation"):
         generation = msgspec.convert(dict(wanted["generation"]), Generation)
-    return TurnStarted(
+    started = TurnStarted(
         agent=program.name,
         model=wanted.get("model", program.model.name),
-        instructions=wanted.get("prompt", instructions),
+        instructions=instructions,
         tools=program.tools_text,
         contracts=program.contracts,
         policy_version=policy_version(program),
@@ -56,7 +72,47 @@ def start_record(
         history=head,
         started_ms=now_ms,
         output=output,
+        plugins=program.plugins.versions,
+        input=opening.input,
+        messages=opening.messages,
+        prompt=opening.prompt,
+        patches=dict(opening.patches),
+        ends=opening.ends,
     )
+    return _for_summary(started) if is_compaction(request) else started
+
+
+def _for_summary(started: TurnStarted) -> TurnStarted:
+    """Return the record of a turn that asks for words alone, and for as many as they take."""
+    return msgspec.structs.replace(
+        started,
+        driver=COMPACTION,
+        tools="[]",
+        contracts=(),
+        output=None,
+        generation=msgspec.structs.replace(started.generation, max_output_tokens=None, stop=()),
+    )
+
+
+def opening_messages(
+    place: tuple[str, str], started: TurnStarted, request: TurnRequest
+) -> tuple[Message, ...]:
+    """Return the messages that the turn at `place` begins with: what plugins put first, then its input."""
+    parts = request.input if started.input is None else started.input
+    if not parts:
+        return started.messages
+    asked = Message(
+        id=TurnIds(*place).message("in", "input"),
+        role="user",
+        parts=parts,
+        origin=InputOrigin(turn_id=place[1]),
+    )
+    return (*started.messages, asked)
+
+
+def prompt_of(started: TurnStarted) -> str:
+    """Return the system prompt that a turn began with."""
+    return started.instructions if started.prompt is None else started.prompt
 
 
 def policy_version(program: Program) -> str:
@@ -85,8 +141,18 @@ def config_of(
     *,
     limits: Limits,
     output: Output | None,
+    compact: CompactionOptions = NO_OPTIONS,
 ) -> TurnConfig:
     """Return the configuration of the turn at `place`, its session and id."""
+    if started.driver == COMPACTION:
+        return TurnConfig(
+            driver=CompactionDriver(compact),
+            model=started.model,
+            session_id=place[0],
+            turn_id=place[1],
+            system_prompt=started.instructions,
+            generation=started.generation,
+        )
     driver, projector = _STANDARD, _CHAT
     if output is not None:
         driver = StructuredDriver(lambda value: _fits(output, value))
@@ -97,12 +163,27 @@ def config_of(
         model=started.model,
         session_id=place[0],
         turn_id=place[1],
-        system_prompt=started.instructions,
+        system_prompt=prompt_of(started),
         tools=tools_of(program, started),
         max_iterations=limits.max_iterations,
         generation=started.generation,
-        sync_environment=bool(program.providers or program.toolbox.deferred),
+        sync_environment=_syncs(program, started),
     )
+
+
+def _syncs(program: Program, started: TurnStarted) -> bool:
+    """Whether prompt, tools or view of an iteration may be others than those of the one before."""
+    if program.providers or program.toolbox.deferred:
+        return True
+    if not started.plugins:
+        return False
+    plugins = program.plugins.only(plugin_names(started))
+    return bool(plugins.having("prompt") or plugins.having("view"))
+
+
+def plugin_names(started: TurnStarted) -> tuple[str, ...]:
+    """Return the names of the plugins that a turn began with, in their order."""
+    return tuple([one.name for one in started.plugins])
 
 
 def _fits(output: Output, value: Json) -> bool:

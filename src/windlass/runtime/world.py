@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -11,9 +12,16 @@ from windlass.ports import Store, Wait
 from windlass.ports.clock import Clock
 from windlass.ports.probe import PhaseProbe
 from windlass.runtime.feeds import Feeds
+from windlass.runtime.task_set import TaskSet
+
+_log = logging.getLogger("windlass")
 
 Approver = Callable[[Wait], bool | Awaitable[bool]]
 """Answers approvals in this process, at once: True allows."""
+
+
+def _log_failure(error: BaseException) -> None:
+    _log.error("a plugin failed beside its turn: %s", type(error).__name__)
 
 
 class World(msgspec.Struct, kw_only=True):
@@ -28,6 +36,8 @@ class World(msgspec.Struct, kw_only=True):
     approve: Approver | None = None
     on_mismatch: Literal["park", "accept"] = "park"
     probe: PhaseProbe | None = None
+    # What plugins do beside the turns.
+    aside: TaskSet = msgspec.field(default_factory=lambda: TaskSet(_log_failure))
 
     def until_ms(self) -> int:
         """Return until when a lease taken now holds."""

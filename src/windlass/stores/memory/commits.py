@@ -92,7 +92,8 @@ def _commit(session: SessionRow, turn: TurnRow, commit: TurnCommit, digest: str)
         committed_ms=commit.now_ms,
     )
     # History outlives the journal, so it holds on to all that the journal held on to.
-    session.pages.append(PageRow(page, tuple(turn.blobs)))
+    held = turn.blobs if commit.blobs is None else commit.blobs
+    session.pages.append(PageRow(page, tuple(held)))
     session.head += 1
     session.usage = sum_usage((*session.usage, *usage))
     session.active = None

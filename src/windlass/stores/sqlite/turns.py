@@ -186,8 +186,11 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
     )
     link = link_page(session.link, page.data)
     number = insert_page(rows.db, (session.no, 0, head), link, page, end.now_ms)
-    use_blobs(rows.db, number, unit.blobs)
-    _carry_blobs(rows, turn, number)
+    if end.blobs is None:
+        use_blobs(rows.db, number, unit.blobs)
+        _carry_blobs(rows, turn, number)
+    else:
+        use_blobs(rows.db, number, end.blobs)
     total = sum_usage((*read_usage(session), *usage)) if usage else None
     packed = session.usage if total is None else pack(canonical.encode(total))
     digest = end.digest()

@@ -120,6 +120,22 @@ async def bytes_stay_while_history_refers_to_them(scene: Scene) -> None:
 
 
 @KEEPING.claim
+async def bytes_that_only_the_journal_referred_to_go_with_it(scene: Scene) -> None:
+    seen = await scene.store.put_blob(WORDS, now_ms=0)
+    raw = await scene.store.put_blob(b"what was shown to nobody", now_ms=0)
+    turn = await scene.begin()
+    await scene.write(turn.unit(reply(turn), blobs=(raw, seen)))
+    await scene.write(turn.unit(position=1, commit=ending(blobs=(seen,)), blobs=(seen,)))
+    await _vacuum(scene, DAY_MS)
+    expect(await scene.store.get_blob(raw), b"what was shown to nobody")
+
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect_that(await _is_kept(scene, seen), "what the history refers to is kept")
+    await scene.refused(InvalidInput, scene.store.get_blob(raw))
+
+
+@KEEPING.claim
 async def bytes_go_with_the_last_session_that_refers_to_them(scene: Scene) -> None:
     digest = await scene.store.put_blob(WORDS, now_ms=0)
     turn = await scene.begin()

@@ -14,8 +14,10 @@ from windlass.api.agent import Agent
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.ports.model import EmitModelEvent, Model
 from windlass.ports.tool import Reconciled, Tool, ToolContext, ToolProvider
+from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
 from windlass.testing.crashing.crash_point import nth
+from windlass.testing.crashing.crashing_plugin import crashing_plugin
 from windlass.testing.crashing.fuse import Fuse
 from windlass.testing.crashing.thread_bodies import ThreadBodies
 from windlass.tools import Toolbox
@@ -34,9 +36,11 @@ class CrashingEffects:
         self._model_calls = 0
 
     def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
-        """Return an agent whose model and tools have crash points."""
+        """Return an agent whose model, tools and plugins have crash points."""
         crashing: Any = copy.copy(agent)
-        crashing.compiled = lambda registered: self._program(agent.compiled(registered))
+        crashing.compiled = lambda registered, plugins=(): self._program(
+            agent.compiled(registered, plugins)
+        )
         return crashing  # type: ignore[no-any-return]  # a copy, of the same type
 
     def _program(self, program: Program) -> Program:
@@ -50,6 +54,7 @@ class CrashingEffects:
             find_model=find_model,
             toolbox=Toolbox([self.tool(tool) for tool in program.toolbox]),
             providers=tuple(CrashingProvider(self, one) for one in program.providers),
+            plugins=PluginSet(crashing_plugin(self.fuse, one) for one in program.plugins.plugins),
         )
 
     def model(self, model: Model) -> Model:

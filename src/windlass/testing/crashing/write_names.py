@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from windlass.journal import (
     CallDecided,
+    CallPresented,
     CallReturned,
     CheckpointGiven,
     Claimed,
@@ -15,7 +16,10 @@ from windlass.journal import (
     EventAwaited,
     ModelAnswered,
     Recorded,
+    Released,
+    ReplyHooked,
     ToolCallCommand,
+    TurnFinalized,
     TurnStarted,
     call_key,
 )
@@ -48,6 +52,9 @@ _OUTCOMES = {
     CheckpointGiven: "input that came meanwhile",
     EnvironmentBuilt: "tools that were looked up",
     EventAwaited: "an answer that came",
+    ReplyHooked: "what plugins made of a reply",
+    CallPresented: "what plugins made of a result",
+    TurnFinalized: "what plugins leave behind",
 }
 
 
@@ -76,11 +83,15 @@ class WriteNames:
     def _entry(self, entry: Entry) -> str:
         if isinstance(entry, TurnStarted):
             return "its start"
+        if isinstance(entry, Released):
+            return "a reservation that is released"
         command = entry.command
         if isinstance(command, ToolCallCommand):
             self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"
         call = self._calls.get(call_key(entry.key), "a tool")
         if isinstance(entry, Claimed):
+            if entry.reserved is not None:
+                return "a reservation"
             is_call = isinstance(command, ToolCallCommand)
             return f"intent of {call}" if is_call else "a result that comes later"
         return self._outcome(entry, call)

@@ -1,0 +1,160 @@
+"""Compaction before the window is full: it watches how large requests get, and asks for a new frame in time.
+
+The compaction itself is a turn of its own, which any worker drives. This plugin only says when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from windlass.errors import ConfigError
+from windlass.guards.text import is_clean
+from windlass.kernel.model_call import ModelReply
+from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.plugins import options
+from windlass.plugins.tokens import tokens_of, tokens_of_tools
+from windlass.ports.directives import Finale
+from windlass.ports.plugin import Plugin, Trouble
+from windlass.ports.plugin_turn import PluginTurn
+
+CONTINUE = "Continue where you stopped."
+
+# After this many compactions that opened no frame, the next one waits until there is more to sum up.
+_MAX_TRIES = 2
+# So often in a row a turn that ran over the window is gone on with by itself.
+_MAX_CONTINUED = 2
+_OVERFLOW_SHARE = 0.95
+# How a turn ends that ran over the window; whoever ends it otherwise does not want it to go on.
+_OVERFLOWN = ("provider_error", "incomplete")
+# How many messages more are worth another try, at least.
+_GROWN_MESSAGES = 4
+_TIRED = (
+    "compaction: {tries} in a row opened no new frame; the next waits until the history has grown"
+)
+_NOT_CONTINUED = (
+    "compaction: the window was full {times} times in a row; the work is not gone on with"
+)
+
+
+class Compaction(Plugin):
+    """Asks for a new frame when requests have grown near the model's window.
+
+    `window` is the model's, in tokens; `at` the share of it that may be full when a turn ends. Of the old frame the new one has
+    a summary and the last `keep` exchanges in words. `instructions` are added to the wish for the summary.
+
+    A turn that ran over the window is compacted and gone on with.
+    """
+
+    name = "compaction"
+    version = "1"
+
+    def __init__(
+        self, *, window: int, at: float = 0.8, keep: int = 1, instructions: str = ""
+    ) -> None:
+        self._window = options.whole(window, field="Compaction.window", low=1)
+        self._limit = math.ceil(_share(at, "Compaction.at") * self._window)
+        self._keep = options.whole(keep, field="Compaction.keep")
+        self._instructions = _instructions(instructions, "Compaction.instructions")
+
+    # ------------------------------------------------------------------ hooks
+
+    async def after_model(self, turn: PluginTurn, reply: ModelReply) -> None:
+        """Note a request that was near the window, or over it."""
+        if self._ran_over(reply):
+            turn.patch(overflow=True)
+            return
+        tokens = reply.usage.prompt_tokens + reply.usage.output_tokens
+        if tokens >= self._limit:
+            turn.patch(tokens=tokens, overflow=None)
+        elif turn.state:
+            # What the model is shown has become less since, or another model has more room.
+            turn.patch(tokens=None, overflow=None)
+
+    async def on_error(self, turn: PluginTurn, trouble: Trouble) -> None:
+        """Note a request that the model had no room for."""
+        if trouble.failure is not None and trouble.failure.terminal == "context_overflow":
+            turn.patch(overflow=True)
+
+    async def after_turn(self, turn: PluginTurn, outcome: Outcome) -> Finale | None:
+        """Ask for a new frame if the next request would be near the window."""
+        reason = outcome.reason if isinstance(outcome, Stopped) else ""
+        has_overflow = turn.state.get("overflow") is True and reason in _OVERFLOWN
+        if not has_overflow and turn.memory.get("continued"):
+            turn.remember(continued=None)
+        if reason == "cancelled" or not turn.messages:
+            return None  # who cancels wants rest
+        if not has_overflow and self._tokens(turn) < self._limit:
+            return None
+        tries = _tries_so_far(turn)
+        if tries < _MAX_TRIES:
+            turn.remember(frame=turn.messages[0].id, tries=tries + 1, messages=len(turn.messages))
+            return self._after_overflow(turn) if has_overflow else self._finale(turn)
+        if tries > _MAX_TRIES:
+            return None
+        turn.remember(tries=tries + 1)  # so that it is told once
+        return Finale(issues=[_TIRED.format(tries=tries)])
+
+    # ------------------------------------------------------------------ inside
+
+    def _after_overflow(self, turn: PluginTurn) -> Finale:
+        times = turn.memory.get("continued", 0) + 1
+        if times > _MAX_CONTINUED:
+            return self._finale(turn, issues=[_NOT_CONTINUED.format(times=times)])
+        turn.remember(continued=times)
+        return self._finale(turn, messages=[CONTINUE])
+
+    def _finale(
+        self, turn: PluginTurn, *, messages: Sequence[str] = (), issues: Sequence[str] = ()
+    ) -> Finale:
+        wanted = {
+            "frame": turn.messages[0].id,
+            "instructions": self._instructions,
+            "keep": self._keep,
+            "window": self._window,
+        }
+        return Finale(compact=wanted, messages=messages, issues=issues)
+
+    def _ran_over(self, reply: ModelReply) -> bool:
+        if reply.terminal == "context_overflow":
+            return True
+        # Some providers say so when the prompt left no room for a single token.
+        is_full = reply.usage.prompt_tokens >= _OVERFLOW_SHARE * self._window
+        return is_full and reply.terminal == "output_limit" and not reply.usage.output_tokens
+
+    def _tokens(self, turn: PluginTurn) -> int:
+        """Return the size of the last request with its reply: as it was counted, or else about."""
+        noted = turn.state.get("tokens")
+        if noted is not None:
+            return int(noted)
+        if any(line.usage.prompt_tokens for line in turn.usage):
+            return 0  # it was counted, and was not near
+        return sum(map(tokens_of, turn.messages)) + tokens_of_tools(turn.tools)
+
+
+def _tries_so_far(turn: PluginTurn) -> int:
+    """Return how often a new frame was asked for and did not come, since the history has last grown."""
+    before = turn.memory
+    if before.get("frame") != turn.messages[0].id:
+        return 0
+    then: int = before.get("messages", 0)
+    tries: int = before.get("tries", 0)
+    has_grown = len(turn.messages) - then >= max(_GROWN_MESSAGES, then // 4)
+    return 0 if tries >= _MAX_TRIES and has_grown else tries
+
+
+def _share(found: object, field: str) -> float:
+    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if is_number and 0 < found <= 1:  # type: ignore[operator] # a number
+        return float(found)  # type: ignore[arg-type] # a number
+    shown = found if is_number else type(found).__name__
+    raise ConfigError(
+        f"{field}: found {shown}, wanted a share above 0, at most 1", field=field, found=shown
+    )
+
+
+def _instructions(found: object, field: str) -> str:
+    if isinstance(found, str) and is_clean(found):
+        return found
+    name = type(found).__name__
+    raise ConfigError(f"{field}: found {name}, wanted clean text", field=field, found=name)

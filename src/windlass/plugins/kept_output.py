@@ -1,0 +1,155 @@
+"""Outputs that a session kept, and the tool with which a model pages through them.
+
+Law 1. Only what the session's own messages refer to is read: whoever guesses the digest of other bytes learns nothing,
+    not even that they exist.
+Law 2. A page is within the limits of what is shown of any result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from windlass.errors import CallerError, ToolError
+from windlass.kernel.messages import Attachment, Message, Text, ToolResult
+from windlass.plugins import full_output
+from windlass.plugins.windowing import Lines, Room, visible
+from windlass.ports.tool import ToolContext
+from windlass.tools import FunctionTool, tool
+
+# Enough of a digest that no session has two of; short enough for a model to copy.
+SHOWN_REF_CHARS: Final = 12
+_LEAST_REF_CHARS: Final = 8
+_MAX_NAME_CHARS: Final = 60
+
+
+class Found(NamedTuple):
+    """A kept output: what to call it, how to ask for it, and where it is, or what it says."""
+
+    name: str
+    how: str
+    ref: str | None = None
+    text: str = ""
+
+
+def kept_name(tool_name: str, call_id: str) -> str:
+    """Return the name under which the output of a call is kept."""
+    return f"{tool_name}-{call_id}.txt"
+
+
+def asking(tool_name: str, how: str, start: int) -> str:
+    """Return how a model asks for more."""
+    return f"{tool_name}({how}, start={start})"
+
+
+def by_ref(ref: str) -> str:
+    """Return how a model names an attachment."""
+    return f'ref="{ref[:SHOWN_REF_CHARS]}"'
+
+
+def reading_tool(name: str, room: Room, width: int, page_lines: int) -> FunctionTool[..., Any]:
+    """Return the tool that pages through what this session kept."""
+
+    async def read_output(  # noqa: D417 - what a model is told of; it gives no context
+        ctx: ToolContext[Any],
+        ref: str = "",
+        call_id: str = "",
+        start: int = 1,
+        lines: int = page_lines,
+    ) -> str:
+        """Read on in an output that was cut or cleared: some lines of it, by their numbers.
+
+        Args:
+            ref: Which output, by the reference in the note about the cut.
+            call_id: Or by the id of the call that it came from.
+            start: The first line, from 1.
+            lines: How many lines; fewer come if they are long.
+        """
+        found = _find(ctx.messages, ref, call_id)
+        text = found.text if found.ref is None else await _read(ctx, found.ref)
+        # A whole output may have 64 MiB: other turns go on meanwhile.
+        return await asyncio.to_thread(
+            _page, found, text, (start, lines), tool_name=name, room=room, width=width
+        )
+
+    return tool(read_output, name=name, effect="pure")
+
+
+async def _read(ctx: ToolContext[Any], ref: str) -> str:
+    try:
+        data = await ctx.read(ref)
+    except CallerError:
+        raise ToolError("That output is no longer kept.") from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\x00"
+    if "\x00" in text:
+        raise ToolError("That is not text; it cannot be read by lines.")
+    return text
+
+
+def _find(messages: Sequence[Message], ref: str, call_id: str) -> Found:
+    if bool(ref) == bool(call_id):
+        raise ToolError("Give either ref or call_id, to say which output to read.")
+    return _by_ref(messages, ref) if ref else _by_call(messages, call_id)
+
+
+def _by_ref(messages: Sequence[Message], ref: str) -> Found:
+    if len(ref) < _LEAST_REF_CHARS:
+        raise ToolError(f"ref: wanted at least {_LEAST_REF_CHARS} characters of the reference.")
+    found = {one.ref: one for one in _attachments(messages) if one.ref.startswith(ref)}
+    if not found:
+        raise ToolError("No output of this session has that ref.")
+    if len(found) > 1:
+        raise ToolError(
+            f"{len(found)} outputs of this session have a ref like that; give more of it."
+        )
+    (one,) = found.values()
+    return Found(one.name or "attachment", by_ref(one.ref), ref=one.ref)
+
+
+def _by_call(messages: Sequence[Message], call_id: str) -> Found:
+    for result in _results(messages):
+        if result.call_id != call_id:
+            continue
+        mine = kept_name(result.name, call_id)
+        for part in result.content:
+            if isinstance(part, Attachment) and (part.name == mine or full_output.is_whole(part)):
+                return Found(mine, by_ref(part.ref), ref=part.ref)
+        text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        return Found(mine, f'call_id="{call_id}"', text=text)
+    raise ToolError("No call of this session that has ended has that call_id.")
+
+
+def _results(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    """Yield all results, the last first: some providers count their call ids anew for each reply."""
+    for message in reversed(messages):
+        for part in reversed(message.parts):
+            if isinstance(part, ToolResult):
+                yield part
+
+
+def _attachments(messages: Sequence[Message]) -> Iterator[Attachment]:
+    for message in messages:
+        for part in message.parts:
+            inner = part.content if isinstance(part, ToolResult) else (part,)
+            yield from (one for one in inner if isinstance(one, Attachment))
+
+
+def _page(
+    found: Found, text: str, wanted: tuple[int, int], *, tool_name: str, room: Room, width: int
+) -> str:
+    lines = Lines(visible(text), width)
+    start, count = max(1, wanted[0]), max(1, wanted[1])
+    name, total = visible(found.name)[:_MAX_NAME_CHARS].replace("\n", " "), len(lines)
+    if start > total:
+        return f"[{name} has {total:,} lines; there is no line {start:,}]"
+    head = f"[{name}: lines {start:,} to {{last:,}} of {total:,}]\n"
+    rest = "\n[" + asking(tool_name, found.how, total) + " reads on]"
+    said = len((head.format(last=total) + rest).encode()) + 1
+    left = Room(max(0, room.n_bytes - said), min(count, max(1, room.n_lines - 2)))
+    last = start - 1 + max(1, lines.fitting(left, start - 1))
+    page = head.format(last=last) + lines.between(start - 1, last).removesuffix("\n")
+    return page if last == total else f"{page}\n[{asking(tool_name, found.how, last + 1)} reads on]"

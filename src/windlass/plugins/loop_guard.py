@@ -1,0 +1,176 @@
+"""Loop guard: a model that does the same again and again, or says nothing at all.
+
+Law 1. What is judged is the history of the turn, so a crash cannot lose it.
+Law 2. Reasoning is never an answer, and nothing is put into the model's mouth: a reply without words leaves no
+    message, the turn only goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from windlass.journal.patch import add, append
+from windlass.kernel import canonical
+from windlass.kernel.messages import Message, PluginOrigin, Reasoning, ToolCall, ToolResult
+from windlass.kernel.model_call import ModelReply
+from windlass.plugins import options
+from windlass.plugins.nudge import has_room, nudge
+from windlass.plugins.wording import filled
+from windlass.ports.directives import Delivery, Stop
+from windlass.ports.plugin import AtCheckpoint, Plugin
+from windlass.ports.plugin_turn import PluginTurn
+
+Then: TypeAlias = Literal["nudge", "stop"]
+Silence: TypeAlias = Literal["empty", "reasoning_only"]
+
+LOOPING = (
+    "You called {tools} {times} times in a row with the same arguments and got the same result each time. "
+    "Calling it again changes nothing, and ends the turn. Do something else, or answer with what you have."
+)
+SILENT: dict[Silence, str] = {
+    "empty": "Your last reply was empty. Call a tool, or answer in words.",
+    "reasoning_only": "You thought, but said nothing. Call a tool, or answer in words.",
+}
+# A loop may go through several calls: A, B, A, B.
+_MAX_CALLS_IN_LOOP = 4
+_MAX_LOOPS = 8
+# Replies that ended for a reason of their own.
+_NOT_SILENT = frozenset({"context_overflow", "content_filter", "provider_error", "cancelled"})
+
+
+class LoopGuard(Plugin):
+    """Breaks loops: first with a word, then by ending the turn.
+
+    Args:
+        repeats: How often in a row the same calls with the same results make a loop (of up to four calls); 0 for never.
+        empty: How many empty replies of a turn are met with a nudge, before the turn ends as it would have.
+        reasoning_only: The same for replies that hold nothing but reasoning.
+        then: What a loop leads to: `"nudge"`, and the end when it goes on; or `"stop"` at once.
+        ignore: Tools that may be asked again and again, such as one that looks whether something is ready.
+    """
+
+    name = "loop_guard"
+    version = "1"
+
+    def __init__(
+        self,
+        *,
+        repeats: int = 3,
+        empty: int = 2,
+        reasoning_only: int = 2,
+        then: Then = "nudge",
+        ignore: Collection[str] = (),
+    ) -> None:
+        self._repeats = options.whole(repeats, field="LoopGuard.repeats")
+        if self._repeats == 1:
+            # One call is no loop.
+            options.whole(repeats, field="LoopGuard.repeats", low=2)
+        self._strikes: dict[Silence, int] = {
+            "empty": options.whole(empty, field="LoopGuard.empty"),
+            "reasoning_only": options.whole(reasoning_only, field="LoopGuard.reasoning_only"),
+        }
+        self._stops = options.choice(then, ("nudge", "stop"), field="LoopGuard.then") == "stop"
+        self._ignored = options.tool_names(ignore, field="LoopGuard.ignore")
+
+    # ------------------------------------------------------------------ silence
+
+    async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | None:
+        """Let a turn go on that would end with an empty reply.
+
+        As a reply that was cut off before its first word, it leads to a checkpoint and leaves no message.
+        """
+        silence = _silence(reply)
+        if silence is None or reply.terminal == "output_limit" or not self._forgives(turn, silence):
+            return None
+        return msgspec.structs.replace(
+            reply, terminal="output_limit", diagnostic=f"loop_guard: {silence} reply"
+        )
+
+    async def at_checkpoint(self, turn: PluginTurn, at: AtCheckpoint) -> Delivery | Stop | None:
+        """Look for a loop after work, for silence before the end."""
+        if at.kind == "after_work":
+            return self._look_for_loop(turn)
+        silence = None if at.reply is None else _silence(at.reply)
+        if silence is None or not self._forgives(turn, silence):
+            return None
+        turn.patch(**{silence: add(1)})
+        return nudge(SILENT[silence])
+
+    def _forgives(self, turn: PluginTurn, silence: Silence) -> bool:
+        return turn.state.get(silence, 0) < self._strikes[silence] and has_room(turn)
+
+    # ------------------------------------------------------------------ loops
+
+    def _look_for_loop(self, turn: PluginTurn) -> Delivery | Stop | None:
+        if not self._repeats:
+            return None
+        done: list[_Done] = []
+        for one in _calls_back(turn.turn_messages):
+            if one.tool in self._ignored or len(done) == self._repeats * _MAX_CALLS_IN_LOOP:
+                break
+            done.append(one)
+        loop = _repeated(done, self._repeats)
+        if not loop:
+            return None
+        tools = " and ".join(sorted({one.tool for one in loop}))
+        known = _loop_key(loop)
+        if self._stops or known in turn.state.get("told", ()):
+            return Stop(f"the same calls with the same results, again and again: {tools}")
+        turn.patch(told=append(known, keep=_MAX_LOOPS))
+        return nudge(filled(LOOPING, tools=tools, times=self._repeats))
+
+
+class _Done(NamedTuple):
+    """A call and its result, as far as one can tell two of them apart."""
+
+    tool: str
+    digest: str
+
+
+def _silence(reply: ModelReply) -> Silence | None:
+    if reply.terminal in _NOT_SILENT or reply.text.strip():
+        return None
+    if any(isinstance(part, ToolCall) for part in reply.parts):
+        return None
+    thought = any(isinstance(part, Reasoning) for part in reply.parts)
+    return "reasoning_only" if thought else "empty"
+
+
+def _calls_back(messages: Sequence[Message]) -> Iterator[_Done]:
+    """Return the calls since the last input, the last one first."""
+    results: dict[str, ToolResult] = {}
+    for message in reversed(messages):
+        if message.role == "assistant":
+            for part in reversed(message.parts):
+                if isinstance(part, ToolCall) and part.call_id in results:
+                    yield _done(part, results.pop(part.call_id))
+            continue
+        found = {part.call_id: part for part in message.parts if isinstance(part, ToolResult)}
+        results.update(found)
+        is_said = message.role != "system" and not isinstance(message.origin, PluginOrigin)
+        if is_said and not found:
+            return  # somebody said something: what was done before may be done again
+
+
+def _done(call: ToolCall, result: ToolResult) -> _Done:
+    seen = msgspec.structs.replace(result, call_id="")
+    return _Done(call.name, canonical.digest([call.name, call.args, seen]))
+
+
+def _repeated(done: Sequence[_Done], repeats: int) -> Sequence[_Done]:
+    """Return the shortest row of calls that was gone through so often, up to now; nothing if none was."""
+    for length in range(1, _MAX_CALLS_IN_LOOP + 1):
+        row = done[:length]
+        if len(done) >= length * repeats and list(done[: length * repeats]) == [*row] * repeats:
+            return row
+    return ()
+
+
+def _loop_key(loop: Sequence[_Done]) -> str:
+    """Return what names a loop wherever in it one stands."""
+    digests = [one.digest for one in loop]
+    turned = [digests[at:] + digests[:at] for at in range(len(digests))]
+    return canonical.digest(min(turned))[:16]

@@ -1,0 +1,230 @@
+"""The output budget: what of a long result the model is shown, while all of it is kept.
+
+Nothing here is about one turn: what was shown is in the history, and the whole text beside it as an attachment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, get_args
+
+import msgspec
+
+from windlass.errors import CallerError, ConfigError
+from windlass.kernel.messages import Attachment, ResultPart, Text
+from windlass.kernel.tool_call import CompletedToolCall, is_tool_name
+from windlass.kernel.value import Json
+from windlass.plugins import options
+from windlass.plugins.full_output import CutByTurn, cut_by_turn
+from windlass.plugins.kept_output import asking, by_ref, kept_name, reading_tool
+from windlass.plugins.shortened_json import shortened
+from windlass.plugins.windowing import (
+    Gap,
+    Lines,
+    Mark,
+    Room,
+    Window,
+    count_lines,
+    shares,
+    visible,
+    window,
+)
+from windlass.ports.plugin import Plugin
+from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports.tool import Tool, ToolProvider
+
+_KIB: Final = 1024
+_WINDOWS: Final = get_args(Window)
+# Below that a part of a result says little more than that it was cut.
+_LEAST: Final = Room(512, 8)
+
+
+class _Source(NamedTuple):
+    """A text of a result: as it is shown, as it is kept, and the JSON that it says, if it is JSON."""
+
+    text: str
+    kept: str
+    value: Json = None
+
+
+class OutputBudget(Plugin):
+    """Shows the model a window of what is too long, keeps all of it, and offers a tool that reads on.
+
+    Text is cut between lines, at its end, its beginning or in the middle, by tool as `windows` says; JSON stays JSON.
+    Attachments stay as they are. What is within `max_bytes` and `max_lines` is not touched.
+    """
+
+    name = "output_budget"
+    version = "1"
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = 16 * _KIB,
+        max_lines: int = 400,
+        windows: Mapping[str, Window] | None = None,
+        default: Window = "head",
+        tool_name: str = "read_output",
+        page_lines: int = 200,
+    ) -> None:
+        self._room = Room(
+            options.whole(max_bytes, field="OutputBudget.max_bytes", low=_KIB),
+            options.whole(max_lines, field="OutputBudget.max_lines", low=10),
+        )
+        by_tool = options.by_tool(windows, field="OutputBudget.windows")
+        self._windows: dict[str, Window] = {
+            tool: options.choice(kind, _WINDOWS, field=f"OutputBudget.windows[{tool!r}]")
+            for tool, kind in by_tool.items()
+        }
+        self._default: Window = options.choice(default, _WINDOWS, field="OutputBudget.default")
+        self._page_lines = options.whole(page_lines, field="OutputBudget.page_lines", low=1)
+        if not is_tool_name(tool_name):
+            wanted = "a letter or _, then up to 63 of A-Z a-z 0-9 _ -"
+            field = "OutputBudget.tool_name"
+            raise ConfigError(f"{field}: wanted {wanted}", field=field, wanted=wanted)
+        self._tool_name = tool_name
+        # Longer lines count as several, so that at least a few of them are on each page.
+        self._width = min(_KIB, max_bytes // 16)
+
+    def tools(self) -> Sequence[Tool | ToolProvider]:
+        """Return the tool that reads on."""
+        return (reading_tool(self._tool_name, self._room, self._width, self._page_lines),)
+
+    async def present_result(
+        self, turn: PluginTurn, call: CompletedToolCall
+    ) -> Sequence[ResultPart] | None:
+        """Return a window of the result, if it is too long."""
+        parts = call.as_result(call.name).content
+        if _has_room([part.text for part in parts if isinstance(part, Text)], self._room):
+            return None
+        cut = cut_by_turn(parts)
+        if cut is not None:
+            return await self._of_cut(turn, call, cut)
+        items = _items(call, parts)
+        whole = await _keep(turn, call, items)
+        # A result has up to 1 MiB, and what a turn kept of it 64: other turns go on meanwhile.
+        view = await asyncio.to_thread(self._view, call.name, items, whole, self._room)
+        return view if whole is None else [*view, whole]
+
+    async def _of_cut(
+        self, turn: PluginTurn, call: CompletedToolCall, cut: CutByTurn
+    ) -> list[ResultPart]:
+        """Return a window of what the turn kept whole already, instead of its own."""
+        raw = (await turn.read(cut.whole.ref)).decode(errors="replace")
+        text = visible(raw)
+        value = call.outcome.value if text == raw else None
+        source = _Source(text, text, value if isinstance(value, (dict, list)) else None)
+        added = [part.text for part in cut.after if isinstance(part, Text)]
+        room = Room(
+            max(_LEAST.n_bytes, self._room.n_bytes - sum(len(one.encode()) for one in added)),
+            max(_LEAST.n_lines, self._room.n_lines - sum(map(count_lines, added))),
+        )
+        view = await asyncio.to_thread(self._view, call.name, [source], cut.whole, room)
+        return [*view, *cut.attachments, cut.whole, *cut.after]
+
+    def _view(
+        self,
+        tool: str,
+        items: Sequence[_Source | ResultPart],
+        whole: Attachment | None,
+        room: Room,
+    ) -> list[ResultPart]:
+        items = _merged(items, room)
+        sources = [item for item in items if isinstance(item, _Source)]
+        given = _given(sources, room)
+        kind, line = self._windows.get(tool, self._default), 0
+        view: list[ResultPart] = []
+        for item in items:
+            if not isinstance(item, _Source):
+                view.append(item)
+                continue
+            share = given.pop(0)
+            if _has_room([item.text], share):
+                view.append(Text(text=item.text))
+            elif item.value is not None:
+                view += self._shortened(item, share, kind, whole, line)
+            else:
+                lines = Lines(item.text, self._width)
+                mark = self._marker(whole, line)
+                view.append(Text(text=window(lines, share, kind, mark)))
+            if given:
+                line += len(Lines(item.kept + "\n", self._width))
+        return view
+
+    def _marker(self, whole: Attachment | None, before: int) -> Mark:
+        def mark(gap: Gap) -> str:
+            rest = self._rest(whole, before + gap.start, "them")
+            return f"[{gap.n_bytes:,} bytes in {gap.n_lines:,} lines are cut here; {rest}]"
+
+        return mark
+
+    def _shortened(
+        self, item: _Source, share: Room, kind: Window, whole: Attachment | None, before: int
+    ) -> list[ResultPart]:
+        size = len(item.text.encode())
+        note = f"[shortened from {size:,} bytes; {self._rest(whole, before + 1, 'all of it')}]"
+        made = shortened(item.value, share.n_bytes - len(note.encode()), kind)
+        return [Text(text=made), Text(text=note)]
+
+    def _rest(self, whole: Attachment | None, start: int, what: str) -> str:
+        if whole is None:
+            return "the rest is not kept"
+        return f"{asking(self._tool_name, by_ref(whole.ref), start)} reads {what}"
+
+
+async def _keep(
+    turn: PluginTurn, call: CompletedToolCall, items: Sequence[_Source | ResultPart]
+) -> Attachment | None:
+    """Keep the whole text; None: the store does not take it, as when it holds a registered secret."""
+    kept = "\n".join(item.kept for item in items if isinstance(item, _Source))
+    name = kept_name(call.name, call.call_id)
+    try:
+        return await turn.attach(kept.encode(), media_type="text/plain", name=name)
+    except CallerError:
+        return None
+
+
+def _items(call: CompletedToolCall, parts: Sequence[ResultPart]) -> list[_Source | ResultPart]:
+    """Return the parts of a result with its texts as sources."""
+    outcome = call.outcome
+    items: list[_Source | ResultPart] = [
+        _Source(part.text, part.text) if isinstance(part, Text) else part for part in parts
+    ]
+    first = items[0]
+    if (
+        outcome.shown is None
+        and isinstance(outcome.value, (dict, list))
+        and isinstance(first, _Source)
+    ):
+        # Kept with a line for each item, so that it can be read by lines.
+        kept = msgspec.json.format(first.text.encode(), indent=2).decode()
+        items[0] = _Source(first.text, kept, outcome.value)
+    return items
+
+
+def _merged(items: Sequence[_Source | ResultPart], room: Room) -> Sequence[_Source | ResultPart]:
+    """Return the items with one text instead of many, if each would get too little of the room."""
+    sources = [item for item in items if isinstance(item, _Source)]
+    for source, share in zip(sources, _given(sources, room), strict=True):
+        is_cut = not _has_room([source.text], share)
+        if is_cut and (share.n_bytes < _LEAST.n_bytes or share.n_lines < _LEAST.n_lines):
+            break
+    else:
+        return items
+    text = "\n".join(source.kept for source in sources)
+    return [_Source(text, text), *(item for item in items if not isinstance(item, _Source))]
+
+
+def _given(sources: Sequence[_Source], room: Room) -> list[Room]:
+    """Return what each text gets of the room."""
+    n_bytes = shares([len(source.text.encode()) for source in sources], room.n_bytes)
+    n_lines = shares([count_lines(source.text) for source in sources], room.n_lines)
+    if len(sources) == 1:
+        return [room]
+    return list(map(Room, n_bytes, n_lines))
+
+
+def _has_room(texts: Sequence[str], room: Room) -> bool:
+    n_bytes = sum(len(text.encode()) for text in texts)
+    return n_bytes <= room.n_bytes and sum(map(count_lines, texts)) <= room.n_lines

@@ -1,0 +1,274 @@
+"""Redaction: what gives people and secrets away does not reach the model, nor the history.
+
+Law 1. What was hit is replaced wherever the turn would go on with it: the value of a result, its words, what is shown
+    of it, and the whole text that the turn kept of it. Keys of dicts and arguments of calls stay as they are.
+Law 2. The same words are redacted in the same way, whenever and in whichever process; what was put in their place is
+    left alone.
+Law 3. What cannot be redacted is not shown: a whole text that is too long for it is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.kernel.messages import Attachment, Part, Reasoning, ResultPart, Text
+from windlass.kernel.model_call import ModelReply, ReplyPart
+from windlass.kernel.tool_call import CompletedToolCall, Control, HandOff, ToolOutcome
+from windlass.kernel.value import Json
+from windlass.plugins import full_output
+from windlass.plugins.secret_patterns import DEFAULTS, KINDS, PERSONAL, Hit, Patterns
+from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.plugin import Chunk, Plugin
+from windlass.ports.plugin_turn import PluginTurn
+
+__all__ = ["DEFAULTS", "KINDS", "Redaction"]
+
+# Looking through more would hold up every other turn of the process.
+_MAX_WHOLE_BYTES: Final = 4 * 1024 * 1024
+_TAG_CHARS: Final = 4
+# With its neighbour gone a secret may be one that could not be told before.
+_MAX_LOOKS: Final = 3
+_CUSTOM_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+
+
+class Redaction(Plugin):
+    """Replaces addresses, account numbers, keys and passwords in what tools return, each by its kind.
+
+    `input` does so with what people say, `output` with what the model says; its previews are then not shown. With
+    `distinct` two addresses are told apart by a short tag, which is the same all through the session.
+    """
+
+    name = "redaction"
+    version = "1"
+
+    def __init__(
+        self,
+        *,
+        patterns: Iterable[str] = DEFAULTS,
+        custom: Mapping[str, str | re.Pattern[str]] | None = None,
+        replacement: str = "[{kind}]",
+        distinct: bool = False,
+        input: bool = False,  # noqa: A002 - the public name
+        output: bool = False,
+    ) -> None:
+        own = _custom({} if custom is None else custom)
+        self._patterns = Patterns(_kinds(patterns), own)
+        if not isinstance(replacement, str) or not replacement:
+            raise _refused("replacement", type(replacement).__name__, "text, such as [{kind}]")
+        self._replacement = replacement
+        kinds = "|".join(map(re.escape, [*KINDS, *own]))
+        around = map(re.escape, replacement.split("{kind}"))
+        kind = f"(?:{kinds})(?:-[0-9a-f]{{{_TAG_CHARS}}})?"
+        self._put = re.compile(kind.join(around))
+        self._is_distinct = _flag(distinct, "distinct")
+        self._is_for_input = _flag(input, "input")
+        self._is_for_output = _flag(output, "output")
+
+    # ------------------------------------------------------------------ hooks
+
+    async def on_input(self, turn: PluginTurn, parts: tuple[Part, ...]) -> Sequence[Part] | None:
+        """Return what a person said, redacted."""
+        if not self._is_for_input:
+            return None
+        made = [
+            Text(text=self._clean(part.text, turn)) if isinstance(part, Text) else part
+            for part in parts
+        ]
+        return None if made == list(parts) else made
+
+    def on_stream(self, turn: PluginTurn, chunk: Chunk) -> Chunk | None:  # noqa: ARG002 - the port's
+        """Show no preview: half of a secret looks like nothing, and the other half comes later."""
+        if not self._is_for_output:
+            return None
+        return TextChunk(text="") if isinstance(chunk, TextChunk) else ReasoningChunk(text="")
+
+    async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | None:
+        """Return what the model said, redacted; the arguments of its calls stay."""
+        if not self._is_for_output:
+            return None
+        parts = tuple(self._said(part, turn) for part in reply.parts)
+        if parts == reply.parts:
+            return None
+        return msgspec.structs.replace(reply, text="", parts=parts)
+
+    async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> ToolOutcome | None:
+        """Return the result, redacted."""
+        outcome = call.outcome
+        content, shown = outcome.content, outcome.shown
+        for whole in _wholes(content, shown):
+            content, shown = await self._without_whole(turn, whole, content, shown)
+        made = msgspec.structs.replace(
+            outcome,
+            value=self._json(outcome.value, turn),
+            content=self._parts(content, turn),
+            shown=None if shown is None else self._parts(shown, turn),
+            control=self._control(outcome.control, turn),
+        )
+        return None if made == outcome else made
+
+    # ------------------------------------------------------------------ of what
+
+    async def _without_whole(
+        self,
+        turn: PluginTurn,
+        whole: Attachment,
+        content: tuple[ResultPart, ...],
+        shown: tuple[ResultPart, ...] | None,
+    ) -> tuple[tuple[ResultPart, ...], tuple[ResultPart, ...] | None]:
+        """Return both views with a redacted whole text in place of the one that the turn kept."""
+        data = await turn.read(whole.ref)
+        is_too_long = len(data) > _MAX_WHOLE_BYTES
+        # No turn shows more than the first MiB.
+        text = data[:_MAX_WHOLE_BYTES].decode(errors="ignore" if is_too_long else "replace")
+        clean = self._clean(text, turn)
+        if clean == text and not is_too_long:
+            return content, shown
+        kept: tuple[ResultPart, ...] = (
+            Text(text="(The whole text is not kept: it is too long to be redacted.)"),
+        )
+        if not is_too_long:
+            made = await turn.attach(clean.encode(), media_type="text/plain", name=full_output.NAME)
+            kept = (made,)
+        more = max(0, len(data) - _MAX_WHOLE_BYTES)
+        views = [content] if shown is None else [content, shown]
+        made_views = [_with_whole(view, clean, more, kept) for view in views]
+        return made_views[0], None if shown is None else made_views[1]
+
+    def _parts(self, parts: tuple[ResultPart, ...], turn: PluginTurn) -> tuple[ResultPart, ...]:
+        return tuple(
+            Text(text=self._clean(part.text, turn)) if isinstance(part, Text) else part
+            for part in parts
+        )
+
+    def _control(self, control: Control | None, turn: PluginTurn) -> Control | None:
+        if isinstance(control, HandOff):
+            return HandOff(target=control.target, task=self._json(control.task, turn))
+        if control is None or not self._is_for_output:
+            return control
+        return type(control)(value=self._json(control.value, turn))
+
+    def _said(self, part: ReplyPart, turn: PluginTurn) -> ReplyPart:
+        if isinstance(part, Text):
+            return Text(text=self._clean(part.text, turn))
+        if isinstance(part, Reasoning):
+            text = self._clean(part.text, turn)
+            # Signed for other words: no provider would take these thoughts back.
+            return part if text == part.text else Reasoning(text=text)
+        return part
+
+    def _json(self, value: Json, turn: PluginTurn) -> Json:
+        if isinstance(value, str):
+            return self._clean(value, turn)
+        if isinstance(value, list):
+            return [self._json(item, turn) for item in value]
+        if isinstance(value, dict):
+            return {key: self._under(key, item, turn) for key, item in value.items()}
+        return value
+
+    def _under(self, key: str, value: Json, turn: PluginTurn) -> Json:
+        kind = self._patterns.kind_of_key(key)
+        is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if kind is not None and is_plain and value != "":
+            text = str(value)
+            is_clean = self._put.fullmatch(text) is not None
+            return value if is_clean else self._name(kind, text, turn)
+        return self._json(value, turn)
+
+    # ------------------------------------------------------------------ words
+
+    def _clean(self, text: str, turn: PluginTurn) -> str:
+        for _ in range(_MAX_LOOKS):
+            hits = [hit for hit in self._patterns.hits(text) if not self._is_clean(hit, text)]
+            if not hits:
+                break
+            pieces, at = [], 0
+            for hit in hits:
+                name = self._name(hit.kind, text[hit.start : hit.end], turn)
+                pieces += [text[at : hit.start], name]
+                at = hit.end
+            text = "".join([*pieces, text[at:]])
+        return text
+
+    def _is_clean(self, hit: Hit, text: str) -> bool:
+        """Whether what stands there was put there by redaction."""
+        put = self._put.match(text, hit.start)
+        return put is not None and put.end() >= hit.end
+
+    def _name(self, kind: str, secret: str, turn: PluginTurn) -> str:
+        if self._is_distinct and kind in PERSONAL:
+            same = "".join(char for char in secret.casefold() if char not in " ()-/")
+            told = sha256(f"{turn.session_id}\n{kind}\n{same}".encode()).hexdigest()
+            kind = f"{kind}-{told[:_TAG_CHARS]}"
+        return self._replacement.replace("{kind}", kind)
+
+
+def _wholes(*views: tuple[ResultPart, ...] | None) -> list[Attachment]:
+    found = {
+        part.ref: part
+        for view in views
+        for part in view or ()
+        if isinstance(part, Attachment) and full_output.is_whole(part)
+    }
+    return list(found.values())
+
+
+def _with_whole(
+    parts: tuple[ResultPart, ...], text: str, n_more: int, kept: tuple[ResultPart, ...]
+) -> tuple[ResultPart, ...]:
+    """Return a view of a redacted text, cut where the turn had cut it: half a secret is one, too."""
+    cut = full_output.cut_by_turn(parts)
+    if cut is None:
+        return tuple(
+            one for part in parts for one in (kept if full_output.is_whole(part) else (part,))
+        )
+    shown = Text(text=full_output.cut_again(text, cut.n_shown, n_more))
+    return (shown, *cut.attachments, *kept, *cut.after)
+
+
+def _kinds(given: object) -> list[str]:
+    wanted = "some of: " + ", ".join(KINDS)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise _refused("patterns", type(given).__name__, wanted)
+    kinds = list(given)
+    for kind in kinds:
+        if kind not in KINDS:
+            found = repr(kind)[:40] if isinstance(kind, str) else type(kind).__name__
+            raise _refused("patterns", found, wanted)
+    return kinds
+
+
+def _custom(given: object) -> dict[str, re.Pattern[str]]:
+    if not isinstance(given, Mapping):
+        raise _refused("custom", type(given).__name__, "a dict of names and regular expressions")
+    made = {}
+    for name, regex in given.items():
+        if not isinstance(name, str) or not _CUSTOM_NAME.match(name) or name in KINDS:
+            found = repr(name)[:40] if isinstance(name, str) else type(name).__name__
+            raise _refused("custom", found, "a new name of a-z 0-9 -, up to 32, a letter first")
+        try:
+            made[name] = re.compile(regex)
+            made[name].search("")
+        except (re.error, TypeError, ValueError):
+            found = "another kind of text" if isinstance(regex, str) else type(regex).__name__
+            wanted = "a regular expression for text"
+            raise _refused(f"custom[{name!r}]", found, wanted) from None
+    return made
+
+
+def _flag(given: object, name: str) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise _refused(name, type(given).__name__, "True or False")
+
+
+def _refused(name: str, found: str, wanted: str) -> ConfigError:
+    field = f"Redaction.{name}"
+    return ConfigError(
+        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
+    )

@@ -1,0 +1,297 @@
+"""Skills: folders of instructions that the model is told of in a line each, and reads when it needs them.
+
+begin    the folders are looked at; the briefs of this turn are written down, and stay as they are
+read     the model reads a skill; from then on that skill's own tools may be called in this session
+keep     while the last skill that was read says which tools are allowed, others are denied in this turn
+
+What a turn knows of skills is in its state, so it is the same after a crash. On the plugin itself is only what was read
+from files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, cast
+
+from windlass.errors import ConfigError, PathDenied
+from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.kernel import canonical
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.tool_call import CompletedToolCall
+from windlass.plugins.skill import Skill, is_skill_name
+from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
+from windlass.plugins.skill_reader import SkillReader
+from windlass.plugins.skill_shelf import LeftOut, Look, Shelf
+from windlass.ports.directives import Finale
+from windlass.ports.plugin import AskedCall, Plugin
+from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports.policy import Deny
+from windlass.ports.prompt import Contribution
+from windlass.ports.tool import Tool
+from windlass.tools.body import Body
+from windlass.tools.finder import FINDER
+from windlass.tools.toolbox import Toolbox
+
+__all__ = ["Skills"]
+
+_MIB: Final = 1024 * 1024
+# What a hook may write down is bounded; briefs that would not fit are shortened, all alike.
+_MAX_BRIEFS_BYTES: Final = 32 * 1024
+_MAX_TOLD: Final = 10
+_MAX_TOLD_CHARS: Final = 200
+
+
+class Skills(Plugin):
+    """Skills by the Agent Skills convention: folders with a SKILL.md, and files beside it.
+
+    Each of `folders` is one skill, or holds some. `tools` are tools of a skill, by its name: they may be called once
+    the session has read it. `enabled` and `disabled` name skills.
+    """
+
+    name = "skills"
+    version = "1"
+
+    def __init__(
+        self,
+        *folders: str | os.PathLike[str],
+        tool_name: str = "read_skill",
+        tools: Mapping[str, Sequence[Tool]] | None = None,
+        enabled: Collection[str] | None = None,
+        disabled: Collection[str] = (),
+        enforce_allowed_tools: bool = True,
+        max_file_bytes: int = _MIB,
+    ) -> None:
+        check_platform()
+        if not folders:
+            raise ConfigError("folders: found none, wanted at least one", field="folders")
+        _check_bytes(max_file_bytes)
+        self._enabled = None if enabled is None else _names(enabled, "enabled")
+        self._disabled = _names(disabled, "disabled")
+        self._own_tools = _own_tools(tools)
+        self._enforces = bool(enforce_allowed_tools)
+        self._shelf = Shelf(folders, max_bytes=max_file_bytes)
+        self._looking = Body(self._look, name="skills")
+        self._look()
+        named = {"tools": self._own_tools, "enabled": enabled or (), "disabled": self._disabled}
+        for field, names in named.items():
+            _check_known(names, self._shelf.last.names, field)
+        self._tool_name = tool_name
+        reader = SkillReader(
+            tool_name=tool_name,
+            folders=self._folders,
+            own_tools=self._own_tools,
+            enforces=self._enforces,
+            max_bytes=max_file_bytes,
+        )
+        own = {id(tool): tool for tools in self._own_tools.values() for tool in tools}
+        self._tools = (reader.tool(), *own.values())
+        Toolbox(self._tools, field="tools")
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The skills that could not be read at the last look: file, line, reason."""
+        return tuple(map(str, self._shelf.last.left_out))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was ignored or put right in skills that could be read at the last look."""
+        placed = self._shelf.last.placed.values()
+        return tuple(f"{one.skill.name}: {note}" for one in placed for note in one.skill.notes)
+
+    def tools(self) -> Sequence[Tool]:
+        """Return the tool that reads skills, and those that belong to skills."""
+        return self._tools
+
+    # ------------------------------------------------------------------ the turn begins
+
+    async def before_turn(self, turn: PluginTurn) -> None:
+        """Look at the folders, and write down what this turn is told of them."""
+        await self._begin(turn)
+
+    async def prompt(self, turn: PluginTurn) -> Sequence[Contribution]:
+        """Return the briefs of this turn."""
+        briefs = turn.state.get("briefs")
+        if briefs is None:
+            briefs = await self._begin(turn)
+        if not briefs:
+            return ()
+        return (Contribution(briefs, slot="guidance", title="Skills", gate=(self._tool_name,)),)
+
+    async def _begin(self, turn: PluginTurn) -> str:
+        seen = cast("Look", await self._looking.call())
+        skills = [one.skill for one in seen.placed.values()]
+        briefs = _briefs(skills, self._tool_name)
+        turn.patch(
+            briefs=briefs,
+            revisions={skill.name: skill.revision for skill in skills},
+            left_out=_told(seen.left_out),
+        )
+        gone = [name for name in turn.memory.get("read", ()) if name not in seen.placed]
+        if gone:
+            turn.remember(read=dict.fromkeys(gone))
+        for one in seen.left_out[:_MAX_TOLD]:
+            turn.emit("skill_left_out", {"file": one.file, "line": one.line, "reason": one.reason})
+        return briefs
+
+    # ------------------------------------------------------------------ tools
+
+    async def before_tool(self, turn: PluginTurn, call: AskedCall) -> Deny | None:
+        """Deny tools of skills that were not read, and what the skill at hand does not allow."""
+        if call.name == self._tool_name:
+            return None
+        owners = self._owners(call.name)
+        if owners and not any(owner in turn.memory.get("read", ()) for owner in owners):
+            offered = [owner for owner in owners if owner in turn.state.get("revisions", owners)]
+            if not offered:
+                return Deny(
+                    reason=f"{call.name} belongs to the skill {owners[0]}, which is not there now."
+                )
+            return Deny(
+                reason=f"{call.name} belongs to the skill {offered[0]}. Read that first: "
+                f'{self._tool_name}(name="{offered[0]}")'
+            )
+        opened, allowed = turn.state.get("opened"), turn.state.get("allowed")
+        if not self._enforces or allowed is None or call.name == FINDER:
+            return None
+        if call.name in allowed or opened in owners:
+            return None
+        named = ", ".join(allowed) or "none"
+        return Deny(
+            reason=f"{call.name} is not among the tools that the skill {opened}, which was read last, allows: {named}"
+        )
+
+    async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> None:
+        """Write down that a skill was read, and which tools it allows."""
+        if call.name != self._tool_name or call.outcome.status != "ok":
+            return
+        skill_name, file = call.args.get("name"), call.args.get("file", SKILL_FILE)
+        if not _is_skill_file(file):
+            return
+        seen = cast("Look", await self._looking.call())
+        placed = seen.placed.get(skill_name or "")
+        if placed is None:
+            return
+        skill = placed.skill
+        allowed = None if skill.allowed_tools is None else list(skill.allowed_tools)
+        turn.patch(opened=skill.name, allowed=allowed)
+        turn.remember(read={skill.name: skill.revision})
+        if turn.state.get("revisions", {}).get(skill.name) not in (None, skill.revision):
+            turn.patch(changed={skill.name: True})
+            turn.emit("skill_changed", {"skill": skill.name, "revision": skill.revision})
+
+    async def after_turn(self, turn: PluginTurn, outcome: Outcome) -> Finale | None:  # noqa: ARG002 - the port's
+        """Say which skills could not be read, and which changed while the turn ran."""
+        issues = [f"skill left out: {text}" for text in turn.state.get("left_out", ())]
+        issues += [
+            f"skill {name}: SKILL.md changed while the turn ran, and the newer one was read"
+            for name in sorted(turn.state.get("changed", ()))
+        ]
+        return Finale(issues=issues) if issues else None
+
+    # ------------------------------------------------------------------ the shelf
+
+    def _look(self) -> Look:
+        return self._shelf.look(enabled=self._enabled, disabled=self._disabled)
+
+    def _folders(self) -> Mapping[str, SkillFolder]:
+        return {name: placed.folder for name, placed in self._shelf.last.placed.items()}
+
+    def _owners(self, tool_name: str) -> list[str]:
+        return [
+            skill
+            for skill, tools in self._own_tools.items()
+            if any(tool.spec.name == tool_name for tool in tools)
+        ]
+
+
+def _briefs(skills: Sequence[Skill], tool_name: str) -> str:
+    if not skills:
+        return ""
+    head = (
+        "Skills are instructions for certain tasks. When a task fits one of these, read it with "
+        f"{tool_name} before you begin, and do as it says.\n\n"
+    )
+    room = max(len(skill.description) for skill in skills)
+    while True:
+        made = head + "\n".join(f"- {one.name}: {_cut(one.description, room)}" for one in skills)
+        if len(canonical.encode(made)) <= _MAX_BRIEFS_BYTES or room <= 1:
+            return made
+        room = room * 3 // 4
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: max(0, room - 1)].rstrip() + "…"
+
+
+def _told(left_out: Sequence[LeftOut]) -> list[str]:
+    told = [_cut(str(one), _MAX_TOLD_CHARS) for one in left_out[:_MAX_TOLD]]
+    more = len(left_out) - len(told)
+    return [*told, f"and {more:,} more"] if more else told
+
+
+def _is_skill_file(file: object) -> bool:
+    try:
+        return isinstance(file, str) and names_of(file) == (SKILL_FILE,)
+    except PathDenied:
+        return False
+
+
+# ------------------------------------------------------------------------------------- options
+
+
+def _check_bytes(given: object) -> None:
+    most = DEFAULT_LIMITS.attachment_bytes
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= most:
+        wanted = f"a whole number of bytes from 1 to {most:,}"
+        raise ConfigError(
+            f"max_file_bytes: found {given!r:.40}, wanted {wanted}",
+            field="max_file_bytes",
+            found=given,
+            wanted=wanted,
+        )
+
+
+def _names(given: object, field: str) -> frozenset[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        found = type(given).__name__
+        raise ConfigError(
+            f"{field}: found {found}, wanted names of skills", field=field, found=found
+        )
+    names = list(given)
+    for at, name in enumerate(names):
+        if not is_skill_name(name):
+            raise ConfigError(
+                f"{field}[{at}]: found {name!r:.80}, wanted the name of a skill",
+                field=f"{field}[{at}]",
+                wanted="the name of a skill",
+            )
+    return frozenset(names)
+
+
+def _own_tools(given: object) -> dict[str, tuple[Tool, ...]]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        found = type(given).__name__
+        raise ConfigError(
+            f"tools: found {found}, wanted lists of tools by the name of a skill",
+            field="tools",
+            found=found,
+        )
+    _names(given, "tools")
+    for name, tools in given.items():
+        Toolbox(tools, field=f"tools[{name}]")  # refuses what is no tool
+    return {name: tuple(tools) for name, tools in given.items()}
+
+
+def _check_known(names: Iterable[str], known: Collection[str], field: str) -> None:
+    for name in sorted(names):
+        if name not in known:
+            wanted = ", ".join(sorted(known)[:_MAX_TOLD]) or "a folder with skills in it"
+            raise ConfigError(
+                f"{field}: found {name}, which is in no folder; wanted one of: {wanted}",
+                field=field,
+                found=name,
+                wanted=wanted,
+            )

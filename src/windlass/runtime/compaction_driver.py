@@ -1,0 +1,196 @@
+"""The compaction driver: a turn that asks for a summary of its frame and opens the next one with it.
+
+Law 1. It changes everything or nothing: what a compaction that did not finish said is not kept.
+Law 2. It calls no tools and lets nothing in on the way. What arrives meanwhile waits for the new frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import msgspec
+
+from windlass.journal import FrameOpened, NodeBody
+from windlass.kernel import events
+from windlass.kernel.actions import Action, Append, EmitEvent, Finish, NextIteration, StartModel
+from windlass.kernel.chain import Chain
+from windlass.kernel.driver import DriverView
+from windlass.kernel.ids import TurnIds
+from windlass.kernel.messages import ConversationRecord, Message, Record
+from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel.outcomes import Finished, Outcome, Stopped
+from windlass.kernel.projector import ProjectorView
+from windlass.kernel.responses import CodeResult, Failure
+from windlass.kernel.states import WaitingModel
+from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall
+from windlass.kernel.value import Json
+from windlass.ports import TurnRequest
+from windlass.runtime.summary import (
+    TELLINGS,
+    begins_with_summary,
+    inputs_of,
+    is_seed,
+    read_summary,
+    seed,
+    size_of,
+    told,
+)
+
+COMPACTION = "compaction"
+# A token has about four characters of English, fewer of most other texts.
+_CHARS_PER_TOKEN = 3
+_STARTED_NONE = "A compaction started no such thing."
+_TOO_LONG = "The conversation does not fit the model's context window, however shortened."
+
+
+class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be said about a compaction.
+
+    `window` is the model's, in tokens: with it a history that cannot fit is shortened before it is sent. `keep` is how many
+    exchanges are kept in words. `frame` is the id of the frame's first message: once there is a newer frame, nothing is done.
+    """
+
+    instructions: str = ""
+    keep: Annotated[int, msgspec.Meta(ge=0)] = 1
+    window: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    frame: str | None = None
+
+
+NO_OPTIONS = CompactionOptions()
+
+
+def is_compaction(request: TurnRequest) -> bool:
+    """Whether a turn was asked for to sum up."""
+    return "compact" in request.overrides
+
+
+def options_of(request: TurnRequest) -> CompactionOptions:
+    """Return what was said about the compaction that was asked for; what makes no sense was not said."""
+    if not is_compaction(request):
+        return NO_OPTIONS
+    try:
+        return msgspec.convert(dict(request.overrides["compact"]), CompactionOptions)
+    except (msgspec.ValidationError, TypeError, ValueError):
+        # Any plugin may have written it, and a turn that cannot begin would stop the session.
+        return NO_OPTIONS
+
+
+class CompactionDriver:
+    """One request for a summary; a shorter one as long as the model has no room for it."""
+
+    handles = frozenset({"output_limit", "context_overflow"})
+
+    def __init__(self, options: CompactionOptions = NO_OPTIONS) -> None:
+        self._options = options
+
+    def prepare(self, view: DriverView) -> list[Action]:
+        """Ask for a summary, if there is anything to sum up."""
+        if not self._is_due(view.messages):
+            return [Finish(outcome=Finished(text=""))]
+        at = self._first_telling(view.messages) + view.iteration - view.iteration_offset
+        return [StartModel(request=self._request(view, at), driver_state={"telling": at})]
+
+    def on_model(
+        self,
+        view: DriverView,
+        waiting: WaitingModel,
+        reply: ModelReply,
+        text_streamed: bool,  # noqa: FBT001 - the port's shape
+    ) -> list[Action]:
+        """Open a frame with the summary, or end and leave all as it was."""
+        done: list[Action] = []
+        if reply.text and not text_streamed:
+            done.append(EmitEvent(event=events.TextDelta(text=reply.text)))
+        done.append(
+            EmitEvent(event=events.ModelFinished(iteration=view.iteration, text=reply.text))
+        )
+        if reply.terminal == "context_overflow":
+            if _telling(waiting) + 1 < len(TELLINGS):
+                return [*done, NextIteration()]
+            return done + _give_up(Stopped(reason="provider_error", detail=_TOO_LONG), reply)
+        summary = read_summary(reply, size_of(view.messages))
+        if isinstance(summary, Stopped):
+            return done + _give_up(summary, reply)
+        message = seed(view.message_id("summary"), summary, view.messages, keep=self._options.keep)
+        done.append(Append(records=(ConversationRecord(message=message),)))
+        return [*done, Finish(outcome=Finished(text=summary))]
+
+    def on_tools(
+        self,
+        view: DriverView,  # noqa: ARG002 - the port's shape
+        completed: Sequence[CompletedToolCall],  # noqa: ARG002 - the port's shape
+    ) -> list[Action]:
+        """This mode runs no tools."""
+        return [Finish(outcome=Stopped(reason="runtime_error", detail=_STARTED_NONE))]
+
+    def on_code(
+        self,
+        view: DriverView,  # noqa: ARG002 - the port's shape
+        driver_state: Json,  # noqa: ARG002 - the port's shape
+        result: CodeResult | Failure,  # noqa: ARG002 - the port's shape
+    ) -> list[Action]:
+        """This mode runs no code."""
+        return [Finish(outcome=Stopped(reason="runtime_error", detail=_STARTED_NONE))]
+
+    def close(
+        self,
+        view: DriverView,  # noqa: ARG002 - the port's shape
+        calls: Sequence[PendingToolCall],  # noqa: ARG002 - the port's shape
+        completed: Sequence[CompletedToolCall],  # noqa: ARG002 - the port's shape
+    ) -> list[Action]:
+        """There is no call to close."""
+        return []
+
+    def _is_due(self, history: Sequence[Message]) -> bool:
+        """Whether there is more than an earlier summary, and still the frame that was meant."""
+        if not history or (len(history) == 1 and is_seed(history[0])):
+            return False
+        return self._options.frame is None or history[0].id == self._options.frame
+
+    def _first_telling(self, history: Sequence[Message]) -> int:
+        window = self._options.window
+        if window is None:
+            return 0
+        room = window * _CHARS_PER_TOKEN
+        fitting = (at for at, one in enumerate(TELLINGS) if size_of(told(history, one)) <= room)
+        return next(fitting, len(TELLINGS) - 1)
+
+    def _request(self, view: DriverView, at: int) -> ModelRequest:
+        telling = TELLINGS[min(at, len(TELLINGS) - 1)]
+        messages = told(view.messages, telling, instructions=self._options.instructions)
+        return view.config.projector.project(
+            ProjectorView(
+                config=view.config,
+                messages=Chain(messages),
+                iteration=view.iteration,
+                use_tools=False,
+            )
+        )
+
+
+def frame_nodes(
+    place: tuple[str, str],
+    history: Sequence[Message],
+    records: Iterable[Record],
+    outcome: Outcome,
+) -> tuple[NodeBody, ...]:
+    """Return what the compaction turn at `place`, its session and id, adds: a frame and its first message, or nothing."""
+    seeds = [one for one in records if type(one) is ConversationRecord and is_seed(one.message)]
+    if not isinstance(outcome, Finished) or not seeds:
+        return ()
+    detail: dict[str, Json] = {"turns": inputs_of(history), "messages": len(history)}
+    if begins_with_summary(history):
+        detail["updates"] = history[0].id
+    frame = FrameOpened(frame_id=f"f_{TurnIds(*place).prefix}", reason=COMPACTION, detail=detail)
+    return (frame, *seeds)
+
+
+def _telling(waiting: WaitingModel) -> int:
+    state = waiting.driver_state
+    return int(state["telling"]) if isinstance(state, dict) else 0
+
+
+def _give_up(outcome: Stopped, reply: ModelReply) -> list[Action]:
+    error = events.Error(message=outcome.detail, code="summary_invalid", terminal=reply.terminal)
+    return [EmitEvent(event=error), Finish(outcome=outcome)]

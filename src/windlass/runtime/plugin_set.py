@@ -1,0 +1,118 @@
+"""The plugins of an agent, sorted by hook: a hook that no plugin has costs nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Final
+
+from windlass.errors import ConfigError
+from windlass.guards.ids import is_id
+from windlass.journal import PluginVersion
+from windlass.kernel.value import snake_case
+from windlass.ports.plugin import Plugin
+
+HOOKS: Final = (
+    "after_commit", "after_model", "after_tool", "after_turn", "at_checkpoint", "before_model", "before_tool",
+    "before_turn", "on_error", "on_input", "on_session_open", "on_stream", "present_result", "prompt", "view",
+)  # fmt: skip
+_PLAIN: Final = ("on_stream",)
+AROUND_TOOLS: Final = ("before_tool", "after_tool", "present_result", "on_error")
+
+
+def name_of(plugin: Plugin) -> str:
+    """Return what a plugin is called: its name, or that of its class."""
+    return plugin.name or snake_case(type(plugin).__name__)
+
+
+class PluginSet:
+    """Plugins in their order."""
+
+    __slots__ = ("_by_hook", "_parts", "has_tool_hooks", "names", "plugins", "versions")
+
+    def __init__(self, plugins: Iterable[Plugin] = (), *, field: str = "plugins") -> None:
+        self.plugins = tuple(plugins)
+        for at, plugin in enumerate(self.plugins):
+            _check_plugin(plugin, f"{field}[{at}]")
+        self.names = tuple(name_of(plugin) for plugin in self.plugins)
+        self._by_hook = {
+            hook: tuple(one for one in self.plugins if _has(one, hook)) for hook in HOOKS
+        }
+        self.has_tool_hooks = any(self._by_hook[hook] for hook in AROUND_TOOLS)
+        self.versions = tuple(
+            PluginVersion(name=name_of(one), version=one.version) for one in self.plugins
+        )
+        # What turns that began with fewer of them are driven with.
+        self._parts: dict[tuple[str, ...], PluginSet] = {}
+        self._check_together(field)
+
+    def _check_together(self, field: str) -> None:
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise ConfigError(
+                    f"{field}: found two plugins called {name}, wanted each name once",
+                    field=field,
+                    found=name,
+                    wanted="each name once",
+                )
+        owners = [name_of(one) for one in self._by_hook["present_result"]]
+        if len(owners) > 1:
+            raise ConfigError(
+                f"{field}: found present_result in {' and '.join(owners)}, wanted it in one plugin at most",
+                field=field,
+                found=owners,
+                wanted="one owner of what the model sees",
+            )
+
+    def having(self, hook: str) -> tuple[Plugin, ...]:
+        """Return the plugins that have a hook, in their order."""
+        return self._by_hook[hook]
+
+    def only(self, names: tuple[str, ...]) -> PluginSet:
+        """Return those of these names: a turn in flight is not changed by plugins that came later."""
+        if names == self.names:
+            return self
+        known = self._parts.get(names)
+        if known is None:
+            known = PluginSet(one for one in self.plugins if name_of(one) in names)
+            self._parts[names] = known
+        return known
+
+    def __bool__(self) -> bool:
+        return bool(self.plugins)
+
+    def __len__(self) -> int:
+        return len(self.plugins)
+
+
+def _has(plugin: Plugin, hook: str) -> bool:
+    return getattr(type(plugin), hook) is not getattr(Plugin, hook)
+
+
+def _check_plugin(plugin: object, field: str) -> None:
+    if not isinstance(plugin, Plugin):
+        found = plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__
+        wanted = (
+            "a Plugin; a class has to be called first" if isinstance(plugin, type) else "a Plugin"
+        )
+        raise ConfigError(
+            f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
+        )
+    name = name_of(plugin)
+    if not is_id(name):
+        raise ConfigError(
+            f"{field}.name: found {name!r}, wanted 1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |",
+            field=f"{field}.name",
+        )
+    for hook in HOOKS:
+        is_coroutine = inspect.iscoroutinefunction(getattr(plugin, hook))
+        if _has(plugin, hook) and is_coroutine == (hook in _PLAIN):
+            wanted = "def" if hook in _PLAIN else "async def"
+            raise ConfigError(
+                f"{field} ({name}): {hook} has to be written with {wanted}",
+                field=f"{field}.{hook}",
+                wanted=wanted,
+            )
+
+
+NO_PLUGINS = PluginSet()

@@ -1,0 +1,95 @@
+"""The page that goes through features: every row says what it must, and every test that it names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "parity.md"
+MARKS = {"same", "more", "other", "later"}
+TEST = re.compile(r"`([^`]+\.py)::([^`]+)`")
+
+
+class Row(NamedTuple):
+    """One feature."""
+
+    feature: str
+    mark: str
+    words: str
+    tests: tuple[tuple[str, str], ...]
+
+
+def rows_of(page: str) -> list[Row]:
+    rows = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) == 4 and cells[0] != "feature":
+            feature, mark, words, shown_by = cells
+            rows.append(Row(feature, mark, words, tuple(TEST.findall(shown_by))))
+    return rows
+
+
+@cache
+def defined_in(path: str) -> frozenset[str]:
+    file = ROOT / path
+    if not file.is_file():
+        return frozenset()
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+
+
+def faults_of(row: Row) -> list[str]:
+    """Return what is wrong with a row."""
+    faults = [
+        f"{path}::{name} is no test"
+        for path, name in row.tests
+        if not name.startswith("test_") or name not in defined_in(path)
+    ]
+    if row.mark not in MARKS:
+        faults.append(f"{row.mark} is no mark")
+    if row.mark in ("same", "more") and not row.tests:
+        faults.append("nothing shows it")
+    if not row.words:
+        faults.append("nothing is said of it")
+    return faults
+
+
+ROWS = rows_of(PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.feature) for row in ROWS])
+def test_a_feature_is_shown_by_tests_that_exist_or_told_to_be_otherwise(row: Row) -> None:
+    assert faults_of(row) == []
+
+
+def test_every_row_of_the_page_is_read_and_none_is_there_twice() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("|") and line.count("|") == 5]
+    headings = [line for line in lines if line.startswith(("| feature", "|---"))]
+
+    assert len(ROWS) == len(lines) - len(headings) > 80
+    assert len({row.feature for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("| A | same | does it | `tests/contracts/test_parity.py::test_gone` |", "is no test"),
+        ("| A | same | does it | `tests/contracts/gone.py::test_a` |", "is no test"),
+        ("| A | same | does it | `tests/contracts/test_parity.py::rows_of` |", "is no test"),
+        ("| A | more | does it | - |", "nothing shows it"),
+        ("| A | perhaps | does it | - |", "perhaps is no mark"),
+        ("| A | other |  | - |", "nothing is said of it"),
+    ],
+)
+def test_a_row_that_promises_too_much_is_seen(line: str, fault: str) -> None:
+    (row,) = rows_of(line)
+
+    assert any(fault in one for one in faults_of(row))

@@ -1,0 +1,38 @@
+"""What of a history is shown, as golden values; the laws are those of golden_values.py."""
+
+from __future__ import annotations
+
+from windlass.kernel import (
+    Environment,
+    HistoryView,
+    MessageReplaced,
+    Text,
+    ToolResult,
+    ToolSpec,
+    Value,
+)
+
+message_replaced = MessageReplaced(
+    id="m4",
+    parts=(
+        ToolResult(call_id="call_1", name="add", content=(Text(text="3…"),)),
+        Text(text="shorter"),
+    ),
+)
+
+VIEWS: dict[str, Value] = {
+    "MessageReplaced": message_replaced,
+    "HistoryView": HistoryView(
+        drop_before="m2",
+        clear_before="m3",
+        drop=("m5", "m6"),
+        replace=(message_replaced,),
+        placeholder="({name} {call_id} cleared)",
+    ),
+    "HistoryView.least": HistoryView(),
+    "Environment.view": Environment(
+        system_prompt="Be kind.",
+        tools=(ToolSpec(name="add"),),
+        view=HistoryView(drop_before="m2"),
+    ),
+}

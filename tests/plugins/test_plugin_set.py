@@ -1,0 +1,138 @@
+"""The plugins of an agent together: what cannot be told apart, called or agreed on is refused, with its field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from windlass import Agent, Runtime
+from windlass.errors import ConfigError
+from windlass.ports.plugin import Plugin
+from windlass.runtime.plugin_set import HOOKS, PluginSet, name_of
+from windlass.testing import ScriptedModel
+
+
+class Silent(Plugin):
+    """Has no hooks."""
+
+
+class TwoWords(Plugin):
+    async def before_turn(self, turn: object) -> None: ...
+
+
+class Presenter(Plugin):
+    async def present_result(self, turn: object, call: object) -> None: ...
+
+
+class OtherPresenter(Plugin):
+    name = "other"
+
+    async def present_result(self, turn: object, call: object) -> None: ...
+
+
+class NotAwaited(Plugin):
+    def before_tool(self, turn: object, call: object) -> None: ...  # type: ignore[override]  # that is the fault
+
+
+class AwaitedPreview(Plugin):
+    async def on_stream(self, turn: object, chunk: object) -> None: ...  # type: ignore[override]  # that is the fault
+
+
+class BadName(Plugin):
+    name = "no spaces, please"
+
+
+def of_agent(plugins: list[Any]) -> None:
+    Agent("a", model=ScriptedModel([]), plugins=plugins)
+
+
+def of_runtime(plugins: list[Any]) -> None:
+    Runtime(Agent("a", model=ScriptedModel([])), store="memory:", plugins=plugins)
+
+
+WRONG = [
+    pytest.param([Silent], "[0]", "found Silent, wanted a Plugin; a class has to be called first", id="class"),
+    pytest.param([object()], "[0]", "found object, wanted a Plugin", id="no plugin"),
+    pytest.param([Silent(), NotAwaited()], "[1].before_tool", "has to be written with async def", id="sync hook"),
+    pytest.param([AwaitedPreview()], "[0].on_stream", "has to be written with def", id="async preview"),
+    pytest.param([BadName()], "[0].name", "found 'no spaces, please'", id="name"),
+    pytest.param([Silent(), Silent()], "", "found two plugins called silent", id="twice"),
+    pytest.param(
+        [Presenter(), OtherPresenter()], "", "found present_result in presenter and other", id="two owners"
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugins", "at", "says"), WRONG)
+@pytest.mark.parametrize(
+    ("make", "field"), [(of_agent, "Agent.plugins"), (of_runtime, "Runtime.plugins")]
+)
+def test_what_is_no_set_of_plugins_is_refused_and_the_field_is_named(
+    make: Callable[[list[Any]], None], field: str, plugins: list[Any], at: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make(plugins)
+
+    assert refused.value.field == f"{field}{at}"
+    assert str(refused.value).startswith(f"{field}{at}" if "." not in at or "name" in at else field)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "brought", "says"),
+    [
+        ([Silent()], [Silent()], "found two plugins called silent"),
+        ([Presenter()], [OtherPresenter()], "found present_result in other and presenter"),
+    ],
+    ids=["name", "owner"],
+)
+def test_an_agent_and_its_runtime_may_not_disagree(
+    own: list[Plugin], brought: list[Plugin], says: str
+) -> None:
+    agent = Agent("a", model=ScriptedModel([]), plugins=own)
+
+    with pytest.raises(ConfigError, match=says):
+        Runtime(agent, store="memory:", plugins=brought)
+
+
+@pytest.mark.parametrize("given", [None, 5, Silent(), {"silent": Silent()}])
+def test_plugins_come_in_a_list(given: Any) -> None:  # noqa: ANN401 - whatever somebody gives
+    with pytest.raises(ConfigError, match="plugins"):
+        of_agent(given)
+    with pytest.raises(ConfigError, match="plugins"):
+        of_runtime(given)
+
+
+def test_a_plugin_without_a_name_is_called_by_its_class() -> None:
+    assert name_of(TwoWords()) == "two_words"
+    assert name_of(OtherPresenter()) == "other"
+
+
+def test_a_hook_that_nobody_has_costs_nothing_and_those_who_have_it_stand_in_order() -> None:
+    one, two, three = Presenter(), TwoWords(), Silent()
+    plugins = PluginSet([one, two, three])
+
+    assert {hook: plugins.having(hook) for hook in HOOKS if plugins.having(hook)} == {
+        "present_result": (one,),
+        "before_turn": (two,),
+    }
+    assert plugins.names == ("presenter", "two_words", "silent")
+    assert (len(plugins), bool(plugins), bool(PluginSet())) == (3, True, False)
+
+
+def test_of_a_set_only_those_that_a_turn_began_with_are_asked() -> None:
+    plugins = PluginSet([Presenter(), TwoWords(), Silent()])
+    some = plugins.only(("two_words", "silent"))
+
+    assert some.names == ("two_words", "silent")
+    assert some.having("present_result") == ()
+    assert plugins.only(plugins.names) is plugins
+    assert plugins.only(("two_words", "silent")) is some  # made once
+
+
+def test_every_hook_of_the_port_is_known_and_no_other() -> None:
+    own = {name for name in vars(Plugin) if not name.startswith("_")}
+
+    assert {*HOOKS} == own - {"name", "version", "tools"}
