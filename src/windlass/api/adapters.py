@@ -43,11 +43,19 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
 
 
 def find_model(name: str) -> Model | None:
-    """Return the model of a name that windlass itself knows."""
+    """Return the model of a name that windlass itself knows.
+
+    Raises:
+        ConfigError: it names a provider that there is not, or whose SDK or key is missing.
+    """
     if name == "demo":
         from windlass.models.demo import DemoModel  # noqa: PLC0415 - a toy; few ask for it
 
         return DemoModel()
+    if ":" in name:
+        from windlass.models.names import model_named  # noqa: PLC0415 - who scripts a model needs no provider
+
+        return model_named(name)
     return None
 
 
@@ -67,8 +75,9 @@ def model_of(wanted: str | Model, registered: dict[str, Model]) -> Model:
     found = registered.get(wanted) or find_model(wanted)
     if found is None:
         raise ConfigError(
-            f"model: nobody here is called {wanted[:80]!r}; give a Model object, or register one "
-            "with Runtime(models=...). Built in: demo",
+            f"model: nobody here is called {wanted[:80]!r}; give PROVIDER:MODEL such as "
+            "anthropic:claude-sonnet-4-5, a Model object, or register one with Runtime(models=...). "
+            "Built in: demo",
             field="model",
             wanted="a Model, or the name of one",
         )

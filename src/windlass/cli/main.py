@@ -1,76 +1,111 @@
 """The `windlass` command: what people start from a terminal.
 
-A command is imported when it is asked for: `windlass --version` loads none of them.
+Law 1. A command is imported when it is asked for: help and version load none of them.
+Law 2. What a user can put right is told in one line, without a traceback; WINDLASS_DEBUG=1 shows it.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from windlass import __version__
-
-EXIT_INTERRUPTED = 128 + signal.SIGINT
-EXIT_PIPE_CLOSED = 128 + signal.SIGPIPE
+from windlass.cli import catalogue, exit_code
+from windlass.errors import CallerError, ReplayError, StoreError, WindlassBug, WindlassError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code. Wrong arguments end the program with 2."""
-    options = _parser().parse_args(argv)
+    """Run a command; return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(options)
+        code = _run(words)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("\nwindlass: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return exit_code.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) went away. Nothing more may be flushed there at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE_CLOSED
+        return exit_code.PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - the last place; nobody above could tell the user
+        return _tell(error, words)
+    return code
 
 
-def _run(options: argparse.Namespace) -> int:
-    from windlass.cli import demo  # noqa: PLC0415 - see above
+def _run(words: list[str]) -> int:
+    first = words[0] if words else ""
+    if first in ("--help", "-h", "help") or not words:
+        print(catalogue.help_text(), end="", file=sys.stdout if words else sys.stderr)
+        return exit_code.OK if words else exit_code.USAGE
+    if first == "--version":
+        print(f"windlass {__version__}")
+        return exit_code.OK
+    if first == catalogue.DEMO:
+        from windlass.cli import demo_command  # noqa: PLC0415 - law 1
 
-    return demo.run(options.dir, plain=options.plain)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="windlass",
-        description="Durable LLM agents: kill the process at any moment, and the turn goes on.",
-    )
-    parser.add_argument("--version", action="version", version=f"windlass {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    demo = commands.add_parser(
-        "demo",
-        help="watch an agent being killed and going on",
-        description="One turn of an agent on one SQLite file: killed in the middle of two tools, "
-        "approved by another process, and finished. No key, no server, no network.",
-    )
-    demo.add_argument("--plain", action="store_true", help="no colors, plain ASCII")
-    demo.add_argument(
-        "--dir",
-        type=_empty_folder,
-        metavar="DIR",
-        help="keep the database and the counts here (DIR is new or empty)",
-    )
-    return parser
-
-
-def _empty_folder(text: str) -> Path:
-    """Return a folder that is there and empty."""
-    folder = Path(text)
+        return demo_command.main(words[1:])
+    if first not in catalogue.NAMES:
+        return _unknown(first)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise argparse.ArgumentTypeError(f"{folder} is not empty")
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{folder}: {error.strerror}") from None
-    return folder
+        from windlass.cli import command_line  # noqa: PLC0415 - law 1
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("cyclopts", "rich"):
+            raise
+        print(f"windlass {first} needs more: pip install 'windlass[cli]'", file=sys.stderr)
+        return exit_code.USAGE
+    return command_line.run(words)
+
+
+def _unknown(word: str) -> int:
+    from windlass.cli.nearest import hint  # noqa: PLC0415 - law 1
+
+    said = f"there is no command {word[:40]!r}{hint(word, catalogue.NAMES)}"
+    print(f"windlass: {said} (windlass --help lists them)", file=sys.stderr)
+    return exit_code.USAGE
+
+
+def _tell(error: Exception, words: Sequence[str]) -> int:
+    """Say what went wrong, without any key that is in the environment."""
+    from windlass.cli.keys import clean  # noqa: PLC0415 - only a failure needs it
+
+    code = _code_of(error)
+    if _is_debugging():
+        import traceback  # noqa: PLC0415 - only asked for
+
+        print(clean("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+    is_known = isinstance(error, WindlassError) and not isinstance(error, WindlassBug)
+    text = clean(str(error)) if is_known else clean(f"{type(error).__name__}: {error}")
+    if "--json" in words:
+        from windlass.cli.json_lines import write_json  # noqa: PLC0415 - only a failure needs it
+
+        told = error.code if isinstance(error, WindlassError) else "bug"
+        field = clean(error.field) if isinstance(error, WindlassError) and error.field else None
+        write_json({"error": {"code": told, "message": text, "field": field}}, sys.stderr)
+    elif is_known:
+        print(f"windlass: {text}", file=sys.stderr)
+    else:
+        print(
+            f"windlass: this is a defect in windlass, please report it: {text}\n"
+            "WINDLASS_DEBUG=1 shows where it happened.",
+            file=sys.stderr,
+        )
+    return code
+
+
+def _is_debugging() -> bool:
+    # Read here, where nothing else may be relied on any more.
+    return os.environ.get("WINDLASS_DEBUG", "") not in ("", "0")  # noqa: TID251
+
+
+def _code_of(error: Exception) -> int:
+    if isinstance(error, CallerError):
+        return exit_code.USAGE
+    if isinstance(error, (StoreError, ReplayError)):
+        return exit_code.STORE
+    if isinstance(error, WindlassError) and not isinstance(error, WindlassBug):
+        return exit_code.NOT_FINISHED
+    return exit_code.BUG
 
 
 if __name__ == "__main__":

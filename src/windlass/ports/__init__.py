@@ -12,6 +12,7 @@ from windlass.ports.inbox import (
     When,
 )
 from windlass.ports.model import (
+    READ_BLOB,
     AttemptFailed,
     EmitModelEvent,
     Model,
@@ -92,6 +93,7 @@ from windlass.ports.waits import (
 )
 
 __all__ = [
+    "READ_BLOB",
     "Allow",
     "Ask",
     "Attachment",

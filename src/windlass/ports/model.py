@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Protocol, TypeAlias
 
 from windlass.kernel.model_call import ModelReply, ModelRequest
@@ -30,6 +31,11 @@ class AttemptFailed(Value, kw_only=True):
 
 ModelEvent: TypeAlias = TextChunk | ReasoningChunk | AttemptFailed
 EmitModelEvent: TypeAlias = Callable[[ModelEvent], None]
+
+READ_BLOB: ContextVar[Callable[[str], Awaitable[bytes]] | None] = ContextVar(
+    "windlass_read_blob", default=None
+)
+"""Reads the bytes of an attachment by its `ref`, while a model is asked; None where there is no store."""
 
 
 class Model(Protocol):

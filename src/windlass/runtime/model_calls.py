@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from windlass.errors import ProviderError, Retry, Throttled, WindlassError
+from windlass.errors import ConfigError, ProviderError, Retry, Throttled, WindlassError
 from windlass.journal import (
     Claimed,
     DirectAnswered,
@@ -21,7 +21,14 @@ from windlass.kernel import canonical, events
 from windlass.kernel.effects import CallModel
 from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest, Usage
 from windlass.kernel.responses import ModelReplied
-from windlass.ports.model import AttemptFailed, Model, ModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import (
+    READ_BLOB,
+    AttemptFailed,
+    Model,
+    ModelEvent,
+    ReasoningChunk,
+    TextChunk,
+)
 from windlass.runtime.hooks import TurnOver
 from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
@@ -110,7 +117,7 @@ class ModelCalls:
             error: ProviderError | None = None
             result: ModelReply | ModelFailure
             try:
-                result = await ask(self._model_of(request.model), request, stream)
+                result = await self._ask(request, stream)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if isinstance(result, ModelReply):
@@ -154,7 +161,7 @@ class ModelCalls:
         hand.spent.reserve(key, source, sent.model, reserve)
         try:
             await self._claim(envelope, sent.model, reserve)
-            result = await ask(self._model_of(sent.model), sent, None)
+            result = await self._ask(sent, None)
         except ProviderError:
             self._release(key)
             hand.spent.settle(key)
@@ -167,11 +174,26 @@ class ModelCalls:
         hand.record(envelope, known, claimed=hand.spent.settle(key))
         return known
 
+    async def _ask(
+        self, request: ModelRequest, stream: _Stream | None
+    ) -> ModelReply | ModelFailure:
+        """Ask with the session's store at hand, for the bytes of attachments."""
+        model = self._model_of(request.model)
+        reading = READ_BLOB.set(self._hand.world.store.get_blob)
+        try:
+            return await ask(model, request, stream)
+        finally:
+            READ_BLOB.reset(reading)
+
     def _model_of(self, name: str) -> Model:
         program = self._hand.program
         if program.model.name == name:
             return program.model
-        found = program.find_model(name)
+        why = ""
+        try:
+            found = program.find_model(name)
+        except ConfigError as error:  # it has no key here, or no SDK
+            found, why = None, str(error)
         if found is not None:
             return found
         self._hand.open_wait(
@@ -179,7 +201,7 @@ class ModelCalls:
             about=f"model/{name}",
             digest=str(self._hand.generation),
             title=f"The turn began with the model {name}, which is not here",
-            detail={"model": name},
+            detail={"model": name, "why": why} if why else {"model": name},
         )
         raise ParkTurn
 

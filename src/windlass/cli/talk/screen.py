@@ -1,0 +1,232 @@
+"""What a conversation shows: facts stay, previews stand in a region that is drawn anew.
+
+Law 1. What stands for good was recorded, or is marked as taken back when it turns out that it was not.
+Law 2. Nothing that a model or a tool wrote reaches the terminal with control characters in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.text import Text
+
+from windlass.api.usage_report import UsageReport
+from windlass.cli.talk.streamed import Streamed
+from windlass.cli.wording import (
+    answer_text,
+    call_line,
+    ending,
+    is_finished,
+    one_line,
+    result_line,
+    safe,
+)
+from windlass.kernel import events
+from windlass.kernel.outcomes import Finished
+
+MARKS = {"ok": ("✓", "green"), "denied": ("✗", "yellow"), "unknown": ("?", "yellow")}
+FAILED = ("✗", "red")
+"""How a call ended: a sign, and its color."""
+_MARGIN = 4
+
+
+class _Tail:
+    """The last lines of something, as many as fit: a region that is taller than the screen cannot be redrawn."""
+
+    def __init__(self, shown: Any, height: int) -> None:  # noqa: ANN401 - anything rich can render
+        self._shown = shown
+        self._height = height
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._shown, options, pad=False)
+        for line in lines[-self._height :]:
+            yield from line
+            yield Segment.line()
+
+
+class Screen:
+    """Shows the events of one conversation on a console."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._replies: dict[str, Streamed] = {}
+        self._thoughts = ""
+        self._last_text = ""
+        self._shows: dict[type, Callable[[Any], None]] = {
+            events.ModelStarted: self._model_started,
+            events.TextDelta: self._text,
+            events.ReasoningDelta: self._reasoning,
+            events.ModelFinished: self._model_finished,
+            events.ToolStarted: self._tool_started,
+            events.ToolProgress: self._tool_progress,
+            events.ToolFinished: self._tool_finished,
+            events.Retracted: self._retracted,
+            events.Retrying: self._retrying,
+            events.Error: self._error,
+            events.TurnEnded: self._ended,
+        }
+
+    # ------------------------------------------------------------------ events
+
+    def show(self, event: events.Event, *, more: bool = False) -> None:
+        """Show an event; `more`: others wait, so that drawing the region can wait, too."""
+        show = self._shows.get(type(event))
+        if show is not None:
+            show(event)
+        if not more:
+            self._draw()
+
+    def _model_started(self, _event: events.ModelStarted) -> None:
+        self._thoughts = ""
+        self._open()
+
+    def _text(self, event: events.TextDelta) -> None:
+        reply = self._replies.setdefault(event.correlation_id, Streamed())
+        block = reply.add(event.text)
+        self._open()
+        if block.strip() and self._console.is_terminal:
+            # What is printed above the region draws it again: without what has just settled.
+            self._draw()
+            self.markdown(block)
+
+    def _reasoning(self, event: events.ReasoningDelta) -> None:
+        self._thoughts = (self._thoughts + safe(event.text))[-2_000:]
+        self._open()
+
+    def _model_finished(self, event: events.ModelFinished) -> None:
+        reply = self._replies.pop(event.correlation_id, Streamed())
+        whole = event.text
+        rest = reply.finish(whole) if self._console.is_terminal else whole
+        self._close()
+        if rest is None:
+            self._take_back()
+            rest = whole
+        if rest.strip():
+            self.markdown(rest)
+        self._last_text = event.text
+
+    def _tool_started(self, event: events.ToolStarted) -> None:
+        self.line("→", "cyan", call_line(event.name, event.args, self.width))
+
+    def _tool_progress(self, event: events.ToolProgress) -> None:
+        self.line("·", "dim", f"{event.name}: {one_line(str(event.data), self.width)}")
+
+    def _tool_finished(self, event: events.ToolFinished) -> None:
+        mark, style = MARKS.get(event.outcome.status, FAILED)
+        status = "" if event.outcome.status == "ok" else f" {event.outcome.status}:"
+        said = result_line(event.outcome, self.width - len(event.name) - 12)
+        self.line(mark, style, f"{event.name}{status} {said} ({event.duration_ms} ms)")
+
+    def _retracted(self, event: events.Retracted) -> None:
+        for gone in event.correlation_ids:
+            reply = self._replies.pop(gone, None)
+            if reply is not None and reply.was_shown:
+                self._close()
+                self._take_back()
+
+    def _retrying(self, event: events.Retrying) -> None:
+        self.line("…", "yellow", f"again (attempt {event.attempt}): {one_line(event.reason)}")
+
+    def _error(self, event: events.Error) -> None:
+        if event.code not in ("attached", "not_durable"):
+            self.line("!", "yellow", one_line(event.message, 200))
+
+    def _ended(self, event: events.TurnEnded) -> None:
+        self._close()
+        outcome = event.outcome
+        if isinstance(outcome, Finished):
+            # It ran elsewhere, or its words were missed.
+            if outcome.text != self._last_text and outcome.text.strip():
+                self.markdown(outcome.text)
+        elif is_finished(outcome):
+            self._print(Text(answer_text(outcome, "")))
+        else:
+            self.line("■", "yellow", ending(outcome))
+        self._last_text = ""
+        self._replies.clear()
+
+    def _take_back(self) -> None:
+        self.line("↩", "yellow", "taken back: the words above were not kept")
+
+    # ------------------------------------------------------------------ the region that is drawn anew
+
+    def _open(self) -> None:
+        if self._live is None and self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+            # Were the process killed now, nobody would bring the cursor back.
+            self._console.show_cursor(show=True)
+
+    def _draw(self) -> None:
+        if self._live is None:
+            return
+        rest = "".join(reply.rest for reply in self._replies.values())
+        shown: list[Any] = []
+        if rest.strip():
+            shown.append(_markdown(safe(rest)))
+        elif self._thoughts:
+            shown.append(Text(self._thoughts, style="dim italic"))
+        else:
+            shown.append(Text("…", style="dim"))
+        self._live.update(
+            _Tail(Group(*shown), max(self._console.height - _MARGIN, 3)), refresh=True
+        )
+
+    def _close(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.update(Text(""))
+            live.stop()
+
+    def rest(self) -> None:
+        """Leave nothing on the screen that is drawn anew: somebody is going to be asked something."""
+        self._close()
+
+    # ------------------------------------------------------------------ what stays
+
+    def say(self, text: str, style: str = "") -> None:
+        """Show a line of the program's own."""
+        self._print(Text(safe(text), style=style))
+
+    def line(self, mark: str, style: str, text: str) -> None:
+        """Show a line about something that happens, below the words it belongs to."""
+        self._print(
+            Text.assemble((f"  {mark} ", style), (safe(text), "dim" if style == "dim" else ""))
+        )
+
+    def markdown(self, text: str) -> None:
+        """Show Markdown."""
+        self._print(_markdown(safe(text)))
+
+    def used(self, usage: UsageReport) -> None:
+        """Show what a turn used."""
+        if not usage.calls:
+            return
+        sent = usage.input_tokens + usage.cached_input_tokens + usage.cache_write_tokens
+        cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
+        calls = f"{usage.calls} call{'' if usage.calls == 1 else 's'}"
+        self.say(f"{calls} · {sent} in · {usage.output_tokens} out{cost}", "dim")
+
+    def print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
+        """Show something that rich can render."""
+        self._print(shown)
+
+    def _print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
+        self._console.print(shown)
+
+    @property
+    def width(self) -> int:
+        """How long a line about something may be."""
+        return max(self._console.width - 8, 40)
+
+
+def _markdown(text: str) -> Padding:
+    # Links are shown with their address: what is clicked is what is read.
+    return Padding(Markdown(text.strip("\n"), hyperlinks=False), (0, 0, 0, 0))

@@ -1,0 +1,287 @@
+"""A request as Anthropic's Messages API wants it.
+
+Law 1. What is sent is valid whoever answered before: thoughts go only with this route's own signature, and
+    thinking is not asked for where the API would miss a thought.
+Law 2. The stable prefix is marked for the cache: tools, system, the user's last two messages.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult, is_blank
+from windlass.kernel.model_call import ModelMessage, ModelRequest
+from windlass.kernel.value import thaw
+from windlass.models.anthropic.answer_tool import AnswerTool
+from windlass.models.anthropic.schema import output_schema
+from windlass.models.blob_source import bytes_of, stand_in
+from windlass.models.capabilities import Capabilities
+from windlass.models.route import Route, own_blob
+
+_Block = dict[str, Any]
+_MARK = {"type": "ephemeral"}
+_LEAST_BUDGET = 1024
+_USUAL_OUTPUT = 32_000
+
+
+class Sent(NamedTuple):
+    """A request's body. `answer_tool` is the tool whose arguments are the answer, where one stands for it."""
+
+    body: dict[str, Any]
+    answer_tool: AnswerTool | None
+
+
+async def body_of(request: ModelRequest, *, route: Route, capabilities: Capabilities) -> Sent:
+    """Return the JSON of a request.
+
+    Raises:
+        InvalidInput: it asks for a variant that the model does not have, or an attachment cannot be read.
+    """
+    schema = None
+    if request.output is not None and capabilities.structured_output == "native":
+        schema = output_schema(thaw(request.output))
+        if schema is None:
+            capabilities = replace(capabilities, structured_output="tool")
+    max_tokens = _max_tokens(request, capabilities)
+    thinking = _thinking(request, route, capabilities, max_tokens)
+    shown = capabilities.reasoning == "effort" or thinking is not None
+    system, messages = await _Messages(route, capabilities, sends_thoughts=shown).of(request)
+    body: dict[str, Any] = {
+        "model": route.model,
+        "max_tokens": max_tokens,
+        "messages": messages,
+        "stream": True,
+    }
+    if system:
+        body["system"] = system
+    if thinking is not None:
+        body["thinking"] = thinking
+    _add_generation(body, request, capabilities)
+    answer_tool = _add_tools(body, request, capabilities)
+    _add_output_config(body, request, capabilities, schema)
+    if capabilities.cache_marks:
+        _mark(body)
+    return Sent(body, answer_tool)
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def _max_tokens(request: ModelRequest, capabilities: Capabilities) -> int:
+    """Return how much may be written: the API wants a number, and none above what the model can."""
+    most = capabilities.max_output_tokens or _USUAL_OUTPUT
+    return min(request.generation.max_output_tokens or _USUAL_OUTPUT, most)
+
+
+def _thinking(
+    request: ModelRequest, route: Route, capabilities: Capabilities, max_tokens: int
+) -> _Block | None:
+    effort = capabilities.effort(request.variant, model=route.model)
+    if effort is None or capabilities.reasoning == "none":
+        return None
+    if not capabilities.required_with_reasoning and _is_forced(request, capabilities):
+        return None  # "Thinking may not be enabled when tool_choice forces tool use."
+    if capabilities.reasoning == "effort":
+        return {"type": "adaptive", "display": "summarized"}
+    if max_tokens <= _LEAST_BUDGET or _misses_thought(request, route):
+        return None
+    budget = min(int(effort), max_tokens - 1)
+    return {"type": "enabled", "budget_tokens": max(_LEAST_BUDGET, budget)}
+
+
+def _is_forced(request: ModelRequest, capabilities: Capabilities) -> bool:
+    """Whether the model has to call a tool."""
+    by_output = request.output is not None and capabilities.structured_output == "tool"
+    return by_output or (request.tool_choice == "required" and bool(request.tools))
+
+
+def _misses_thought(request: ModelRequest, route: Route) -> bool:
+    """Whether a call since the user last spoke lacks its thought, as one of another provider does.
+
+    Refused with "When `thinking` is enabled, a final `assistant` message must start with a thinking block".
+    """
+    for message in reversed(list(request.messages)):
+        kinds = {type(part) for part in message.parts}
+        if message.role == "user" and kinds != {ToolResult}:
+            return False
+        if message.role == "assistant" and ToolCall in kinds:
+            first = message.parts[0]
+            if not isinstance(first, Reasoning) or own_blob(first.replay, route) is None:
+                return True
+    return False
+
+
+def _add_generation(body: _Block, request: ModelRequest, capabilities: Capabilities) -> None:
+    generation = request.generation
+    if generation.stop:
+        body["stop_sequences"] = list(generation.stop)
+    if not capabilities.sampling or "thinking" in body:
+        return
+    # Newer models refuse both at once.
+    if generation.temperature is not None:
+        body["temperature"] = min(generation.temperature, 1.0)
+    elif generation.top_p is not None:
+        body["top_p"] = generation.top_p
+
+
+def _add_tools(
+    body: _Block, request: ModelRequest, capabilities: Capabilities
+) -> AnswerTool | None:
+    """Offer the tools; return the one that stands for the answer, if there has to be one."""
+    tools = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": {"type": "object", **thaw(tool.parameters)},
+        }
+        for tool in request.tools
+    ]
+    choice: _Block = {"type": {"required": "any"}.get(request.tool_choice, request.tool_choice)}
+    answer_tool = None
+    if request.output is not None and capabilities.structured_output == "tool":
+        answer_tool = AnswerTool.of(request)
+        tools.append(answer_tool.offer(thaw(request.output)))
+        forced = request.tool_choice == "none" or not request.tools
+        choice = {"type": "tool", "name": answer_tool.name} if forced else {"type": "any"}
+    if not tools:
+        return None
+    if not capabilities.parallel_tools and choice["type"] != "none":
+        choice["disable_parallel_tool_use"] = True
+    body["tools"] = tools
+    if choice != {"type": "auto"}:
+        body["tool_choice"] = choice
+    return answer_tool
+
+
+def _add_output_config(
+    body: _Block, request: ModelRequest, capabilities: Capabilities, schema: _Block | None
+) -> None:
+    config: _Block = {}
+    if capabilities.reasoning == "effort" and request.variant is not None:
+        config["effort"] = capabilities.effort(request.variant, model=body["model"])
+    if schema is not None:
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if config:
+        body["output_config"] = config
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+class _Messages:
+    """Writes the messages of a request, neighbours of one role as one."""
+
+    def __init__(self, route: Route, capabilities: Capabilities, *, sends_thoughts: bool) -> None:
+        self._route = route
+        self._capabilities = capabilities
+        self._sends_thoughts = sends_thoughts
+
+    async def of(self, request: ModelRequest) -> tuple[list[_Block], list[_Block]]:
+        """Return the system prompt's blocks, and the messages."""
+        system: list[_Block] = []
+        written: list[_Block] = []
+        for message in request.messages:
+            blocks = await self._blocks(message)
+            if message.role == "system":
+                system += blocks
+            elif blocks and written and written[-1]["role"] == message.role:
+                written[-1]["content"] += blocks
+            elif blocks:
+                written.append({"role": message.role, "content": blocks})
+        return system, written
+
+    async def _blocks(self, message: ModelMessage) -> list[_Block]:
+        blocks = []
+        for part in message.parts:
+            block = await self._block(part)
+            if block is not None:
+                blocks.append(block)
+        while message.role == "assistant" and blocks and blocks[-1]["type"] in _THOUGHTS:
+            blocks.pop()  # "The final block in an assistant message cannot be `thinking`."
+        return blocks
+
+    async def _block(self, part: object) -> _Block | None:
+        match part:
+            case Text() if not is_blank(part):
+                return {"type": "text", "text": part.text}
+            case Reasoning() if self._sends_thoughts:
+                blob = own_blob(part.replay, self._route)
+                return None if blob is None else dict(thaw(blob))
+            case ToolCall():
+                return {
+                    "type": "tool_use",
+                    "id": part.call_id,
+                    "name": part.name,
+                    "input": thaw(part.args),
+                }
+            case ToolResult():
+                return await self._result(part)
+            case Attachment():
+                return await self._attached(part, is_inlined=True)
+            case _:
+                return None
+
+    async def _result(self, result: ToolResult) -> _Block:
+        content = []
+        for part in result.content:
+            if isinstance(part, Attachment):
+                content.append(await self._attached(part, is_inlined=False))
+            elif not is_blank(part):
+                content.append({"type": "text", "text": part.text})
+        block: _Block = {"type": "tool_result", "tool_use_id": result.call_id}
+        if content:
+            block["content"] = content
+        if result.status != "ok":
+            block["is_error"] = True
+        return block
+
+    async def _attached(self, attachment: Attachment, *, is_inlined: bool) -> _Block:
+        """Return an attachment as a block; what the model cannot take is named.
+
+        The text of a tool's result was left out on purpose, so it is not put back in.
+        """
+        media, capabilities = attachment.media_type, self._capabilities
+        if capabilities.images and media in capabilities.image_types:
+            return {"type": "image", "source": await _base64(attachment)}
+        if capabilities.files and media in capabilities.file_types:
+            if media != "text/plain":
+                return _titled("document", attachment, await _base64(attachment))
+            if is_inlined:
+                data = (await bytes_of(attachment)).decode(errors="replace")
+                source = {"type": "text", "media_type": media, "data": data}
+                return _titled("document", attachment, source)
+        return {"type": "text", "text": stand_in(attachment)}
+
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+
+
+async def _base64(attachment: Attachment) -> _Block:
+    data = b64encode(await bytes_of(attachment)).decode()
+    return {"type": "base64", "media_type": attachment.media_type, "data": data}
+
+
+def _titled(kind: str, attachment: Attachment, source: _Block) -> _Block:
+    title = {"title": attachment.name} if attachment.name else {}
+    return {"type": kind, "source": source, **title}
+
+
+# --- cache marks ---------------------------------------------------------------------------------
+
+
+def _mark(body: _Block) -> None:
+    """Mark the ends of what stays: at most four, as many as the API takes."""
+    for block in _stable_ends(body):
+        block["cache_control"] = dict(_MARK)
+
+
+def _stable_ends(body: _Block) -> Iterator[_Block]:
+    yield from body.get("tools", [])[-1:]
+    yield from body.get("system", [])[-1:]
+    users = [message for message in body["messages"] if message["role"] == "user"]
+    for message in users[-2:]:
+        yield message["content"][-1]

@@ -1,0 +1,287 @@
+"""Reads the events of Anthropic's stream into a reply.
+
+Law 1. There is a reply only after `message_stop`. Whatever came before it, and whatever calls were in it, is
+    nothing.
+Law 2. Blocks stand in the order of their numbers; what is unknown is passed over, what contradicts itself is
+    malformed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from windlass.errors import CallerError
+from windlass.guards.text import clean_text
+from windlass.kernel import canonical
+from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
+from windlass.kernel.value import Json
+from windlass.models.anthropic.answer_tool import AnswerTool
+from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
+from windlass.models.route import Route, replay_blob
+from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+
+_PROVIDER = "anthropic"
+_TERMINALS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_use",
+    "max_tokens": "output_limit",
+    "refusal": "content_filter",
+    "model_context_window_exceeded": "context_overflow",
+}
+# The field of a delta that carries on a block, by the delta's type.
+_CARRIES = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "input_json_delta": "partial_json",
+    "signature_delta": "signature",
+}
+_SUITS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+_MAX_COUNT = 2**63 - 1
+
+
+class _Block:
+    """A block as far as it has come."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self.kind = start.get("type")
+        self.start = start
+        self.text = [_words(start, "text" if self.kind == "text" else "thinking")]
+        self.signature = [_words(start, "signature")]
+        self.is_whole = False
+
+
+class StreamReader:
+    """Takes events one by one; `reply` is there once `is_over`.
+
+    `answer_tool` is a tool whose arguments are the answer: its call becomes text.
+    """
+
+    def __init__(
+        self, route: Route, emit: EmitModelEvent, *, answer_tool: AnswerTool | None
+    ) -> None:
+        self._route = route
+        self._emit = emit
+        self._answer_tool = answer_tool
+        self._blocks: dict[int, _Block] = {}
+        self._usage: dict[str, Any] = {}
+        self._stop: dict[str, Any] = {}
+        self._served = ""
+        self._is_begun = False
+        self.is_over = False
+
+    def take(self, data: str) -> None:
+        """Read one event; what comes behind the last one is nothing.
+
+        Raises:
+            ProviderError: it says that there will be no reply, or cannot be understood.
+        """
+        if self.is_over or not data.strip():
+            return
+        event = _object(data)
+        kind = event.get("type")
+        if kind == "error":
+            raise from_error_object(event.get("error"), provider=_PROVIDER)
+        read = _READERS.get(kind) if isinstance(kind, str) else None
+        if read is not None:
+            read(self, event)
+
+    def _message_start(self, event: dict[str, Any]) -> None:
+        if self._is_begun:
+            raise malformed(_PROVIDER, "a second message began in one reply")
+        self._is_begun = True
+        message = _part(event, "message")
+        self._served = _words(message, "model")
+        self._add_usage(message)
+
+    def _block_start(self, event: dict[str, Any]) -> None:
+        at = _number(event)
+        if at in self._blocks:
+            raise malformed(_PROVIDER, "one block of a reply began twice")
+        block = self._blocks[at] = _Block(_part(event, "content_block"))
+        self._show(block, block.text[0])
+
+    def _block_delta(self, event: dict[str, Any]) -> None:
+        block = self._open_block(event)
+        delta = _part(event, "delta")
+        kind = delta.get("type")
+        if kind not in _CARRIES:
+            return
+        if block.kind in _SUITS.values() and block.kind != _SUITS[kind]:
+            raise malformed(_PROVIDER, "a block was carried on as one of another kind")
+        said = _words(delta, _CARRIES[kind])
+        if kind == "signature_delta":
+            block.signature.append(said)
+            return
+        block.text.append(said)
+        self._show(block, said)
+
+    def _block_stop(self, event: dict[str, Any]) -> None:
+        self._open_block(event).is_whole = True
+
+    def _open_block(self, event: dict[str, Any]) -> _Block:
+        block = self._blocks.get(_number(event))
+        if block is None or block.is_whole:
+            raise malformed(_PROVIDER, "a block was carried on that is not open")
+        return block
+
+    def _message_delta(self, event: dict[str, Any]) -> None:
+        self._stop.update({key: value for key, value in _part(event, "delta").items() if value})
+        self._add_usage(event)
+
+    def _message_stop(self, _event: dict[str, Any]) -> None:
+        self.is_over = True
+
+    def _show(self, block: _Block, said: str) -> None:
+        words = clean_text(said)
+        if words and block.kind == "text":
+            self._emit(TextChunk(text=words))
+        elif words and block.kind == "thinking":
+            self._emit(ReasoningChunk(text=words))
+
+    def _add_usage(self, owner: dict[str, Any]) -> None:
+        """Counts are sums so far, so a later one replaces an earlier one."""
+        found = owner.get("usage")
+        if isinstance(found, dict):
+            self._usage.update({key: value for key, value in found.items() if value is not None})
+
+    # --- the reply --------------------------------------------------------------------------------
+
+    def reply(self) -> ModelReply:
+        """Return the reply.
+
+        Raises:
+            ProviderError: the stream ended before the reply did, or contradicts itself.
+        """
+        if not self.is_over:
+            raise cut_off(_PROVIDER)
+        reason = self._stop.get("stop_reason")
+        blocks = [self._blocks[at] for at in sorted(self._blocks)]
+        if not isinstance(reason, str) or not all(block.is_whole for block in blocks):
+            raise malformed(_PROVIDER, "a reply ended that was not whole")
+        parts = [part for part in map(self._reply_part, blocks) if part is not None]
+        terminal = _TERMINALS.get(reason) or clip(reason)
+        if self._answer_tool is not None:
+            parts, terminal = self._answer_tool.read(parts, terminal)
+        return ModelReply(
+            parts=tuple(parts),
+            usage=_usage(self._usage),
+            terminal=terminal,
+            diagnostic=self._diagnostic(),
+            provider_usage=self._usage or None,
+        )
+
+    def _reply_part(self, block: _Block) -> ReplyPart | None:
+        said = "".join(block.text)
+        match block.kind:
+            case "text":
+                return Text(text=clean_text(said)) if said else None
+            case "thinking":
+                return Reasoning(text=clean_text(said), replay=self._signed(block, said))
+            case "redacted_thinking":
+                data = _words(block.start, "data")
+                blob = {"type": "redacted_thinking", "data": data}
+                return Reasoning(replay=replay_blob(blob, self._route))
+            case "tool_use":
+                return _call(block, said)
+            case _:
+                return None
+
+    def _signed(self, block: _Block, said: str) -> Json:
+        """Return the thought as it has to be shown again: to the letter, with its signature."""
+        signature = "".join(block.signature)
+        if not signature:
+            return None
+        blob = {"type": "thinking", "thinking": said, "signature": signature}
+        return replay_blob(blob, self._route)
+
+    def _diagnostic(self) -> str | None:
+        details = self._stop.get("stop_details")
+        told = details.get("explanation") if isinstance(details, dict) else None
+        if isinstance(told, str) and told:
+            return clip(told)
+        if self._served and not self._served.startswith(self._route.model):
+            return clip(f"answered by {self._served}")
+        return None
+
+
+_READERS = {
+    "message_start": StreamReader._message_start,  # noqa: SLF001 - its own table
+    "content_block_start": StreamReader._block_start,  # noqa: SLF001
+    "content_block_delta": StreamReader._block_delta,  # noqa: SLF001
+    "content_block_stop": StreamReader._block_stop,  # noqa: SLF001
+    "message_delta": StreamReader._message_delta,  # noqa: SLF001
+    "message_stop": StreamReader._message_stop,  # noqa: SLF001
+}
+
+
+def _call(block: _Block, said: str) -> ToolCall:
+    """Return a call with its arguments, if they can be read; the text is kept either way."""
+    call_id, name = _words(block.start, "id"), _words(block.start, "name")
+    if not call_id or not name:
+        raise malformed(_PROVIDER, "a call without an id or a name")
+    raw = clean_text(said)
+    given = block.start.get("input")
+    try:
+        args = canonical.parse(raw) if raw.strip() else given
+        return ToolCall(call_id=call_id, name=clean_text(name), args=args or {}, raw=raw)
+    except (ValueError, CallerError):
+        return ToolCall(call_id=call_id, name=clean_text(name), raw=raw)
+
+
+def _usage(found: dict[str, Any]) -> Usage:
+    details = found.get("output_tokens_details")
+    return Usage(
+        input_tokens=_count(found.get("input_tokens")),
+        output_tokens=_count(found.get("output_tokens")),
+        cached_input_tokens=_count(found.get("cache_read_input_tokens")),
+        cache_write_tokens=_count(found.get("cache_creation_input_tokens")),
+        reasoning_tokens=_count(
+            details.get("thinking_tokens") if isinstance(details, dict) else None
+        ),
+    )
+
+
+def _count(found: object) -> int:
+    if found is None:
+        return 0
+    if type(found) is not int or not 0 <= found <= _MAX_COUNT:
+        raise malformed(_PROVIDER, "a token count that is no count")
+    return found
+
+
+def _object(data: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise malformed(_PROVIDER, "an event that is no JSON") from None
+    if not isinstance(found, dict):
+        raise malformed(_PROVIDER, "an event that is no object")
+    return found
+
+
+def _part(owner: dict[str, Any], field: str) -> dict[str, Any]:
+    found = owner.get(field)
+    if not isinstance(found, dict):
+        raise malformed(_PROVIDER, f"an event without its {field}")
+    return found
+
+
+def _number(event: dict[str, Any]) -> int:
+    found = event.get("index")
+    if type(found) is not int:
+        raise malformed(_PROVIDER, "a block without its number")
+    return found
+
+
+def _words(owner: dict[str, Any], field: str) -> str:
+    found = owner.get(field)
+    return found if isinstance(found, str) else ""

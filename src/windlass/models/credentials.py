@@ -1,0 +1,160 @@
+"""Keys of providers: where they come from, and to which host they may go.
+
+Law 1. A key from a provider's own environment variable goes to that provider's own host, or to an
+    address that the environment names beside it. An address given in code needs its key given in code:
+    so no setting elsewhere can send a key to a host that it was not meant for.
+Law 2. Every key that is handed out is known to `cleaned`, which takes it out of what providers say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.guards.secret import Redactor, Secret
+from windlass.models.route import endpoint_of
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class KeySource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a provider lives and which variables hold its key. `is_free`: it may need no key."""
+
+    base_url: str
+    variables: tuple[str, ...] = ()
+    url_variable: str | None = None
+    is_free: bool = False
+
+
+KEY_SOURCES: dict[str, KeySource] = {
+    "anthropic": KeySource(
+        base_url="https://api.anthropic.com",
+        variables=("ANTHROPIC_API_KEY",),
+        url_variable="ANTHROPIC_BASE_URL",
+    ),
+    "openai": KeySource(
+        base_url="https://api.openai.com/v1",
+        variables=("OPENAI_API_KEY",),
+        url_variable="OPENAI_BASE_URL",
+    ),
+    "openai-chat": KeySource(
+        base_url="https://api.openai.com/v1",
+        variables=("OPENAI_API_KEY",),
+        url_variable="OPENAI_BASE_URL",
+    ),
+    "google": KeySource(
+        base_url="https://generativelanguage.googleapis.com",
+        variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        url_variable="GOOGLE_GEMINI_BASE_URL",
+    ),
+    "openrouter": KeySource(
+        base_url="https://openrouter.ai/api/v1", variables=("OPENROUTER_API_KEY",)
+    ),
+    "ollama": KeySource(
+        base_url="http://localhost:11434/v1",
+        variables=("OLLAMA_API_KEY",),
+        url_variable="OLLAMA_BASE_URL",
+        is_free=True,
+    ),
+    "vllm": KeySource(
+        base_url="http://localhost:8000/v1",
+        variables=("VLLM_API_KEY",),
+        url_variable="VLLM_BASE_URL",
+        is_free=True,
+    ),
+    "llamacpp": KeySource(
+        base_url="http://localhost:8080/v1",
+        variables=("LLAMACPP_API_KEY",),
+        url_variable="LLAMACPP_BASE_URL",
+        is_free=True,
+    ),
+}
+"""Every provider that is reached over the network."""
+
+# What SDKs want to see where a server asks for no key. It is no secret.
+_NO_KEY = "no-key-needed"
+
+_known: set[Secret] = set()
+_redactor = Redactor(())
+
+
+def environment() -> Mapping[str, str]:
+    """Return the process's environment: keys are read here and nowhere else."""
+    return os.environ  # noqa: TID251 - the one door for keys
+
+
+def base_url_for(
+    provider: str, given: str | None = None, env: Mapping[str, str] | None = None
+) -> str:
+    """Return where a provider is asked: as given, as the environment says, or at home.
+
+    Raises:
+        ConfigError: that is no address, or has a password in it.
+    """
+    source = KEY_SOURCES[provider]
+    env = environment() if env is None else env
+    named = env.get(source.url_variable, "") if source.url_variable else ""
+    return endpoint_of(given or named or source.base_url)
+
+
+def key_for(
+    provider: str,
+    base_url: str | None = None,
+    env: Mapping[str, str] | None = None,
+    given: str | Secret | None = None,
+) -> Secret:
+    """Return the key that may be sent to `base_url`, and make it known to `cleaned`.
+
+    Raises:
+        ConfigError: there is none, naming the variable to set; or it belongs to another host.
+    """
+    source = KEY_SOURCES[provider]
+    env = environment() if env is None else env
+    if given is not None:
+        return register(given if isinstance(given, Secret) else Secret(given, name="api_key"))
+    wanted = base_url_for(provider, base_url, env)
+    variable = next((name for name in source.variables if env.get(name)), None)
+    if variable is not None and _host(wanted) in _own_hosts(source, env):
+        return register(Secret(env[variable], name=variable))
+    if source.is_free or _host(wanted) in _LOOPBACK:
+        return Secret(_NO_KEY, name="no key")
+    names = " or ".join(source.variables)
+    if variable is not None:
+        raise ConfigError(
+            f"api_key: {variable} is for {_host(source.base_url)} and is not sent to another host; "
+            f"give the key of {_host(wanted)} as api_key",
+            field="api_key",
+            wanted="the key of the host in base_url",
+        )
+    raise ConfigError(
+        f"api_key: found no key for {provider}; set the environment variable {names}",
+        field="api_key",
+        wanted=names,
+    )
+
+
+def _own_hosts(source: KeySource, env: Mapping[str, str]) -> set[str]:
+    named = env.get(source.url_variable, "") if source.url_variable else ""
+    return {_host(url) for url in (source.base_url, named) if url}
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
+def register(key: Secret) -> Secret:
+    """Make a key known, so that `cleaned` takes it out of foreign text; return it."""
+    global _redactor  # noqa: PLW0603 - what is secret is so for the whole process
+    if key not in _known:
+        _known.add(key)
+        _redactor = Redactor(_known)
+    return key
+
+
+def cleaned(text: str) -> str:
+    """Return text of a provider without any key that was ever handed out."""
+    return _redactor.clean(text)

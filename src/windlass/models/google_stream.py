@@ -1,0 +1,257 @@
+"""A reply out of Gemini's stream: chunks in, parts, usage and the reason why it ended out.
+
+Law 1. A reply is whole when the stream gave a finish reason, or said that the prompt was blocked. Any other
+    end is a broken stream, and nothing of it is a reply.
+Law 2. What was signed is not joined with what comes behind it: a signature belongs to its own part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.guards.text import clean_text
+from windlass.kernel import canonical
+from windlass.kernel.chain import Chain
+from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, ReplyPart, Usage
+from windlass.kernel.value import Json
+from windlass.models.google_request import signature_blob
+from windlass.models.provider_errors import cut_off, malformed
+from windlass.models.route import Route, replay_blob
+from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+
+if TYPE_CHECKING:
+    from google.genai import types
+
+_PROVIDER = "google"
+_MAX_COUNT = 2**63 - 1
+
+_TERMINALS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "output_limit",
+    # It stopped at the limit of one request, with more to say.
+    "CONTINUATION": "output_limit",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "LANGUAGE": "provider_error",
+    "OTHER": "provider_error",
+    "MALFORMED_FUNCTION_CALL": "provider_error",
+    "MALFORMED_RESPONSE": "provider_error",
+    "UNEXPECTED_TOOL_CALL": "provider_error",
+    "TOO_MANY_TOOL_CALLS": "provider_error",
+    "NO_IMAGE": "provider_error",
+    "IMAGE_OTHER": "provider_error",
+}
+_UNSAID = "FINISH_REASON_UNSPECIFIED"
+
+
+class ReplyReader:
+    """Takes the chunks of one reply, shows what comes, and ends with the reply."""
+
+    def __init__(self, request: ModelRequest, route: Route, emit: EmitModelEvent) -> None:
+        self._request = request
+        self._route = route
+        self._emit = emit
+        self._parts: list[_Open] = []
+        self._usage = _Counts()
+        self._finish: str | None = None
+        self._blocked: str | None = None
+        self._served: str | None = None
+        self._left_out: set[str] = set()
+
+    def take(self, chunk: types.GenerateContentResponse) -> None:
+        """Read one event.
+
+        Raises:
+            Malformed: it is not what Gemini may send.
+        """
+        self._served = chunk.model_version or self._served
+        if chunk.usage_metadata is not None:
+            self._usage.take(
+                chunk.usage_metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+            )
+        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
+            self._blocked = _word(chunk.prompt_feedback.block_reason)
+        for candidate in (chunk.candidates or [])[:1]:
+            for part in (candidate.content and candidate.content.parts) or ():
+                self._take_part(part)
+            reason = _word(candidate.finish_reason)
+            # Older models say STOP with every chunk; the last word is another one, if there is another.
+            if reason not in ("", _UNSAID, "STOP") or (reason == "STOP" and self._finish is None):
+                self._finish = reason
+
+    def reply(self) -> ModelReply:
+        """Return what was said.
+
+        Raises:
+            Unavailable: the stream ended before it was over.
+            Malformed: its counts are none.
+        """
+        if self._finish is None and self._blocked is None:
+            raise cut_off(_PROVIDER)
+        parts = self._closed()
+        terminal, diagnostic = self._end()
+        if terminal == "stop" and any(type(part) is ToolCall for part in parts):
+            terminal = "tool_use"
+        return ModelReply(
+            parts=parts,
+            usage=self._usage.usage(),
+            terminal=terminal,
+            diagnostic=diagnostic,
+            provider_usage=self._usage.said(self._route.model, self._served),
+        )
+
+    def _end(self) -> tuple[str, str | None]:
+        if self._finish is None:
+            return "content_filter", f"Gemini refused the prompt: {self._blocked}"
+        terminal = _TERMINALS.get(self._finish, "unknown")
+        if terminal != "stop":
+            return terminal, f"Gemini ended the reply with {clean_text(self._finish)[:80]}"
+        if self._left_out:
+            return terminal, f"left out of the reply: {', '.join(sorted(self._left_out))}"
+        return terminal, None
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def _take_part(self, part: types.Part) -> None:
+        signature = part.thought_signature or None
+        if part.function_call is not None:
+            self._parts.append(_Open("call", signature, call=self._call(part.function_call)))
+        elif part.text is not None:
+            self._take_text(part.text, "thought" if part.thought else "text", signature)
+        elif signature is not None and part.thought:
+            self._take_text("", "thought", signature)
+        else:
+            self._left_out |= part.model_fields_set - {"thought", "thought_signature"}
+
+    def _take_text(self, given: str, kind: str, signature: bytes | None) -> None:
+        text = clean_text(given)
+        last = self._parts[-1] if self._parts else None
+        if last is None or last.kind != kind or last.signature is not None:
+            last = _Open(kind, None)
+            self._parts.append(last)
+        last.pieces.append(text)
+        last.signature = signature
+        if text:
+            self._emit(TextChunk(text=text) if kind == "text" else ReasoningChunk(text=text))
+
+    def _call(self, said: types.FunctionCall) -> ToolCall:
+        if not said.name or said.will_continue or said.partial_args:
+            raise malformed(_PROVIDER, "a function call that has no name, or is not whole")
+        args = said.args or {}
+        at = sum(1 for part in self._parts if part.kind == "call")
+        return ToolCall(
+            call_id=said.id or self._minted(at),
+            name=clean_text(said.name),
+            args=args,
+            raw=canonical.encode(args).decode(),
+        )
+
+    def _minted(self, at: int) -> str:
+        """Return the id of a call that came without one: the same again for the same request."""
+        return f"call_{Chain.of(self._request.messages).chain_digest()[:16]}_{at}"
+
+    def _closed(self) -> tuple[ReplyPart, ...]:
+        """Return the parts as they are stored.
+
+        Words have no place for a signature: it stands on a thought before them, an empty one if need be.
+        """
+        parts: list[ReplyPart] = []
+        for part in self._parts:
+            replay = part.replay(self._route)
+            text = "".join(part.pieces)
+            if part.call is not None:
+                call = part.call
+                parts.append(
+                    ToolCall(
+                        call_id=call.call_id,
+                        name=call.name,
+                        args=call.args,
+                        raw=call.raw,
+                        replay=replay,
+                    )
+                )
+            elif part.kind == "thought":
+                parts.append(Reasoning(text=text, replay=replay))
+            elif text:
+                parts += self._words(parts, text, replay)
+        return tuple(parts)
+
+    @staticmethod
+    def _words(before: list[ReplyPart], text: str, replay: Json) -> list[ReplyPart]:
+        words: list[ReplyPart] = [Text(text=text)]
+        if replay is None:
+            return words
+        last = before[-1] if before else None
+        thought = ""
+        if isinstance(last, Reasoning) and last.replay is None:
+            thought = last.text
+            before.pop()
+        return [Reasoning(text=thought, replay=replay), *words]
+
+
+class _Open:
+    """A part that may still grow."""
+
+    __slots__ = ("call", "kind", "pieces", "signature")
+
+    def __init__(self, kind: str, signature: bytes | None, call: ToolCall | None = None) -> None:
+        self.kind = kind
+        self.signature = signature
+        self.call = call
+        self.pieces: list[str] = []
+
+    def replay(self, route: Route) -> Json:
+        if self.signature is None:
+            return None
+        return replay_blob(signature_blob(self.signature, on=self.kind), route)
+
+
+class _Counts:
+    """The token counts, as far as they were told: only the last chunk has them all."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, Any] = {}
+
+    def take(self, said: dict[str, Any]) -> None:
+        self._said |= said
+
+    def said(self, asked: str, served: str | None) -> dict[str, Any] | None:
+        """Return what Gemini counted, and which model it served where that is another."""
+        if served is None or served == asked.removeprefix("models/"):
+            return self._said or None
+        return {**self._said, "served_model": clean_text(served)}
+
+    def usage(self) -> Usage:
+        """Return the counts in windlass's buckets.
+
+        Gemini's prompt includes what was read from a cache; its candidates do not include thoughts.
+        """
+        if not self._said:
+            return NO_USAGE
+        prompt = self._count("promptTokenCount") + self._count("toolUsePromptTokenCount")
+        cached = min(self._count("cachedContentTokenCount"), prompt)
+        thoughts = self._count("thoughtsTokenCount")
+        return Usage(
+            input_tokens=prompt - cached,
+            cached_input_tokens=cached,
+            output_tokens=self._count("candidatesTokenCount") + thoughts,
+            reasoning_tokens=thoughts,
+        )
+
+    def _count(self, name: str) -> int:
+        found = self._said.get(name, 0)
+        if type(found) is not int or not 0 <= found <= _MAX_COUNT:
+            raise malformed(_PROVIDER, f"{name}: found what is no count, wanted 0 to {_MAX_COUNT}")
+        return found
+
+
+def _word(reason: object) -> str:
+    """Return an enum's own word; also of one that the SDK does not know."""
+    return str(getattr(reason, "value", reason) or "")

@@ -1,0 +1,187 @@
+"""A request as Chat Completions takes it, in one of its dialects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel.model_call import ModelMessage, ModelRequest
+from windlass.kernel.value import thaw
+from windlass.models.blob_source import stand_in
+from windlass.models.capabilities import Capabilities
+from windlass.models.openai_attachments import shown
+from windlass.models.openai_dialects import Dialect
+from windlass.models.openai_response_input import cache_key
+from windlass.models.openai_schema import is_object_schema, schema_words, strict_schema
+from windlass.models.openai_words import arguments_of
+from windlass.models.route import Route, own_blob
+
+
+class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Renders requests for one model."""
+
+    route: Route
+    able: Capabilities
+    dialect: Dialect
+
+    async def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request's parameters.
+
+        Raises:
+            InvalidInput: the model has no such variant, or an attachment cannot be read.
+        """
+        body: dict[str, Any] = {
+            "model": self.route.model,
+            "messages": [
+                said for message in request.messages for said in await self._messages(message)
+            ],
+        }
+        if self.dialect.usage_option:
+            body["stream_options"] = {"include_usage": True}
+        self._add_effort(body, request)
+        self._add_tools(body, request)
+        self._add_output(body, request)
+        self._add_generation(body, request)
+        if self.dialect.cache_key and request.session_id is not None:
+            body["prompt_cache_key"] = cache_key(request.session_id)
+        return body
+
+    def _add_effort(self, body: dict[str, Any], request: ModelRequest) -> None:
+        effort = self.able.effort(request.variant, model=self.route.model)
+        if effort is None or self.dialect.effort_field is None:
+            return
+        if self.dialect.effort_field == "reasoning":
+            body["extra_body"] = {"reasoning": {"effort": effort}}
+        else:
+            body["reasoning_effort"] = effort
+
+    def _add_tools(self, body: dict[str, Any], request: ModelRequest) -> None:
+        if not request.tools or not self.able.tools:
+            return
+        if request.tool_choice == "none" and not self.dialect.tool_choice:
+            return  # who cannot be told to leave them is not shown them
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": thaw(tool.parameters) or {"type": "object", "properties": {}},
+                },
+            }
+            for tool in request.tools
+        ]
+        if self.dialect.tool_choice:
+            body["tool_choice"] = request.tool_choice
+        if self.dialect.parallel_option:
+            body["parallel_tool_calls"] = self.able.parallel_tools
+
+    def _add_output(self, body: dict[str, Any], request: ModelRequest) -> None:
+        schema = request.output
+        if schema is None:
+            return
+        is_native = self.able.structured_output == "native" and is_object_schema(schema)
+        support = self.dialect.schema if is_native else "none"
+        if support != "json_schema":
+            body["messages"].append({"role": "system", "content": schema_words(schema)})
+            if support == "json_object":
+                body["response_format"] = {"type": "json_object"}
+            return
+        strict = strict_schema(schema) if self.dialect.strict_schema else None
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {
+                "name": "output",
+                "schema": thaw(schema) if strict is None else strict,
+                "strict": strict is not None or not self.dialect.strict_schema,
+            },
+        }
+
+    def _add_generation(self, body: dict[str, Any], request: ModelRequest) -> None:
+        generation = request.generation
+        if generation.max_output_tokens is not None:
+            most = self.able.max_output_tokens or generation.max_output_tokens
+            body[self.dialect.token_limit_field] = min(generation.max_output_tokens, most)
+        if generation.seed is not None:
+            body["seed"] = generation.seed
+        if not self.able.sampling:
+            return
+        if generation.stop:
+            body["stop"] = list(generation.stop)
+        if generation.temperature is not None:
+            body["temperature"] = generation.temperature
+        if generation.top_p is not None:
+            body["top_p"] = generation.top_p
+
+    async def _messages(self, message: ModelMessage) -> list[dict[str, Any]]:
+        if message.role == "assistant":
+            return self._said(message)
+        if message.role == "system":
+            words = [part.text for part in message.parts if isinstance(part, Text)]
+            return [{"role": "system", "content": "\n\n".join(words)}]
+        results: list[dict[str, Any]] = []
+        content: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                results.append(_result(part))
+                content += await self._beside(part)
+            elif isinstance(part, Text):
+                content.append({"type": "text", "text": part.text})
+            elif isinstance(part, Attachment):
+                content.append(await self._attached(part))
+        return [*results, *_user(content)]
+
+    def _said(self, message: ModelMessage) -> list[dict[str, Any]]:
+        words = [part.text for part in message.parts if isinstance(part, Text)]
+        calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        said: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None}
+        if calls:
+            said["tool_calls"] = [
+                {
+                    "id": call.call_id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": arguments_of(call)},
+                }
+                for call in calls
+            ]
+        elif not words:
+            return []
+        for part in message.parts:
+            if isinstance(part, Reasoning):
+                said.update(thaw(own_blob(part.replay, self.route)) or {})
+        return [said]
+
+    async def _beside(self, result: ToolResult) -> list[dict[str, Any]]:
+        """Return the images of a result, which may only stand in a user's message."""
+        found: list[dict[str, Any]] = []
+        for part in result.content:
+            if isinstance(part, Attachment) and part.media_type in self.able.image_types:
+                image = await self._attached(part)
+                if image["type"] == "image_url":
+                    about = f"{stand_in(part)} of the result of {result.name}:"
+                    found += [{"type": "text", "text": about}, image]
+        return found
+
+    async def _attached(self, attachment: Attachment) -> dict[str, Any]:
+        found = await shown(attachment, self.able)
+        if found.kind == "image":
+            return {"type": "image_url", "image_url": {"url": found.content}}
+        if found.kind == "file":
+            return {"type": "file", "file": {"filename": found.name, "file_data": found.content}}
+        return {"type": "text", "text": found.content}
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    words = [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
+    return {"role": "tool", "tool_call_id": result.call_id, "content": "\n".join(words)}
+
+
+def _user(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a user's message; words alone as plain text, which every server takes."""
+    if not content:
+        return []
+    if all(part["type"] == "text" for part in content):
+        return [{"role": "user", "content": "\n\n".join([part["text"] for part in content])}]
+    return [{"role": "user", "content": content}]

@@ -1,0 +1,217 @@
+"""The chunks of one chat completion, read into a reply.
+
+Law 1. A reply is whole when the server said why it ended; what it says after that, but for usage, is not
+    part of it. Which servers have to say `[DONE]`, too, and for which it is enough, is the dialect's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.errors import ProviderError
+from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel.model_call import ModelReply, ReplyPart
+from windlass.kernel.value import Json
+from windlass.models.openai_chat_calls import CallPieces
+from windlass.models.openai_dialects import Dialect
+from windlass.models.openai_usage import UsageReport
+from windlass.models.openai_words import Words
+from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
+from windlass.models.route import Route, replay_blob
+from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+
+_TERMINALS = {
+    "stop": "stop",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "output_limit",
+    "content_filter": "content_filter",
+}
+# The server gave up in the middle, and says so in the place of a reason.
+_GAVE_UP = frozenset({"abort", "error", "insufficient_system_resource"})
+
+
+class ChatReader:
+    """Reads one completion. `wants_value`: a schema was asked for, so that a refusal is no answer."""
+
+    def __init__(
+        self, route: Route, dialect: Dialect, emit: EmitModelEvent, *, wants_value: bool = False
+    ) -> None:
+        self._route = route
+        self._dialect = dialect
+        self._emit = emit
+        self._wants_value = wants_value
+        self._words = Words()
+        self._thoughts = Words()
+        self._details: list[dict[str, Any]] = []
+        self._calls = CallPieces(route.provider, numbered=dialect.calls_numbered)
+        self._usage = UsageReport(route.provider)
+        self._reason: str | None = None
+        self._refused = False
+        self._has_chunks = False
+        self.is_over = False
+
+    def take(self, event: dict[str, Any] | None) -> None:
+        """Read one chunk; None is `[DONE]`.
+
+        Raises:
+            ProviderError: the chunk says so, or is not in the protocol.
+        """
+        if self.is_over:
+            return
+        if event is None:
+            self.is_over = True
+            return
+        if event.get("error"):
+            raise self._fault(event["error"])
+        self._has_chunks = True
+        self._usage.take(event.get("usage"))
+        served = event.get("model")
+        if isinstance(served, str) and served:
+            self._usage.served_model = served
+        choices = event.get("choices")
+        if choices is None:
+            return
+        if not isinstance(choices, list):
+            raise self._wrong("choices", choices, "a list")
+        for choice in choices:
+            if not isinstance(choice, dict):
+                raise self._wrong("choices[]", choice, "an object")
+            if not choice.get("index"):
+                self._take_choice(choice)
+
+    def reply(self) -> ModelReply:
+        """Return the reply.
+
+        Raises:
+            Unavailable: the stream broke off before its end.
+            Malformed: what it says is not in the protocol.
+        """
+        dialect = self._dialect
+        is_ended = self.is_over or not dialect.done_needed
+        if self._reason is None:
+            is_ended = self.is_over and dialect.done_is_enough and self._has_chunks
+        if not is_ended:
+            raise cut_off(self._route.provider)
+        calls = self._calls.calls()
+        terminal, diagnostic = self._terminal(calls)
+        return ModelReply(
+            parts=(*self._said(), *calls),
+            usage=self._usage.usage(),
+            terminal=terminal,
+            diagnostic=diagnostic,
+            provider_usage=self._usage.provider_usage(self._route.model),
+        )
+
+    # --- chunks -------------------------------------------------------------------------------------
+
+    def _take_choice(self, choice: dict[str, Any]) -> None:
+        if self._reason is not None:
+            return
+        if choice.get("error"):
+            raise self._fault(choice["error"])
+        delta = choice.get("delta") or choice.get("message") or {}
+        if not isinstance(delta, dict):
+            raise self._wrong("delta", delta, "an object")
+        self._think(delta)
+        self._say(self._text_in(delta.get("content")))
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refused = True
+            self._say(refusal)
+        self._calls.take(delta.get("tool_calls"))
+        self._end(choice.get("finish_reason"))
+
+    def _think(self, delta: dict[str, Any]) -> None:
+        for field in self._dialect.reasoning_fields:
+            thought = delta.get(field)
+            if isinstance(thought, str) and thought:
+                shown = self._thoughts.add(thought)
+                if shown:
+                    self._emit(ReasoningChunk(text=shown))
+                break
+        details = delta.get("reasoning_details")
+        if self._dialect.replay_field == "reasoning_details" and isinstance(details, list):
+            for detail in details:
+                if isinstance(detail, dict):
+                    _add_detail(self._details, detail)
+
+    def _say(self, piece: str) -> None:
+        shown = self._words.add(piece) if piece else ""
+        if shown:
+            self._emit(TextChunk(text=shown))
+
+    def _text_in(self, content: object) -> str:
+        """Return the words of a delta: text, or a list of parts, as some servers write it."""
+        if content is None or isinstance(content, str):
+            return content or ""
+        if not isinstance(content, list):
+            raise self._wrong("content", content, "text")
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join([text for text in texts if isinstance(text, str)])
+
+    def _end(self, reason: object) -> None:
+        if reason is None or reason == "":
+            return
+        if not isinstance(reason, str):
+            raise self._wrong("finish_reason", reason, "text")
+        if reason in _GAVE_UP:
+            raise self._fault({"type": "server_error", "message": f"finish_reason {reason}"})
+        self._reason = reason
+
+    def _fault(self, error: object) -> ProviderError:
+        said = error if isinstance(error, dict) else {"message": str(error)}
+        code = said.get("code")
+        if code == "context_length_exceeded":
+            said = {**said, "status": 400}
+        elif isinstance(code, str) and code.isdecimal() and len(code) == 3:
+            said = {**said, "status": int(code)}
+        return from_error_object(said, provider=self._route.provider)
+
+    def _wrong(self, field: str, found: object, wanted: str) -> ProviderError:
+        kind = type(found).__name__
+        return malformed(self._route.provider, f"{field}: found {kind}, wanted {wanted}")
+
+    # --- the reply ----------------------------------------------------------------------------------
+
+    def _said(self) -> list[ReplyPart]:
+        parts: list[ReplyPart] = []
+        thoughts, words = self._thoughts.text, self._words.text
+        replay = self._replay(thoughts)
+        if thoughts or replay is not None:
+            parts.append(Reasoning(text=thoughts, replay=replay))
+        if words:
+            parts.append(Text(text=words))
+        return parts
+
+    def _replay(self, thoughts: str) -> Json:
+        field = self._dialect.replay_field
+        kept: object = self._details if field == "reasoning_details" else thoughts
+        return replay_blob({field: kept}, self._route) if field is not None and kept else None
+
+    def _terminal(self, calls: tuple[ToolCall, ...]) -> tuple[str, str | None]:
+        reason = "stop" if self._reason is None else self._reason
+        terminal = _TERMINALS.get(reason)
+        if terminal is None:
+            return "unknown", f"finish_reason: {clip(reason)}"
+        if terminal in ("stop", "tool_use"):
+            terminal = "tool_use" if calls else "stop"
+        if terminal == "stop" and self._refused and self._wants_value:
+            return "content_filter", "The model refused to answer."
+        return terminal, None
+
+
+def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+    """Add a piece of a thought to the thought it belongs to, or begin another."""
+    last = details[-1] if details else None
+    is_same = last is not None and all(
+        last.get(name) == piece.get(name) for name in ("type", "index")
+    )
+    if last is None or not is_same:
+        details.append(dict(piece))
+        return
+    for name, value in piece.items():
+        if name in ("text", "summary", "data") and isinstance(value, str):
+            last[name] = (last.get(name) or "") + value
+        elif value is not None:
+            last[name] = value

@@ -1,0 +1,133 @@
+"""Server-sent events: bytes in, cut anywhere; the JSON objects in them out.
+
+Read here and not by the SDK, whose reader takes any event with an `id:` or a `retry:` line for JSON and
+has no limit: a server that sends one endless line would fill the memory.
+
+Law 1. Where the bytes are cut changes nothing.
+Law 2. An event counts once its blank line is there; what the end of the stream cuts off never was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from windlass.errors import LimitExceeded, Malformed
+from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.kernel import canonical
+
+# The Responses API repeats all tools and the whole reply in one event, so the table's limit is too narrow.
+MAX_EVENT_BYTES = 8 * DEFAULT_LIMITS.server_event_bytes
+MAX_STREAM_BYTES = 64 * DEFAULT_LIMITS.server_event_bytes
+DONE = "[DONE]"
+
+_LINE_END = re.compile(rb"[\r\n]")
+_BOM = b"\xef\xbb\xbf"
+
+
+class EventReader:
+    """Takes the bytes of a stream in any pieces and hands out the data of each whole event."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._event_bytes = 0
+        self._after_cr = False
+        self._is_first_line = True
+        self.n_bytes = 0
+
+    def feed(self, piece: bytes) -> Iterator[str]:
+        """Take some bytes; yield the data of the events that they complete.
+
+        Raises:
+            LimitExceeded: an event, or all of them, is larger than any provider means.
+            Malformed: not UTF-8.
+        """
+        self.n_bytes += len(piece)
+        if self.n_bytes > MAX_STREAM_BYTES:
+            raise self._too_large("stream", self.n_bytes, MAX_STREAM_BYTES)
+        start = 0
+        for match in _LINE_END.finditer(piece):
+            end = match.start()
+            is_second_half = self._after_cr and end == start and piece[end] == 0x0A
+            self._after_cr = piece[end] == 0x0D
+            if not is_second_half:
+                self._add(piece[start:end])
+                data = self._end_line()
+                if data is not None:
+                    yield data
+            start = end + 1
+        if start < len(piece):
+            self._after_cr = False
+            self._add(piece[start:])
+
+    def _add(self, piece: bytes) -> None:
+        self._event_bytes += len(piece)
+        if self._event_bytes > MAX_EVENT_BYTES:
+            raise self._too_large("event", self._event_bytes, MAX_EVENT_BYTES)
+        self._line += piece
+
+    def _end_line(self) -> str | None:
+        line = bytes(self._line)
+        self._line.clear()
+        if self._is_first_line:
+            self._is_first_line = False
+            line = line.removeprefix(_BOM)
+        if line:
+            name, _, value = line.partition(b":")
+            if name == b"data":
+                self._data.append(value.removeprefix(b" "))
+            else:  # a comment, or a field that says nothing about the reply
+                self._event_bytes -= len(line)
+            return None
+        data, self._data, self._event_bytes = self._data, [], 0
+        if not data:
+            return None
+        try:
+            return b"\n".join(data).decode()
+        except UnicodeDecodeError:
+            raise Malformed(f"{self._provider}: found an event that is no UTF-8") from None
+
+    def _too_large(self, what: str, found: int, wanted: int) -> LimitExceeded:
+        return LimitExceeded(
+            f"{self._provider}: found an answer whose {what} has over {wanted:,} bytes",
+            field=what,
+            found=found,
+            wanted=wanted,
+        )
+
+
+async def json_events(
+    pieces: AsyncIterator[bytes], provider: str
+) -> AsyncIterator[dict[str, Any] | None]:
+    """Yield the object in each event, and None for the `[DONE]` that ends some streams.
+
+    Raises:
+        LimitExceeded, Malformed: as `EventReader.feed`; also for an event that holds no JSON object, and
+            for a stream of no bytes at all.
+    """
+    reader = EventReader(provider)
+    async for piece in pieces:
+        for data in reader.feed(piece):
+            words = data.strip()
+            if words:
+                yield None if words == DONE else _object_in(words, provider)
+    if not reader.n_bytes:
+        raise Malformed(f"{provider}: found an empty body, wanted events", field="body")
+
+
+def _object_in(text: str, provider: str) -> dict[str, Any]:
+    try:
+        found = canonical.parse(text)
+    except ValueError:
+        raise Malformed(
+            f"{provider}: found an event that is no JSON, wanted an object", field="event"
+        ) from None
+    if not isinstance(found, dict):
+        raise Malformed(
+            f"{provider}: found an event that is a {type(found).__name__}, wanted an object",
+            field="event",
+        )
+    return found

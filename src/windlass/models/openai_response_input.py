@@ -1,0 +1,169 @@
+"""A request as the Responses API takes it. Nothing is kept at the provider: each request says it all."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel.model_call import ModelMessage, ModelRequest
+from windlass.kernel.value import thaw
+from windlass.models.blob_source import stand_in
+from windlass.models.capabilities import Capabilities
+from windlass.models.openai_attachments import shown
+from windlass.models.openai_schema import is_object_schema, schema_words, strict_schema
+from windlass.models.openai_words import arguments_of
+from windlass.models.route import Route, own_blob
+
+
+class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Renders requests for one model. `summary`: how detailed its thoughts are shown; None: not at all."""
+
+    route: Route
+    able: Capabilities
+    summary: str | None = None
+
+    async def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request's parameters.
+
+        Raises:
+            InvalidInput: the model has no such variant, or an attachment cannot be read.
+        """
+        body: dict[str, Any] = {
+            "model": self.route.model,
+            "input": [item for message in request.messages for item in await self._items(message)],
+            "store": False,
+        }
+        self._add_reasoning(body, request)
+        self._add_tools(body, request)
+        self._add_output(body, request)
+        self._add_generation(body, request)
+        if request.session_id is not None:
+            body["prompt_cache_key"] = cache_key(request.session_id)
+        return body
+
+    def _add_reasoning(self, body: dict[str, Any], request: ModelRequest) -> None:
+        effort = self.able.effort(request.variant, model=self.route.model)
+        if self.able.reasoning == "none":
+            return
+        body["include"] = ["reasoning.encrypted_content"]
+        wanted = {"effort": effort, "summary": self.summary}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        if given:
+            body["reasoning"] = given
+
+    def _add_tools(self, body: dict[str, Any], request: ModelRequest) -> None:
+        if not request.tools or not self.able.tools:
+            return
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": thaw(tool.parameters) or {"type": "object", "properties": {}},
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+        body["tool_choice"] = request.tool_choice
+        body["parallel_tool_calls"] = self.able.parallel_tools
+
+    def _add_output(self, body: dict[str, Any], request: ModelRequest) -> None:
+        if request.output is None:
+            return
+        if self.able.structured_output != "native" or not is_object_schema(request.output):
+            words = {"role": "system", "content": schema_words(request.output)}
+            body["input"].append(words)
+            return
+        strict = strict_schema(request.output)
+        body["text"] = {
+            "format": {
+                "type": "json_schema",
+                "name": "output",
+                "schema": thaw(request.output) if strict is None else strict,
+                "strict": strict is not None,
+            }
+        }
+
+    def _add_generation(self, body: dict[str, Any], request: ModelRequest) -> None:
+        generation = request.generation
+        if generation.max_output_tokens is not None:
+            most = self.able.max_output_tokens or generation.max_output_tokens
+            body["max_output_tokens"] = min(generation.max_output_tokens, most)
+        if not self.able.sampling:
+            return
+        if generation.temperature is not None:
+            body["temperature"] = generation.temperature
+        if generation.top_p is not None:
+            body["top_p"] = generation.top_p
+
+    async def _items(self, message: ModelMessage) -> list[dict[str, Any]]:
+        if message.role == "assistant":
+            return self._said(message)
+        items: list[dict[str, Any]] = []
+        content: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                items.append(await self._result(part))
+            elif isinstance(part, Text):
+                content.append({"type": "input_text", "text": part.text})
+            elif isinstance(part, Attachment):
+                content.append(await self._attached(part))
+        if content:
+            items.append({"role": message.role, "content": content})
+        return items
+
+    def _said(self, message: ModelMessage) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, Text):
+                items.append(
+                    {
+                        "type": "message",
+                        "role": "assistant",
+                        "content": [{"type": "output_text", "text": part.text}],
+                    }
+                )
+            elif isinstance(part, ToolCall):
+                items.append(
+                    {
+                        "type": "function_call",
+                        "call_id": part.call_id,
+                        "name": part.name,
+                        "arguments": arguments_of(part),
+                    }
+                )
+            elif isinstance(part, Reasoning):
+                blob = own_blob(part.replay, self.route)
+                if blob is not None:
+                    items.append(thaw(blob))
+        return items
+
+    async def _result(self, result: ToolResult) -> dict[str, Any]:
+        content = [await self._in_result(part) for part in result.content]
+        output: Any = content
+        if all(each["type"] == "input_text" for each in content):
+            output = "\n".join([each["text"] for each in content])
+        return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+    async def _in_result(self, part: Text | Attachment) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "input_text", "text": part.text}
+        if not self.able.result_images:
+            return {"type": "input_text", "text": stand_in(part)}
+        return await self._attached(part, is_result=True)
+
+    async def _attached(self, attachment: Attachment, *, is_result: bool = False) -> dict[str, Any]:
+        found = await shown(attachment, self.able, is_result=is_result)
+        if found.kind == "image":
+            return {"type": "input_image", "image_url": found.content, "detail": "auto"}
+        if found.kind == "file":
+            return {"type": "input_file", "filename": found.name, "file_data": found.content}
+        return {"type": "input_text", "text": found.content}
+
+
+def cache_key(session_id: str) -> str:
+    """Return what groups the requests of a session for the provider's cache, without telling its id."""
+    return sha256(session_id.encode()).hexdigest()[:32]

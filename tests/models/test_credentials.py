@@ -1,0 +1,99 @@
+"""Keys come from the argument or the environment, and go to their own host."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from windlass.errors import ConfigError
+from windlass.guards.secret import Secret
+from windlass.models.credentials import KEY_SOURCES, base_url_for, cleaned, key_for
+
+ENV = {"ANTHROPIC_API_KEY": "canary-anthropic-1", "OPENAI_API_KEY": "canary-openai-1"}
+
+
+def test_a_key_comes_from_the_providers_variable() -> None:
+    key = key_for("anthropic", None, ENV)
+    assert (key.reveal(), key.name) == ("canary-anthropic-1", "ANTHROPIC_API_KEY")
+    assert "canary" not in repr(key)
+
+
+def test_a_given_key_goes_anywhere_and_wins() -> None:
+    assert (
+        key_for("anthropic", "https://proxy.example", ENV, "given-key-1").reveal() == "given-key-1"
+    )
+    secret = Secret("given-key-2", name="VAULT")
+    assert key_for("openai", None, ENV, secret) is secret
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("openai-chat", "OPENAI_API_KEY"),
+        ("google", "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        ("openrouter", "OPENROUTER_API_KEY"),
+    ],
+)
+def test_a_missing_key_is_refused_naming_the_variable(provider: str, variable: str) -> None:
+    with pytest.raises(ConfigError, match=f"set the environment variable {variable}$"):
+        key_for(provider, None, {})
+
+
+def test_a_key_of_the_environment_is_not_sent_to_another_host() -> None:
+    with pytest.raises(ConfigError) as raised:
+        key_for("openai", "https://evil.example/v1", ENV)
+    assert str(raised.value) == (
+        "api_key: OPENAI_API_KEY is for api.openai.com and is not sent to another host; "
+        "give the key of evil.example as api_key"
+    )
+
+
+def test_a_host_that_merely_looks_alike_is_another() -> None:
+    for url in ("https://api.openai.com.evil.example", "https://evil.example/api.openai.com"):
+        with pytest.raises(ConfigError, match="another host"):
+            key_for("openai", url, ENV)
+
+
+def test_an_address_beside_the_key_in_the_environment_may_have_it() -> None:
+    env = {**ENV, "OPENAI_BASE_URL": "https://gateway.example/v1"}
+    assert base_url_for("openai", None, env) == "https://gateway.example/v1"
+    assert key_for("openai", None, env).reveal() == "canary-openai-1"
+    with pytest.raises(ConfigError, match="another host"):
+        key_for("openai", "https://evil.example", env)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_server_on_this_machine_needs_no_key_and_gets_none(host: str) -> None:
+    assert key_for("anthropic", f"http://{host}:8080", ENV).reveal() == "no-key-needed"
+
+
+def test_servers_that_ask_for_no_key_need_none() -> None:
+    assert key_for("ollama", "http://gpu.example/v1", {}).reveal() == "no-key-needed"
+    assert key_for("vllm", None, {"VLLM_API_KEY": "vllm-key-1"}).reveal() == "vllm-key-1"
+
+
+def test_an_address_is_as_given_or_at_home() -> None:
+    assert base_url_for("anthropic", None, {}) == "https://api.anthropic.com"
+    assert (
+        base_url_for("anthropic", "http://x:1/", {"ANTHROPIC_BASE_URL": "http://y"}) == "http://x:1"
+    )
+
+
+def test_every_key_that_was_handed_out_is_taken_out_of_foreign_text() -> None:
+    key_for("google", None, {"GOOGLE_API_KEY": "canary-google-77"})
+    key_for("openai", "https://x.example", {}, "canary-given-77")
+    hidden = base64.b64encode(b"canary-given-77").decode()
+    told = f"bad key canary-google-77, or canary-given-77, or {hidden}"
+    shown = cleaned(told)
+    assert "canary" not in shown
+    assert hidden[:18] not in shown
+    assert shown.startswith("bad key [GOOGLE_API_KEY], or [api_key], or ")
+
+
+def test_providers_on_the_network_are_asked_over_https_unless_they_are_here() -> None:
+    for source in KEY_SOURCES.values():
+        is_here = source.base_url.startswith("http://localhost")
+        assert is_here or source.base_url.startswith("https://")

@@ -1,0 +1,68 @@
+"""Models by name: the provider before the colon, what it calls the model behind it."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from windlass.api.adapters import find_model
+from windlass.errors import ConfigError
+from windlass.models import names
+from windlass.models.anthropic import AnthropicModel
+from windlass.models.names import PROVIDERS, model_named
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_made", {})
+    for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_a_name_gives_the_same_model_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary-names-1")
+    model = model_named("anthropic:claude-sonnet-4-5")
+    assert isinstance(model, AnthropicModel)
+    assert model.name == "anthropic:claude-sonnet-4-5"
+    assert find_model("anthropic:claude-sonnet-4-5") is model
+
+
+def test_a_name_without_a_provider_is_nobodys() -> None:
+    assert model_named("gpt-5") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("antropic", "anthropic"), ("open-ai", "openai"), ("Google", "google")]
+)
+def test_an_unknown_provider_names_the_nearest(typed: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean {meant}"):
+        model_named(f"{typed}:some-model")
+
+
+def test_a_provider_like_no_other_names_them_all() -> None:
+    with pytest.raises(ConfigError, match="wanted one of anthropic, openai"):
+        model_named("zzzz:some-model")
+
+
+def test_a_provider_without_a_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="anthropic:NAME"):
+        model_named("anthropic:")
+
+
+def test_a_missing_key_is_refused_when_the_model_is_named() -> None:
+    with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
+        model_named("anthropic:claude-x")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_missing_sdk_names_the_command_to_install_it(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(_name: str, _package: str | None = None) -> ModuleSpec | None:
+        return None
+
+    monkeypatch.setattr(importlib.util, "find_spec", nothing)
+    with pytest.raises(ConfigError, match=r"pip install 'windlass\[[a-z]+\]'"):
+        model_named(f"{provider}:some-model")

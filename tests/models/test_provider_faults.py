@@ -1,0 +1,380 @@
+"""What providers do wrong, one table for every adapter: cases 42 to 55 of the list of bad input.
+
+An adapter takes part with a row in `ADAPTERS`. Statuses, redirects and broken streams are in `behaviours.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.models import openai_chat_cases, openai_response_cases, wire_openai_chat
+from tests.models import wire_openai_responses as wire_responses
+from tests.models.behaviours import KEY, ClosableModel, ask
+from tests.models.wire_server import Played, WireServer, in_random_pieces
+from windlass.errors import (
+    LimitExceeded,
+    Malformed,
+    Rejected,
+    Throttled,
+    Unavailable,
+    WindlassError,
+)
+from windlass.kernel import ModelReply, ModelRequest
+from windlass.kernel.messages import Text, ToolCall
+from windlass.models.openai_chat import OpenAIChatModel
+from windlass.models.openai_responses import OpenAIResponsesModel
+
+
+class Adapter(NamedTuple):
+    """What a fault is made from: `text` is a whole reply of these words, `call` one of a call whose arguments
+    come in these pieces, `used` one with these counts; `sent_key` is the name its sent tokens are under.
+    """
+
+    endpoint: str
+    make: Callable[[str], ClosableModel]
+    request: ModelRequest
+    text: Callable[..., bytes]
+    call: Callable[..., bytes]
+    used: Callable[[Any], bytes]
+    sent_key: str
+
+
+def responses_call(*pieces: str) -> bytes:
+    return wire_responses.completed(wire_responses.call("get_weather", pieces))
+
+
+def responses_text(*pieces: str) -> bytes:
+    words = wire_responses.message("".join(pieces), cuts=pieces)
+    return halved(wire_responses.completed(words))
+
+
+def chat_call(*pieces: str) -> bytes:
+    wire = wire_openai_chat
+    begun = wire.calls(wire.piece(0, "call_1", "get_weather", ""))
+    rest = [wire.calls(wire.piece(0, arguments=piece)) for piece in pieces]
+    return wire.whole(begun, *rest, finish="tool_calls")
+
+
+def chat_text(*pieces: str) -> bytes:
+    return halved(wire_openai_chat.whole(*wire_openai_chat.words(*pieces)))
+
+
+# A server that writes only ASCII may cut a character in two; these stand for its halves.
+HIGH, LOW = "\ue000", "\ue001"
+
+
+def halved(body: bytes) -> bytes:
+    return body.replace(HIGH.encode(), b"\\ud83d").replace(LOW.encode(), b"\\ude00")
+
+
+ADAPTERS = {
+    "openai": Adapter(
+        endpoint="POST /v1/responses",
+        make=lambda url: OpenAIResponsesModel("gpt-5", base_url=f"{url}/v1", api_key=KEY),
+        request=openai_response_cases.asked(tools=(openai_response_cases.WEATHER,)),
+        text=responses_text,
+        call=responses_call,
+        used=lambda counts: wire_responses.completed(wire_responses.message("Hi."), usage=counts),
+        sent_key="input_tokens",
+    ),
+    "openai-chat": Adapter(
+        endpoint="POST /v1/chat/completions",
+        make=lambda url: OpenAIChatModel("gpt-4o", base_url=f"{url}/v1", api_key=KEY),
+        request=openai_chat_cases.asked(tools=(openai_chat_cases.WEATHER,)),
+        text=chat_text,
+        call=chat_call,
+        used=lambda counts: wire_openai_chat.whole(*wire_openai_chat.words("Hi."), counts=counts),
+        sent_key="prompt_tokens",
+    ),
+}
+
+
+@pytest.fixture(params=ADAPTERS, name="adapter")
+def _adapter(request: pytest.FixtureRequest) -> Adapter:
+    return ADAPTERS[request.param]
+
+
+@asynccontextmanager
+async def served(adapter: Adapter, answer: Played) -> AsyncIterator[ClosableModel]:
+    async with WireServer({adapter.endpoint: answer}) as server:
+        model = adapter.make(server.url)
+        yield model
+        await model.aclose()
+
+
+async def reply_to(adapter: Adapter, answer: Played | bytes) -> ModelReply:
+    played = answer if isinstance(answer, Played) else Played(answer)
+    async with served(adapter, played) as model:
+        reply, _ = await ask(model, adapter.request)
+    return reply
+
+
+async def fault_of(adapter: Adapter, answer: Played | bytes) -> WindlassError:
+    played = answer if isinstance(answer, Played) else Played(answer)
+    async with served(adapter, played) as model:
+        with pytest.raises(WindlassError) as raised:
+            await ask(model, adapter.request)
+    return raised.value
+
+
+# --- 42: an answer of another kind ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"<html><body>Sign in to the hotel's network</body></html>", "text/html"),
+        (b"", "text/event-stream"),
+        (b"", "text/html"),
+        (b'{"object": "list", "data": []}', "application/json"),
+        (b"[1, 2]", "application/json"),
+        (b"data: {}\n\n", "text/plain"),
+        (b"data: {}\n\n", ""),
+    ],
+)
+async def test_42_an_answer_of_another_kind_is_malformed(
+    adapter: Adapter, body: bytes, content_type: str
+) -> None:
+    error = await fault_of(adapter, Played(body, 200, {}, content_type))
+    assert type(error) is Malformed
+    assert "hotel" not in str(error)
+
+
+# --- 43: events, spelled otherwise ----------------------------------------------------------------------
+
+
+def with_comments(body: bytes) -> bytes:
+    return (b": still here\n\n" * 500) + body.replace(b"\n\n", b"\n\n: and now\n\n:\n\n")
+
+
+SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
+    "CRLF": lambda body: body.replace(b"\n", b"\r\n"),
+    "CR alone": lambda body: body.replace(b"\n", b"\r"),
+    "no space after data:": lambda body: body.replace(b"data: ", b"data:"),
+    "comments": with_comments,
+    "ids": lambda body: body.replace(b"data: ", b"id: 7\ndata: ").replace(b"\n\n", b"\n\n\n\n"),
+    "retry": lambda body: b"retry: 3000\n\nid\n\n" + body,
+    "a byte order mark": lambda body: b"\xef\xbb\xbf" + body,
+    "data in two lines": lambda body: body.replace(b", ", b",\ndata: "),
+    "unknown fields": lambda body: body.replace(b"data: ", b"moon: full\ndata: "),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_43_events_may_be_spelled_otherwise(adapter: Adapter, spelling: str) -> None:
+    body = SPELLINGS[spelling](adapter.text("Hel", "lo."))
+    for seed in range(3):
+        reply = await reply_to(adapter, Played(body, cut=in_random_pieces(seed)))
+        assert (reply.text, reply.terminal) == ("Hello.", "stop")
+
+
+async def test_43_an_endless_line_is_over_the_limit(adapter: Adapter) -> None:
+    for begin in (b"data: ", b": ", b""):
+        error = await fault_of(adapter, begin + b"x" * (10 * 1024 * 1024))
+        assert type(error) is LimitExceeded
+
+
+async def test_43_an_event_that_is_no_text_is_malformed(adapter: Adapter) -> None:
+    assert type(await fault_of(adapter, b'data: {"a": "\xff\xfe"}\n\n')) is Malformed
+
+
+@pytest.mark.parametrize("event", [b"[]", b"7", b'"x"', b"nul", b"{", b'{"a":1}{}', b'{"a":NaN}'])
+async def test_43_an_event_that_is_no_object_is_malformed(adapter: Adapter, event: bytes) -> None:
+    assert type(await fault_of(adapter, b"data: " + event + b"\n\n")) is Malformed
+
+
+# --- 44, 45: the end (anywhere else: behaviours.py) -----------------------------------------------------
+
+
+async def test_45_an_end_that_was_never_said_is_passing(adapter: Adapter) -> None:
+    # All of it but the blank line behind the last event.
+    whole = adapter.text("Hello.").rstrip(b"\n")
+    assert type(await fault_of(adapter, whole)) is Unavailable
+
+
+async def test_45_what_comes_after_the_end_is_not_read(adapter: Adapter) -> None:
+    twice = adapter.text("Hello.") + adapter.text(" Again.") + b"data: {broken\n\n"
+    reply = await reply_to(adapter, twice)
+    assert (reply.text, reply.terminal) == ("Hello.", "stop")
+
+
+async def test_45_who_hangs_after_the_end_is_not_waited_for(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, Played(adapter.text("Hello."), then="hang"))
+    assert reply.text == "Hello."
+
+
+# --- 46: cut inside of a character or an escape ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pieces", "city"),
+    [
+        (('{"city":"Caf\\u00', 'e9"}'), "Café"),
+        (('{"city":"\\', 'n"}'), "\n"),
+        (('{"city":"\\ud83d', '\\ude00"}'), "😀"),
+        (('{"city":"\\ud83d\\u', 'de00"}'), "😀"),
+        (("", '{"ci', "", 'ty":"a"', "}", ""), "a"),
+    ],
+)
+async def test_46_arguments_cut_inside_of_an_escape_are_whole(
+    adapter: Adapter, pieces: tuple[str, ...], city: str
+) -> None:
+    reply = await reply_to(adapter, adapter.call(*pieces))
+    call = reply.parts[0]
+    assert isinstance(call, ToolCall)
+    assert (call.args, call.raw) == ({"city": city}, "".join(pieces))
+
+
+async def test_46_words_cut_inside_of_a_character_are_whole(adapter: Adapter) -> None:
+    shown: list[str] = []
+    async with served(adapter, Played(adapter.text(f"a{HIGH}", f"{LOW}b"))) as model:
+        reply = await model.complete(adapter.request, lambda event: shown.append(event.text))  # type: ignore[union-attr]
+    assert reply.parts == (Text(text="a😀b"),)
+    assert "".join(shown) == "a😀b"
+    assert all("\ud83d" not in each for each in shown)
+
+
+async def test_46_half_a_character_that_stays_alone_is_replaced(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, adapter.text(f"a{HIGH}", "b", HIGH))
+    assert reply.parts == (Text(text="a\ufffdb\ufffd"),)
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"city":"Par', "[1]", '"Paris"', "{}{}", '{"a":1,"a":2}', "{'a'}"]
+)
+async def test_46_arguments_that_do_not_parse_are_kept_as_they_were_written(
+    adapter: Adapter, raw: str
+) -> None:
+    reply = await reply_to(adapter, adapter.call(raw))
+    call = reply.parts[0]
+    assert isinstance(call, ToolCall)
+    assert (call.args, call.raw) == ({}, raw)
+
+
+# --- 48: usage ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [-1, "12", 2**63, 1.5, True, [1], {}])
+async def test_48_a_count_that_is_none_is_malformed(adapter: Adapter, count: object) -> None:
+    error = await fault_of(adapter, adapter.used({adapter.sent_key: count}))
+    assert type(error) is Malformed
+    assert adapter.sent_key in str(error)
+
+
+async def test_48_usage_that_is_no_object_is_malformed(adapter: Adapter) -> None:
+    assert type(await fault_of(adapter, adapter.used([1]))) is Malformed
+
+
+async def test_48_the_largest_count_is_taken(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, adapter.used({adapter.sent_key: 2**63 - 1}))
+    assert reply.usage.input_tokens == 2**63 - 1
+
+
+# --- 50, 53: too much -----------------------------------------------------------------------------------
+
+
+async def test_50_a_long_reply_is_taken(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, adapter.text("na " * 350_000))
+    assert len(reply.text) == 1_050_000
+
+
+async def test_50_a_reply_without_end_is_over_the_limit(adapter: Adapter) -> None:
+    # 8 MB is the most of one event; a stream ends at 64 MB, here of comments.
+    comments = (b": " + b"x" * 65_000 + b"\n") * 1100
+    assert type(await fault_of(adapter, comments)) is LimitExceeded
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_53_packed_answers_are_unpacked(adapter: Adapter, encoding: str) -> None:
+    pack = gzip.compress if encoding == "gzip" else zlib.compress
+    headers = {"content-encoding": encoding}
+    reply = await reply_to(adapter, Played(pack(adapter.text("Hello.")), 200, headers))
+    assert reply.text == "Hello."
+
+
+async def test_53_a_bomb_is_over_the_limit(adapter: Adapter) -> None:
+    bomb = gzip.compress(b"data: " + b"x" * (80 * 1024 * 1024), compresslevel=9)
+    assert len(bomb) < 100_000
+    error = await fault_of(adapter, Played(bomb, 200, {"content-encoding": "gzip"}))
+    assert type(error) is LimitExceeded
+
+
+async def test_53_what_cannot_be_unpacked_is_no_reply(adapter: Adapter) -> None:
+    whole = gzip.compress(adapter.text("Hello."))
+    headers = {"content-encoding": "gzip"}
+    for body in (whole[: len(whole) // 2], b"this is no gzip", whole[:8] + b"\x00" * 50):
+        error = await fault_of(adapter, Played(body, 200, headers))
+        assert type(error) in (Malformed, Unavailable)
+
+
+# --- 51, 55: how long to wait ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "20"}, 20.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "20"}, 0.25),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "abc"}, None),
+        ({"retry-after": "inf"}, 300.0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "315360000"}, 300.0),
+        # By the provider's own clock: ours may be an hour off.
+        (
+            {
+                "date": "Wed, 21 Oct 2015 07:28:00 GMT",
+                "retry-after": "Wed, 21 Oct 2015 07:28:30 GMT",
+            },
+            30.0,
+        ),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, None),
+        (
+            {
+                "date": "Wed, 21 Oct 2015 07:28:00 GMT",
+                "retry-after": "Sun, 21 Oct 2035 07:28:00 GMT",
+            },
+            300.0,
+        ),
+    ],
+)
+async def test_51_a_wish_to_wait_is_bounded(
+    adapter: Adapter, headers: dict[str, str], seconds: float | None
+) -> None:
+    body = b'{"error": {"message": "Slow down.", "type": "rate_limit_error"}}'
+    error = await fault_of(adapter, Played(body, 429, headers, "application/json"))
+    assert type(error) is Throttled
+    assert error.retry_after_s == seconds
+
+
+# --- 52: redirects --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_52_no_redirect_takes_the_key_elsewhere(adapter: Adapter, status: int) -> None:
+    async with WireServer({}) as elsewhere, WireServer({}) as home:
+        own = f"{home.url}{adapter.endpoint.partition(' ')[2]}"
+        for to in (f"{elsewhere.url}/v1/x", "http://localhost/x", "https://example.test/", own):
+            answer = Played(b"", status, {"location": to}, "text/plain")
+            error = await fault_of(adapter, answer)
+            assert type(error) is Rejected
+            assert "redirect" in str(error)
+        assert elsewhere.requests == []
+
+
+# --- 54: another model ----------------------------------------------------------------------------------
+
+
+async def test_54_the_model_that_served_is_written_down(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, adapter.used({adapter.sent_key: 3}))
+    served_by = {"openai": wire_responses.SERVED, "openai-chat": wire_openai_chat.SERVED}
+    name = next(name for name, each in ADAPTERS.items() if each is adapter)
+    assert reply.provider_usage == {adapter.sent_key: 3, "served_model": served_by[name]}
