@@ -22,9 +22,9 @@ from windlass.kernel.effects import CallModel
 from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest, Usage
 from windlass.kernel.responses import ModelReplied
 from windlass.ports.model import AttemptFailed, Model, ModelEvent, ReasoningChunk, TextChunk
-from windlass.runtime.hooks import TurnOver
 from windlass.runtime.model_hooks import ModelHooks
-from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
 _FIRST_BACKOFF_MS = 1_000
 _MAX_BACKOFF_MS = 300_000
