@@ -24,7 +24,7 @@ from tests.plugins.long_talk import (
     window,
 )
 from windlass.kernel import Message, ModelRequest, Text, ToolCall, ToolSpec
-from windlass.plugins.tokens import tokens_of_request
+from windlass.kernel.tokens import tokens_of_request
 from windlass.testing import broken_rules
 
 # --- the turn that runs ---------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from windlass.errors import ConfigError
 from windlass.journal import UsageLine
 from windlass.kernel import Generation, ModelMessage, ModelReply, ModelRequest, Text, Usage
 from windlass.kernel.outcomes import Finished
+from windlass.kernel.tokens import tokens_of_request
 from windlass.kernel.value import Json
 from windlass.plugins.prices import Price
 from windlass.plugins.spend_limits import Budget, SpendLimits
-from windlass.plugins.tokens import tokens_of_request
 from windlass.ports.directives import Hold, Send, Stop
 
 DEAR = Price(input=1_000, output=2_000)  # a thousandth and two thousandths for a token

@@ -20,9 +20,9 @@ from windlass.kernel import (
     ToolResult,
     canonical,
 )
+from windlass.kernel.tokens import tokens_of_request
 from windlass.plugins.context_window import ContextWindow
 from windlass.plugins.output_budget import OutputBudget
-from windlass.plugins.tokens import tokens_of_request
 from windlass.testing import FunctionModel, broken_rules, call, say
 
 USABLE = 2_000

@@ -19,7 +19,7 @@ from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Stop
 from windlass.ports.plugin import Plugin
 from windlass.runtime.hook_answers import read_answer
-from windlass.runtime.hosted_turn import HostedTurn
+from windlass.runtime.hosted_turn import HostedTurn, Place
 from windlass.runtime.plugin_host import TurnHost
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.plugin_states import Changes, Patches, PluginStates, merge_changes
@@ -89,10 +89,11 @@ class Hooks:
         Raises:
             PluginFault: one of them failed.
         """
+        place = Place(where, hook)
         try:
             for at in range(at, len(turns)):  # noqa: B020, PLR1704 - from there on
                 turn = turns[at]
-                turn.where, turn.hook = where, hook
+                turn.place = place
                 said = await getattr(turn.plugin, hook)(turn, *given)
                 if said is not None:
                     said = self._read(turn, hook, said)

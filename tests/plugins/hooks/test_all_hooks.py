@@ -60,7 +60,7 @@ async def test_every_hook_takes_part_as_often_as_its_effect(kind: str, tmp_path:
     assert {hook.partition(".")[0] for hook in ledger.acts} == {*HOOKS} - {"on_stream"}
 
 
-@pytest.mark.parametrize(("kind", "most"), [("memory", None), ("sqlite", 24)])
+@pytest.mark.parametrize(("kind", "most"), [("memory", None), ("sqlite", 21)])
 async def test_killed_anywhere_it_comes_to_the_same_and_pays_at_most_once(
     kind: str, most: int | None, tmp_path: Path
 ) -> None:

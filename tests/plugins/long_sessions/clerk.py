@@ -15,6 +15,7 @@ from windlass.kernel import ModelReply, ModelRequest, Text, ToolCall, ToolResult
 from windlass.plugins import Plugin, PluginTurn
 from windlass.testing import FunctionModel
 
+WINDOW = 12_000
 _READ = re.compile(r'read_output\((call_id|ref)="([^"]+)"(?:, start=(\d+))?\)')
 _READS = 0.35
 
@@ -37,6 +38,8 @@ class Clerk:
         turn_id = self._ledger.running[session_id]
         if is_wish(request):
             tokens, number = self._judge.look_at_wish(request, turn_id)
+            if tokens > WINDOW:
+                return ModelReply(terminal="context_overflow")
             self._ledger.summaries[session_id] = number
             reply = self._sum_up(number, session_id)
         else:

@@ -41,8 +41,6 @@ class Judge:
         ledger, counts = self._ledger, self._ledger.counts
         counts["requests"] += 1
         tokens = self._tokenizer.count(request)
-        counts["most tokens"] = max(counts["most tokens"], tokens)
-        ledger.expect(tokens <= self._window, turn_id, f"{tokens} tokens in {self._window}")
         for broken in broken_rules(request):
             ledger.fault(turn_id, f"{broken.provider}: {broken.rule}, {broken.where}")
         for mark, text in _MARKS.items():
@@ -67,18 +65,26 @@ class Judge:
             ledger.expect(not missing or has_cleared, turn_id, "files of its input are not shown")
         steer = ledger.steered.get(turn_id)
         ledger.expect(steer is None or steer in said, turn_id, "what it was told is not shown")
-        return self.look(request, turn_id)
+        tokens = self.look(request, turn_id)
+        ledger.expect(tokens <= self._window, turn_id, f"{tokens} tokens in {self._window}")
+        ledger.counts["most tokens"] = max(ledger.counts["most tokens"], tokens)
+        return tokens
 
     def look_at_wish(self, request: ModelRequest, turn_id: str) -> tuple[int, int]:
-        """Judge a request for a summary; return how many tokens it has, and which summary it is for."""
+        """Judge a request for a summary; return how many tokens it has, and which summary it is for.
+
+        One that is too long is refused, and is to be followed by a shorter one.
+        """
         session_id = request.session_id or ""
         first = _said(request)[0]
         before = summary_in(first) if first.startswith(SEED) else 0
         # One whose reply was lost with its worker is asked for again.
         is_next = before in (self._ledger.summaries[session_id], self._ledger.summaries[session_id] - 1)
         self._ledger.expect(is_next, turn_id, f"a wish with summary {before}")
+        tokens = self.look(request, turn_id)
         self._ledger.counts["wishes"] += 1
-        return self.look(request, turn_id), before + 1
+        self._ledger.counts["wishes over the window"] += tokens > self._window
+        return tokens, before + 1
 
     def look_at_history(self, history: tuple[Message, ...]) -> None:
         """Judge what a session keeps: every call has its one result, and every input is there."""
@@ -102,7 +108,8 @@ def place_of(request: ModelRequest, text: str) -> int:
     """Return the last message that says exactly this, or -1."""
     for at in range(len(request.messages) - 1, -1, -1):
         message = request.messages[at]
-        if message.role == "user" and words(message.parts) == text:
+        first = message.parts[0]
+        if message.role == "user" and type(first) is Text and first.text == text:
             return at
     return -1
 

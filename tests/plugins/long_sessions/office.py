@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.plugins.long_sessions.clerk import Clerk, Watch
+from tests.plugins.long_sessions.clerk import WINDOW, Clerk, Watch
 from tests.plugins.long_sessions.ledger import Ledger
 from tests.plugins.long_sessions.plans import words
 from windlass import Agent, ToolContext, tool
@@ -14,14 +14,13 @@ from windlass.errors import ToolError
 from windlass.kernel import Text
 from windlass.plugins import Compaction, ContextWindow, OutputBudget, Plugin
 
-WINDOW = 12_000
 Made = Awaitable[object]
 
 
 def plugins(*, compact_at: float = 0.5) -> list[Plugin]:
     """Return what keeps a session in its window."""
     return [
-        OutputBudget(max_bytes=2_048, max_lines=60, windows={"look": "middle"}, page_lines=40),
+        OutputBudget(max_bytes=2_048, max_lines=60, windows={"look": "both"}, page_lines=40),
         ContextWindow(window=WINDOW),
         Compaction(window=WINDOW, at=compact_at),
     ]

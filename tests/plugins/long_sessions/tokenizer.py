@@ -5,17 +5,21 @@ from __future__ import annotations
 from zlib import crc32
 
 from windlass.kernel import Attachment, ModelRequest, Text, ToolCall, ToolResult
-from windlass.plugins.tokens import FRAME_TOKENS, tokens_of_part, tokens_of_tools
+from windlass.kernel.tokens import FRAME_TOKENS, tokens_of_part, tokens_of_tools
 
 _STEPS = 1_000
 
 
 class Tokenizer:
-    """Counts each part by a factor of its own between `low` and `high`, which follows from what it says."""
+    """Counts each part by a factor of its own between `low` and `high`, which follows from what it says.
 
-    def __init__(self, low: float, high: float) -> None:
+    With `by_kind` words count as few as they may, and all else as many: what comes next is not like what was.
+    """
+
+    def __init__(self, low: float, high: float, *, by_kind: bool = False) -> None:
         self._low = low
         self._high = high
+        self._by_kind = by_kind
 
     def count(self, request: ModelRequest) -> int:
         """Return how many tokens a request has."""
@@ -37,5 +41,8 @@ class Tokenizer:
         return tokens_of_part(part) * self._factor(part.call_id)
 
     def _factor(self, text: str) -> float:
+        if self._by_kind:
+            begins = text[:40].replace(" ", "")
+            return self._low if begins.isascii() and begins.isalpha() else self._high
         place = crc32(f"{len(text)} {text[:40]}".encode()) % _STEPS
         return self._low + (self._high - self._low) * place / _STEPS
