@@ -58,7 +58,6 @@ class Journey:
         self._n_aside = 0
         self._fuse = -1
         self._killed = asyncio.Event()
-        self._dead: list[Runtime[Any]] = []
 
     # ------------------------------------------------------------------ processes
 
@@ -67,8 +66,7 @@ class Journey:
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
-        for runtime in (self.rt, *self._dead):
-            await runtime.__aexit__(None, None, None)
+        await self.rt.__aexit__(None, None, None)
 
     async def _open(self) -> None:
         self._clerk = Clerk(self.ledger, self.judge, self._burn)
@@ -92,8 +90,10 @@ class Journey:
         self._killed.set()
 
     async def _reopen(self) -> None:
-        self._dead.append(self.rt)
+        """Let another process go on; what the dead one still does comes too late."""
+        dead = self.rt
         await self._open()
+        await dead.__aexit__(None, None, None)
 
     @property
     def session(self) -> Session[Any]:
@@ -111,11 +111,11 @@ class Journey:
         """Let the next turn be, and all that comes with it."""
         n, setting = self.n, self.setting
         self.n += 1
+        like = n % setting.period if setting.period else n
+        self._chance = random.Random(f"journey:{setting.seed}:{like}")
         if setting.kill_every and n % setting.kill_every == setting.kill_every - 1:
             self._fuse = self._chance.randint(1, 6)
-        like = n % setting.period if setting.period else n
-        made = plan(setting.seed, like, kind="plain" if self._parked else None)
-        made = made._replace(n=n, text=made.text.replace(f"[input {like}]", f"[input {n}]"))
+        made = plan(setting.seed, n, like=like, kind="plain" if self._parked else None)
         turn_id = f"t{n}"
         self.ledger.plans[turn_id] = made
         self.ledger.brought_bytes += len(made.text) + sum(len(file.data) for file in made.files)
@@ -254,7 +254,7 @@ class Journey:
         """Let another session have a turn."""
         self._n_aside += 1
         session_id = f"aside{self._n_aside % _SIDE_SESSIONS}"
-        made = plan(f"aside:{self.setting.seed}", self._n_aside, kind="plain")
+        made = plan(f"aside:{self._chance.random()}", self._n_aside, kind="plain")
         turn_id = f"a{self._n_aside}"
         self.ledger.plans[turn_id] = made
         await self.rt.session(session_id).submit([made.text, *made.files], turn_id=turn_id)

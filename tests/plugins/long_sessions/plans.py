@@ -55,9 +55,9 @@ def size(chance: random.Random) -> int:
     return chance.randint(1, most)
 
 
-def plan(seed: str, n: int, *, kind: Kind | None = None) -> TurnPlan:
-    """Return the plan of a turn."""
-    chance = random.Random(f"{seed}:{n}")
+def plan(seed: str, n: int, *, like: int | None = None, kind: Kind | None = None) -> TurnPlan:
+    """Return the plan of a turn; all is of the same size as in the turn that it is `like`."""
+    chance = random.Random(f"{seed}:{n if like is None else like}")
     chosen = chance.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
     kind = kind or chosen
     steps = [_step(chance, n, at) for at in range(chance.choices((0, 1, 2, 3), (2, 4, 3, 1))[0])]
@@ -95,5 +95,5 @@ def _step(chance: random.Random, n: int, at: int) -> tuple[Asked, ...]:
 
 def _file(chance: random.Random, n: int, at: int) -> Upload:
     media_type, ending = chance.choice(_MEDIA)
-    data = chance.randbytes(chance.randint(10, 3_000))
+    data = f"{n}".encode() + chance.randbytes(chance.randint(10, 3_000))
     return Upload(data, media_type=media_type, name=f"input-{n}-{at}.{ending}")
