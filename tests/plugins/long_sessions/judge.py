@@ -79,7 +79,10 @@ class Judge:
         first = _said(request)[0]
         before = summary_in(first) if first.startswith(SEED) else 0
         # One whose reply was lost with its worker is asked for again.
-        is_next = before in (self._ledger.summaries[session_id], self._ledger.summaries[session_id] - 1)
+        is_next = before in (
+            self._ledger.summaries[session_id],
+            self._ledger.summaries[session_id] - 1,
+        )
         self._ledger.expect(is_next, turn_id, f"a wish with summary {before}")
         tokens = self.look(request, turn_id)
         self._ledger.counts["wishes"] += 1

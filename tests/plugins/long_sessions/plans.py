@@ -14,7 +14,28 @@ SHAPES: tuple[Shape, ...] = get_args(Shape)
 _KINDS: dict[Kind, float] = {
     "plain": 0.76, "approval": 0.05, "steered": 0.08, "cancelled": 0.07, "mailed": 0.04,
 }  # fmt: skip
-_WORDS = ["harbour", "rope", "anchor", "winch", "depth", "cargo", "tide", "crane", "signal", "deck", "engine", "chart", "rudder", "buoy", "mast", "ferry", "lantern", "keel", "pilot", "berth"]
+_WORDS = [
+    "harbour",
+    "rope",
+    "anchor",
+    "winch",
+    "depth",
+    "cargo",
+    "tide",
+    "crane",
+    "signal",
+    "deck",
+    "engine",
+    "chart",
+    "rudder",
+    "buoy",
+    "mast",
+    "ferry",
+    "lantern",
+    "keel",
+    "pilot",
+    "berth",
+]
 _MEDIA = (("image/png", "png"), ("application/pdf", "pdf"), ("text/csv", "csv"))
 MOST_BYTES = 1 << 20
 
