@@ -12,6 +12,8 @@ import asyncio
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+import msgspec
+
 from windlass.guards.text import clean_text
 from windlass.journal import (
     DecisionRemembered,
@@ -272,7 +274,8 @@ class TurnRunner:
         # Both hold on to this runner.
         hand.messages_so_far, hand.history_now = tuple, tuple
         self._hooks.host.models = None
-        return TurnRecord.of_hand(hand, outcome, nodes, now_ms)
+        record = TurnRecord.of_hand(hand, outcome, nodes, now_ms)
+        return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
 
     async def _finalized(self, outcome: Outcome) -> TurnFinalized:
         """Return what plugins leave behind, recorded with the turn's end."""
