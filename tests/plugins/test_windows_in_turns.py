@@ -200,4 +200,4 @@ async def test_what_was_trimmed_is_shown_to_those_who_watch(tmp_path: Path) -> N
             async with rt.session("s").stream(f"Look, {turn}.", turn_id=f"t{turn}") as running:
                 seen += [event async for event in running if isinstance(event, PluginEvent)]
 
-    assert {(event.plugin, event.name) for event in seen} == {("context-window", "trimmed")}
+    assert {(event.plugin, event.name) for event in seen} == {("context_window", "trimmed")}

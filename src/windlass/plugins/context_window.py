@@ -52,7 +52,7 @@ class ContextWindow(Plugin):
         reader: The tool that shows cleared outputs, named to the model if it is on offer.
     """
 
-    name = "context-window"
+    name = "context_window"
     version = "1"
 
     def __init__(  # noqa: PLR0913 - options, all by name
