@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 
+from tests.plugins.long_sessions.gauges import Instructions
 from tests.plugins.long_sessions.judge import Judge, place_of
 from tests.plugins.long_sessions.ledger import Ledger
 from tests.plugins.long_sessions.plans import Asked, TurnPlan, words
@@ -17,7 +18,7 @@ from windlass.testing import FunctionModel
 
 WINDOW = 12_000
 _READ = re.compile(r'read_output\((call_id|ref)="([^"]+)"(?:, start=(\d+))?\)')
-_READS = 0.35
+READS = 0.35
 
 
 class Clerk:
@@ -34,6 +35,15 @@ class Clerk:
         # They would be kept for ever otherwise, and so would all that they hold.
         self.model.requests.clear()
         await self.live_or_hang()
+        with Instructions.pause():
+            reply = self._judged(request)
+        if self._fuse():
+            self.is_dead = True
+            await self.live_or_hang()
+        self._ledger.brought_bytes += len(reply.text)
+        return reply
+
+    def _judged(self, request: ModelRequest) -> ModelReply:
         session_id = request.session_id or ""
         turn_id = self._ledger.running[session_id]
         if is_wish(request):
@@ -45,10 +55,6 @@ class Clerk:
         else:
             tokens = self._judge.look_at_turn(request, turn_id)
             reply = self._go_on(request, self._ledger.plans[turn_id])
-        if self._fuse():
-            self.is_dead = True
-            await self.live_or_hang()
-        self._ledger.brought_bytes += len(reply.text)
         return ModelReply(
             text=reply.text, parts=reply.parts, terminal=reply.terminal, usage=_usage(tokens, reply)
         )
@@ -68,7 +74,7 @@ class Clerk:
         step = sum(message.role == "assistant" for message in request.messages[start:])
         chance = random.Random(f"{self._ledger.seed}:{plan.n}:{step}")
         asked = plan.steps[step] if step < len(plan.steps) else ()
-        if step < len(plan.reads) and plan.reads[step] < _READS:
+        if step < len(plan.reads) and plan.reads[step] < READS:
             asked = (*asked, *self._reading(request, chance))
         if not asked:
             return ModelReply(text=plan.answer)

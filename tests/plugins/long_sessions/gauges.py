@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import windlass
 from bench.store_bytes import CountingVfs
@@ -30,7 +30,7 @@ class MeasuredStage(Stage):
         self._file = SqliteStore(self.path, durability="process", vfs=self._vfs.name)
         self._store = self._file  # type: ignore[assignment] # any store will do
 
-    async def __aenter__(self) -> MeasuredStage:
+    async def __aenter__(self) -> Self:
         await self._file.open()
         return self
 
@@ -58,6 +58,17 @@ class Instructions:
         """Count what is executed here."""
         before = sys.gettrace()
         sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    @staticmethod
+    @contextmanager
+    def pause() -> Iterator[None]:
+        """Leave out what a test does on its own behalf."""
+        before = sys.gettrace()
+        sys.settrace(None)
         try:
             yield
         finally:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from tests.plugins.long_sessions.clerk import Clerk
+from tests.plugins.long_sessions.clerk import READS, WINDOW, Clerk
 from tests.plugins.long_sessions.judge import Judge
 from tests.plugins.long_sessions.ledger import Ledger
-from tests.plugins.long_sessions.office import WINDOW, office, plugins
-from tests.plugins.long_sessions.plans import TurnPlan, plan
+from tests.plugins.long_sessions.office import office, plugins
+from tests.plugins.long_sessions.plans import Kind, TurnPlan, plan
 from tests.plugins.long_sessions.tokenizer import Tokenizer
-from tests.scenarios.stage import DAY_S, Stage
+from tests.scenarios.stage import DAY_S, Stage, until
 from windlass import Runtime, Session, TurnResult
 from windlass.engines.mail import turn_of_item
 from windlass.errors import SessionParked, UnknownSession
@@ -34,6 +34,8 @@ class Setting(NamedTuple):
     kill_every: int = 0
     # Turns that are so far apart have the same plan, but for their numbers.
     period: int = 0
+    # A fault: what waits for an answer is swept away by a compaction.
+    sweeps: bool = False
 
 
 class _Parked(NamedTuple):
@@ -61,7 +63,7 @@ class Journey:
 
     # ------------------------------------------------------------------ processes
 
-    async def __aenter__(self) -> Journey:
+    async def __aenter__(self) -> Self:
         await self._open()
         return self
 
@@ -110,12 +112,11 @@ class Journey:
     async def next(self) -> None:
         """Let the next turn be, and all that comes with it."""
         n, setting = self.n, self.setting
+        made = self._plan()
         self.n += 1
-        like = n % setting.period if setting.period else n
-        self._chance = random.Random(f"journey:{setting.seed}:{like}")
+        self._chance = random.Random(f"journey:{setting.seed}:{self._like(n)}")
         if setting.kill_every and n % setting.kill_every == setting.kill_every - 1:
             self._fuse = self._chance.randint(1, 6)
-        made = plan(setting.seed, n, like=like, kind="plain" if self._parked else None)
         turn_id = f"t{n}"
         self.ledger.plans[turn_id] = made
         self.ledger.brought_bytes += len(made.text) + sum(len(file.data) for file in made.files)
@@ -126,7 +127,21 @@ class Journey:
             await self._while_parked(turn_id, made)
         if self._parked is None and n % 5:
             await self.idle()
-        assert self.ledger.faults == []
+        assert not self.ledger.faults, "\n".join(self.ledger.faults)
+
+    def _like(self, n: int) -> int:
+        return n % self.setting.period if self.setting.period else n
+
+    def _plan(self) -> TurnPlan:
+        kind: Kind | None = None if self._parked is None else "plain"
+        return plan(self.setting.seed, self.n, like=self._like(self.n), kind=kind)
+
+    @property
+    def is_plain_next(self) -> bool:
+        """Whether the next turn is one that only looks things up: it is not parked, and does not read on."""
+        made = self._plan()
+        is_free = self._parked is None and made.kind == "plain"
+        return is_free and min(made.reads) >= READS
 
     async def arrive(self) -> None:
         """Let everything come to its end."""
@@ -190,9 +205,12 @@ class Journey:
         self.ledger.plans[turn_id] = made
         await self.idle_first()
         await self.session.enqueue([made.text, *made.files], key=key)
-        async with asyncio.timeout(_WITHIN_S):
-            while await self.rt._machinery.store.load_turn(SESSION, turn_id) is None:
-                await asyncio.sleep(0.002)
+        store = self.rt._machinery.store
+
+        async def has_begun() -> bool:
+            return await store.load_turn(SESSION, turn_id) is not None
+
+        await until(has_begun, within_s=_WITHIN_S)
         self._expect_answer(await self._settled(turn_id), made)
 
     async def idle_first(self) -> None:
@@ -262,6 +280,11 @@ class Journey:
         self.ledger.counts["aside"] += 1
 
     async def _meanwhile(self, parked: _Parked) -> None:
+        if self.setting.sweeps:
+            await self.rt.cancel(SESSION, parked.turn_id, "to make room for a summary")
+            await self._settled(parked.turn_id)
+            await self.session.compact()
+            return
         chosen = self._chance.randrange(6)
         if chosen == 0:
             self.stage.later(self._chance.random() * DAY_S, self.rt)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 
 from tests.plugins.long_sessions.ledger import Ledger
 from tests.plugins.long_sessions.tokenizer import Tokenizer
 from tests.scenarios.readings import words
+from windlass.api.node import Node
+from windlass.journal import FrameOpened, PluginRemembered
 from windlass.kernel import (
     Attachment,
-    Message,
+    ConversationRecord,
     ModelMessage,
     ModelRequest,
     Text,
     ToolCall,
     ToolResult,
 )
+from windlass.plugins import ContextWindow
 from windlass.runtime.summary import SEED
 from windlass.testing import broken_rules
 
@@ -89,16 +94,47 @@ class Judge:
         self._ledger.counts["wishes over the window"] += tokens > self._window
         return tokens, before + 1
 
-    def look_at_history(self, history: tuple[Message, ...]) -> None:
-        """Judge what a session keeps: every call has its one result, and every input is there."""
-        expect = self._ledger.expect
+    def look_at_history(self, nodes: Sequence[Node]) -> None:
+        """Judge what a session keeps: every call has its one result, and all that was said is there, once."""
+        expect, counts = self._ledger.expect, self._ledger.counts
+        history = [n.body.message for n in nodes if isinstance(n.body, ConversationRecord)]
         asked: tuple[str, ...] = ()
         for message in history:
             results = tuple(p.call_id for p in message.parts if isinstance(p, ToolResult))
             expect(results == asked, message.id, f"the calls {asked} have the results {results}")
             asked = tuple(p.call_id for p in message.parts if isinstance(p, ToolCall))
-            self._ledger.counts["calls in history"] += len(asked)
+            counts["calls"] += len(asked)
         expect(not asked, "the last", "calls without results")
+        said = Counter(
+            part.text
+            for message in history
+            if message.role == "user"
+            for part in message.parts[:1]
+            if isinstance(part, Text)
+        )
+        for text in self._said_in_session():
+            expect(said[text] == 1, text[:12], f"is in the history {said[text]} times")
+        seeds = [summary_in(text) for text in said if text.startswith(SEED)]
+        n_frames = sum(isinstance(node.body, FrameOpened) for node in nodes)
+        expect(seeds == [*range(1, n_frames + 1)], "frames", f"begin with the summaries {seeds}")
+        expect(n_frames == self._ledger.summaries["s"], "frames", f"there are {n_frames}")
+        counts["compactions"] = n_frames
+        self._count_edges(nodes)
+
+    def _said_in_session(self) -> list[str]:
+        plans = self._ledger.plans
+        inputs = {made.text for turn_id, made in plans.items() if turn_id.startswith("t")}
+        return [*inputs, *self._ledger.steered.values()]
+
+    def _count_edges(self, nodes: Sequence[Node]) -> None:
+        now: dict[str, object] = {}
+        for node in nodes:
+            if isinstance(node.body, PluginRemembered) and node.body.plugin == ContextWindow.name:
+                for edge in ("clear", "drop"):
+                    found = node.body.memory.get(edge)
+                    has_moved = found is not None and found != now.get(edge)
+                    self._ledger.counts[f"{edge} edge moved"] += has_moved
+                    now[edge] = found
 
 
 def summary_in(text: str) -> int:

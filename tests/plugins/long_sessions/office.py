@@ -14,14 +14,17 @@ from windlass.errors import ToolError
 from windlass.kernel import Text
 from windlass.plugins import Compaction, ContextWindow, OutputBudget, Plugin
 
-Made = Awaitable[object]
+
+def window_of(kind: type[ContextWindow]) -> ContextWindow:
+    """Return a context window, or something like one."""
+    return kind(window=WINDOW)
 
 
-def plugins(*, compact_at: float = 0.5) -> list[Plugin]:
+def plugins(*, compact_at: float = 0.5, window: ContextWindow | None = None) -> list[Plugin]:
     """Return what keeps a session in its window."""
     return [
         OutputBudget(max_bytes=2_048, max_lines=60, windows={"look": "both"}, page_lines=40),
-        ContextWindow(window=WINDOW),
+        window or window_of(ContextWindow),
         Compaction(window=WINDOW, at=compact_at),
     ]
 

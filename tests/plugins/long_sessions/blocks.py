@@ -1,0 +1,57 @@
+"""Blocks of turns: what they wrote and executed, to be held against each other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.plugins.long_sessions.gauges import Instructions, MeasuredStage
+from tests.plugins.long_sessions.journey import Journey
+
+# A long output is written as the result of its call, and once more as what is kept of it.
+_TIMES_WRITTEN = 2
+
+
+class Block(NamedTuple):
+    """What some turns came to: bytes beside what they brought, and instructions of those that were counted."""
+
+    n_turns: int
+    n_bytes: int
+    n_instructions: int
+    n_requests: int
+
+    @property
+    def bytes_per_turn(self) -> float:
+        """What a turn wrote besides its inputs and outputs."""
+        return self.n_bytes / self.n_turns
+
+    @property
+    def instructions_per_request(self) -> float:
+        """What was executed around one model call, with its share of its turn."""
+        return self.n_instructions / self.n_requests
+
+
+async def block(journey: Journey, n_turns: int, n_counted: int = 0) -> Block:
+    """Go on for so many turns; count the instructions of the first plain ones among them."""
+    stage, ledger = journey.stage, journey.ledger
+    instructions = Instructions()
+    n_requests = 0
+    brought = ledger.brought_bytes
+    written = stage.n_bytes if isinstance(stage, MeasuredStage) else 0
+    for _ in range(n_turns):
+        if n_counted and journey.is_plain_next:
+            n_counted -= 1
+            before = ledger.counts["requests"]
+            with instructions.counting():
+                await journey.next()
+            n_requests += ledger.counts["requests"] - before
+        else:
+            await journey.next()
+    if isinstance(stage, MeasuredStage):
+        written = stage.n_bytes - written
+    own = written - _TIMES_WRITTEN * (ledger.brought_bytes - brought)
+    return Block(n_turns, own, instructions.n, max(1, n_requests))
+
+
+def check_flat(what: str, first: float, last: float, most: float) -> None:
+    """Refuse a cost that has grown."""
+    assert last <= most * first, f"{what} grew from {first:,.0f} to {last:,.0f}"
