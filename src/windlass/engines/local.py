@@ -390,12 +390,11 @@ class LocalEngine:
     ) -> None:
         """Look again if something may wait for the place that a turn leaves: it costs more than a short turn."""
         self._news.set()
-        left_something = False
+        has_more = self._was_full or session_id in self._busy_sessions or isinstance(ended, Parked)
         if isinstance(ended, TurnRecord):
             self.deps.forget(session_id, turn_id)
-            left_something = ended.left_something
-        is_busy = session_id in self._busy_sessions
-        if isinstance(ended, Parked) or self._was_full or is_busy or left_something:
+            has_more = has_more or ended.left_something
+        if has_more:
             self._was_full = False
             self._busy_sessions.discard(session_id)
             self._kick.set()

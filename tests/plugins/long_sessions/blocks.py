@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.plugins.long_sessions.gauges import Instructions, MeasuredStage
+from tests.plugins.long_sessions.gauges import Instructions, MeasuredStage, Written
 from tests.plugins.long_sessions.journey import Journey
 
 # A long output is written as the result of its call, and once more as what is kept of it.
@@ -12,22 +12,28 @@ _TIMES_WRITTEN = 2
 
 
 class Block(NamedTuple):
-    """What some turns came to: bytes beside what they brought, and instructions of those that were counted."""
+    """What some turns came to, besides what they brought: their own bytes, and instructions of some of them."""
 
     n_turns: int
-    n_bytes: int
+    log_bytes: int
+    row_bytes: int
     n_instructions: int
     n_requests: int
 
     @property
-    def bytes_per_turn(self) -> float:
-        """What a turn wrote besides its inputs and outputs."""
-        return self.n_bytes / self.n_turns
+    def log_bytes_per_turn(self) -> float:
+        """What went to the disk, in pages."""
+        return self.log_bytes / self.n_turns
+
+    @property
+    def row_bytes_per_turn(self) -> float:
+        """What stands in the rows."""
+        return self.row_bytes / self.n_turns
 
     @property
     def instructions_per_request(self) -> float:
         """What was executed around one model call, with its share of its turn."""
-        return self.n_instructions / self.n_requests
+        return self.n_instructions / max(1, self.n_requests)
 
 
 async def block(journey: Journey, n_turns: int, n_counted: int = 0) -> Block:
@@ -35,8 +41,9 @@ async def block(journey: Journey, n_turns: int, n_counted: int = 0) -> Block:
     stage, ledger = journey.stage, journey.ledger
     instructions = Instructions()
     n_requests = 0
-    brought = ledger.brought_bytes
-    written = stage.n_bytes if isinstance(stage, MeasuredStage) else 0
+    brought, files = ledger.brought_bytes, ledger.brought_files
+    if isinstance(stage, MeasuredStage):
+        stage.news()
     for _ in range(n_turns):
         if n_counted and journey.is_plain_next:
             n_counted -= 1
@@ -46,10 +53,10 @@ async def block(journey: Journey, n_turns: int, n_counted: int = 0) -> Block:
             n_requests += ledger.counts["requests"] - before
         else:
             await journey.next()
-    if isinstance(stage, MeasuredStage):
-        written = stage.n_bytes - written
-    own = written - _TIMES_WRITTEN * (ledger.brought_bytes - brought)
-    return Block(n_turns, own, instructions.n, max(1, n_requests))
+    written = stage.news() if isinstance(stage, MeasuredStage) else Written(0, 0)
+    brought, files = ledger.brought_bytes - brought, ledger.brought_files - files
+    own = written.log_bytes - _TIMES_WRITTEN * brought - files
+    return Block(n_turns, own, written.row_bytes - brought, instructions.n, n_requests)
 
 
 def check_flat(what: str, first: float, last: float, most: float) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
+
+import apsw
 
 import windlass
 from bench.store_bytes import CountingVfs
@@ -20,31 +22,48 @@ if TYPE_CHECKING:
 _OURS = str(Path(windlass.__file__).parent)
 
 
+class Written(NamedTuple):
+    """What was written: bytes of the write-ahead log, and those of the rows that stand for turns, without kept files."""
+
+    log_bytes: int
+    row_bytes: int
+
+
 class MeasuredStage(Stage):
-    """A stage on a SQLite file whose every written byte is counted."""
+    """A stage on a SQLite file, with a count of what is written there."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("sqlite", folder)
         self._vfs = CountingVfs()
-        self._folder = folder
         self._file = SqliteStore(self.path, durability="process", vfs=self._vfs.name)
         self._store = self._file  # type: ignore[assignment] # any store will do
+        self._log_bytes = 0
+        self._last = {"log": 0, "bodies": 0}
 
     async def __aenter__(self) -> Self:
         await self._file.open()
+        self._reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
+        self._reader.close()
         await self._file.close()
         self._vfs.unregister()
 
-    @property
-    def n_bytes(self) -> int:
-        """What was written to the log so far, and to files beside it, which are there for good."""
-        beside = sum(
-            one.stat().st_size for one in self._folder.rglob("*") if one.parent != self._folder
+    def news(self) -> Written:
+        """Return what was written since this was last asked."""
+        before, self._log_bytes = self._log_bytes, self._vfs.log_bytes
+        rows = self._new("log", "length(page)") + self._new("bodies", "(NOT is_blob) * size")
+        return Written(self._log_bytes - before, rows)
+
+    def _new(self, table: str, size: str) -> int:
+        found = self._reader.execute(
+            f"SELECT coalesce(sum({size}), 0), max(no) FROM {table} WHERE no > ?",
+            (self._last[table],),
         )
-        return self._vfs.log_bytes + beside
+        ((n_bytes, last),) = cast("list[tuple[int, int | None]]", found.fetchall())
+        self._last[table] = last or self._last[table]
+        return n_bytes
 
 
 class Instructions:

@@ -11,7 +11,7 @@ from tests.plugins.long_sessions.clerk import READS, WINDOW, Clerk
 from tests.plugins.long_sessions.judge import Judge
 from tests.plugins.long_sessions.ledger import Ledger
 from tests.plugins.long_sessions.office import office, plugins
-from tests.plugins.long_sessions.plans import Kind, TurnPlan, plan
+from tests.plugins.long_sessions.plans import MOST_BYTES, Kind, TurnPlan, plan
 from tests.plugins.long_sessions.tokenizer import Tokenizer
 from tests.scenarios.stage import DAY_S, Stage, until
 from windlass import Runtime, Session, TurnResult
@@ -32,6 +32,7 @@ class Setting(NamedTuple):
     tokenizer: Tokenizer = Tokenizer(0.7, 1.3)
     plugins: Callable[[], list[Plugin]] = plugins
     kill_every: int = 0
+    most_bytes: int = MOST_BYTES
     # Turns that are so far apart have the same plan, but for their numbers.
     period: int = 0
     # A fault: what waits for an answer is swept away by a compaction.
@@ -119,7 +120,8 @@ class Journey:
             self._fuse = self._chance.randint(1, 6)
         turn_id = f"t{n}"
         self.ledger.plans[turn_id] = made
-        self.ledger.brought_bytes += len(made.text) + sum(len(file.data) for file in made.files)
+        self.ledger.brought_bytes += len(made.text)
+        self.ledger.brought_files += sum(len(file.data) for file in made.files)
         if self._parked is None:
             self.ledger.counts[made.kind] += 1
             await getattr(self, f"_{made.kind}")(turn_id, made)
@@ -134,7 +136,13 @@ class Journey:
 
     def _plan(self) -> TurnPlan:
         kind: Kind | None = None if self._parked is None else "plain"
-        return plan(self.setting.seed, self.n, like=self._like(self.n), kind=kind)
+        return plan(
+            self.setting.seed,
+            self.n,
+            like=self._like(self.n),
+            kind=kind,
+            most_bytes=self.setting.most_bytes,
+        )
 
     @property
     def is_plain_next(self) -> bool:
@@ -174,7 +182,6 @@ class Journey:
             while not await self._is_idle():
                 if self._killed.is_set():
                     await self._reopen()
-                self.stage.later(0, self.rt)
                 await asyncio.sleep(0.001)
 
     async def _is_idle(self) -> bool:
@@ -272,7 +279,7 @@ class Journey:
         """Let another session have a turn."""
         self._n_aside += 1
         session_id = f"aside{self._n_aside % _SIDE_SESSIONS}"
-        made = plan(f"aside:{self._chance.random()}", self._n_aside, kind="plain")
+        made = plan(f"aside:{self._chance.random()}", self._n_aside, kind="plain", most_bytes=4_000)
         turn_id = f"a{self._n_aside}"
         self.ledger.plans[turn_id] = made
         await self.rt.session(session_id).submit([made.text, *made.files], turn_id=turn_id)
@@ -329,6 +336,5 @@ class Journey:
         wanted = 1 if how in ("approve", "edit") else 0
         ledger.expect(n_signed == wanted, parked.turn_id, f"{how}, signed {n_signed} times")
         for turn_id in self._queued:
-            self.stage.later(0, self.rt)
             self._expect_answer(await self._settled(turn_id), ledger.plans[turn_id])
         self._queued.clear()

@@ -20,7 +20,9 @@ class Ledger:
         # How many summaries each session has.
         self.summaries: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
+        # What the turns brought themselves: words and values, and files.
         self.brought_bytes = 0
+        self.brought_files = 0
         self.faults: list[str] = []
         self.entered: dict[int, asyncio.Event] = {}
         self.gates: dict[int, asyncio.Event] = {}

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.plugins.long_sessions.clerk import WINDOW, Clerk, Watch
+from tests.plugins.long_sessions.gauges import Instructions
 from tests.plugins.long_sessions.ledger import Ledger
 from tests.plugins.long_sessions.plans import words
 from windlass import Agent, ToolContext, tool
 from windlass.errors import ToolError
-from windlass.kernel import Text
+from windlass.kernel import Attachment, Text, canonical
 from windlass.plugins import Compaction, ContextWindow, OutputBudget, Plugin
 
 
@@ -36,8 +37,13 @@ def office(ledger: Ledger, clerk: Clerk, used: list[Plugin]) -> Agent[None, str]
     async def look(ctx: ToolContext[None], n: int, shape: str, size: int) -> object:
         """Look something up."""
         await clerk.live_or_hang()
-        ledger.brought_bytes += size
-        return await _SHAPES[shape](ctx, random.Random(n), size)
+        with Instructions.pause():
+            made = await _SHAPES[shape](ctx, random.Random(n), size)
+            ledger.brought_bytes += _bytes_of(made)
+        ledger.brought_files += size if shape == "files" else 0
+        if shape == "error":
+            raise ToolError(str(made))
+        return made
 
     @tool(effect="idempotent")
     async def hold(n: int) -> str:
@@ -62,6 +68,14 @@ def office(ledger: Ledger, clerk: Clerk, used: list[Plugin]) -> Agent[None, str]
     )
 
 
+def _bytes_of(made: object) -> int:
+    if isinstance(made, str):
+        return len(made.encode())
+    if isinstance(made, list) and any(isinstance(part, Attachment) for part in made):
+        return sum(len(part.text) for part in made if isinstance(part, Text))
+    return len(canonical.encode(made))
+
+
 async def _lines(_ctx: ToolContext[None], chance: random.Random, size: int) -> object:
     return words(chance, size)
 
@@ -71,7 +85,8 @@ async def _line(_ctx: ToolContext[None], chance: random.Random, size: int) -> ob
 
 
 async def _wide(_ctx: ToolContext[None], chance: random.Random, size: int) -> object:
-    return ("港の深さは二十\x07 🚢\n" * (size // 30 + 1))[: max(1, size // 3)]
+    line = f"港の深さは{chance.randrange(10**6)}\x07 🚢\n"
+    return (line * (size // 30 + 1))[: max(1, size // 3)]
 
 
 async def _rows(_ctx: ToolContext[None], chance: random.Random, size: int) -> object:
@@ -100,7 +115,7 @@ async def _files(ctx: ToolContext[None], chance: random.Random, size: int) -> ob
 
 
 async def _error(_ctx: ToolContext[None], chance: random.Random, size: int) -> object:
-    raise ToolError(words(chance, min(size, 20_000)) or "no")
+    return words(chance, min(size, 20_000)) or "no"
 
 
 _SHAPES: dict[str, Callable[[ToolContext[Any], random.Random, int], Awaitable[object]]] = {

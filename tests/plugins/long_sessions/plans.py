@@ -70,22 +70,32 @@ def words(chance: random.Random, n_chars: int) -> str:
     return (line + "\n") * (n_chars // (len(line) + 1)) + line[: n_chars % (len(line) + 1)]
 
 
-def size(chance: random.Random) -> int:
-    """Return how long an output is: mostly short, now and then 1 MiB."""
-    most = chance.choices((2_000, 20_000, MOST_BYTES), (0.80, 0.16, 0.04))[0]
-    return chance.randint(1, most)
+def size(chance: random.Random, most_bytes: int) -> int:
+    """Return how long an output is: mostly short, now and then up to the most."""
+    most = chance.choices((2_000, 20_000, MOST_BYTES), (0.82, 0.15, 0.03))[0]
+    return min(chance.randint(1, most), most_bytes)
 
 
-def plan(seed: str, n: int, *, like: int | None = None, kind: Kind | None = None) -> TurnPlan:
+def plan(
+    seed: str,
+    n: int,
+    *,
+    like: int | None = None,
+    kind: Kind | None = None,
+    most_bytes: int = MOST_BYTES,
+) -> TurnPlan:
     """Return the plan of a turn; all is of the same size as in the turn that it is `like`."""
     chance = random.Random(f"{seed}:{n if like is None else like}")
     chosen = chance.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
     kind = kind or chosen
-    steps = [_step(chance, n, at) for at in range(chance.choices((0, 1, 2, 3), (2, 4, 3, 1))[0])]
+    steps = [
+        _step(chance, (n, at), most_bytes)
+        for at in range(chance.choices((0, 1, 2, 3), (2, 4, 3, 1))[0])
+    ]
     if kind == "approval":
-        steps.append((*_step(chance, n, len(steps))[:2], Asked("sign", {"n": n})))
+        steps.append((*_step(chance, (n, len(steps)), most_bytes)[:2], Asked("sign", {"n": n})))
     if kind in ("steered", "cancelled"):
-        steps.append((*_step(chance, n, len(steps))[:1], Asked("hold", {"n": n})))
+        steps.append((*_step(chance, (n, len(steps)), most_bytes)[:1], Asked("hold", {"n": n})))
     n_files = chance.choices((0, 1, 2), (0.88, 0.08, 0.04))[0]
     return TurnPlan(
         n=n,
@@ -99,7 +109,8 @@ def plan(seed: str, n: int, *, like: int | None = None, kind: Kind | None = None
     )
 
 
-def _step(chance: random.Random, n: int, at: int) -> tuple[Asked, ...]:
+def _step(chance: random.Random, place: tuple[int, int], most: int) -> tuple[Asked, ...]:
+    n, at = place
     n_calls = chance.choices((1, 2, 5), (0.7, 0.2, 0.1))[0]
     return tuple(
         Asked(
@@ -107,7 +118,7 @@ def _step(chance: random.Random, n: int, at: int) -> tuple[Asked, ...]:
             {
                 "n": n * 100 + at * 10 + which,
                 "shape": chance.choice(SHAPES),
-                "size": size(chance),
+                "size": size(chance, most),
             },
         )
         for which in range(n_calls)
