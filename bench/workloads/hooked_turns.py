@@ -16,11 +16,11 @@ _PLAIN = "on_stream"
 _OWNED = "present_result"
 
 
-async def _quiet(_self: Plugin, *_seen: object) -> None:
+async def _quiet(_self: Plugin, _turn: object, _seen: object = None) -> None:
     """Say nothing."""
 
 
-def _quiet_at_once(_self: Plugin, *_seen: object) -> None:
+def _quiet_at_once(_self: Plugin, _turn: object, _seen: object) -> None:
     """Say nothing."""
 
 

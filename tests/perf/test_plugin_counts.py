@@ -18,8 +18,8 @@ from windlass.plugins import Plugin, PluginTurn, add
 from windlass.runtime.plugin_set import HOOKS
 
 # Bytecode instructions on 3.11 of one iteration, 5 % above what was counted when they were last set.
-PER_PLUGIN_BUDGET = 1_460
-FIRST_BUDGET = 5_450
+PER_PLUGIN_BUDGET = 500
+FIRST_BUDGET = 2_250
 
 
 def test_the_plugins_that_are_counted_have_every_hook() -> None:
@@ -73,7 +73,7 @@ class Busy(Plugin):
     """Does a little in a hook of every iteration."""
 
     async def before_model(self, turn: PluginTurn, request: object) -> None:
-        for _ in range(N_PLUGINS * 1_000):
+        for _ in range(N_PLUGINS * 200):
             pass
 
 

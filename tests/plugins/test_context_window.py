@@ -67,7 +67,7 @@ async def test_outputs_of_old_turns_are_cleared_first() -> None:
     assert shown(talk.request(view))[2] == f"!c1-0-0:{CLEARED}"
     assert shown(talk.request(view))[6] == f"!c2-0-0:{CLEARED}"
     assert shown(talk.request(view))[10] == "!c3-0-0:300"
-    assert talk.host.memories == {"context-window": {"clear": "u3", "scale": 1.0}}
+    assert talk.host.memories == {"context_window": {"clear": "u3", "scale": 1.0}}
 
 
 async def test_what_is_said_in_the_middle_of_a_turn_makes_no_turn_of_its_own() -> None:
@@ -134,7 +134,7 @@ async def test_the_oldest_turns_are_dropped_down_to_the_target() -> None:
     # 7 turns of 516 and 18 + 64 around: 3 of them, 1,630, are the first that have room in half of 4,000.
     assert view == HistoryView(drop_before="u5")
     assert shown(talk.request(view)) == ["250"] * 6 + ["10"]
-    assert talk.host.memories["context-window"]["drop"] == "u5"
+    assert talk.host.memories["context_window"]["drop"] == "u5"
     assert events(talk) == ["trimmed"]
     assert talk.host.emitted[0][2] == {
         "tokens_before": 3_694,
@@ -201,16 +201,16 @@ async def test_edges_move_far_and_so_rarely() -> None:
     # A turn takes 216: from 2,000 to 3,400 it is six of them at least.
     assert 10 <= moves <= 17
     assert len({view.drop_before for view in views}) == moves + 1
-    assert set(talk.host.memories["context-window"]) == {"drop", "scale"}
+    assert set(talk.host.memories["context_window"]) == {"drop", "scale"}
 
 
 async def test_edges_of_another_frame_are_forgotten() -> None:
     talk = Talk(window(4_000))
-    talk.host.memories["context-window"] = {"drop": "gone", "clear": "gone too", "scale": 1.0}
+    talk.host.memories["context_window"] = {"drop": "gone", "clear": "gone too", "scale": 1.0}
     talk.begin(asks(1))
 
     assert await talk.look() is WHOLE
-    assert talk.host.memories == {"context-window": {"scale": 1.0}}
+    assert talk.host.memories == {"context_window": {"scale": 1.0}}
 
 
 async def test_edges_hold_in_a_later_turn_of_another_worker() -> None:

@@ -34,7 +34,7 @@ async def test_how_far_estimates_are_off_is_remembered_for_the_next_turn() -> No
     await talk.ask(1.6)
     talk.add(*step(4, 0, 10))
     await talk.look()
-    assert talk.host.memories == {"context-window": {"scale": 1.6}}
+    assert talk.host.memories == {"context_window": {"scale": 1.6}}
 
     talk.add(answer(4, 250))
     talk.begin(asks(5, n_tokens=250))
@@ -68,7 +68,7 @@ async def test_a_correction_outlasts_a_request_that_a_tool_makes_meanwhile() -> 
     turn.settle()
 
     await talk.look()
-    assert talk.host.memories == {"context-window": {"scale": 2.0}}
+    assert talk.host.memories == {"context_window": {"scale": 2.0}}
 
 
 async def test_a_provider_that_does_not_count_corrects_nothing() -> None:
@@ -91,7 +91,7 @@ async def test_a_correction_outlasts_a_call_that_was_not_counted() -> None:
     talk.add(*step(1, 1, 10))
     await talk.ask()
 
-    assert talk.host.states["context-window"]["scale"] == pytest.approx(2.0, rel=0.05)
+    assert talk.host.states["context_window"]["scale"] == pytest.approx(2.0, rel=0.05)
 
 
 @pytest.mark.parametrize(("prompt", "scale"), [(1, 0.5), (10**6, 4.0)])
@@ -105,4 +105,4 @@ async def test_a_count_that_cannot_be_moves_the_estimate_only_so_far(
     talk.add(*step(1, 0, 10))
     await talk.look()
 
-    assert talk.host.memories == {"context-window": {"scale": scale}}
+    assert talk.host.memories == {"context_window": {"scale": scale}}

@@ -24,7 +24,7 @@ from tests.plugins.long_talk import (
     window,
 )
 from windlass.kernel import Message, ModelRequest, Text, ToolCall, ToolSpec
-from windlass.plugins.tokens import tokens_of_request
+from windlass.kernel.tokens import tokens_of_request
 from windlass.testing import broken_rules
 
 # --- the turn that runs ---------------------------------------------------------------------------
@@ -215,7 +215,7 @@ async def test_every_request_has_room_pairs_and_shows_what_runs(
 
             assert broken_rules(request) == []
             assert has_all_of(request, talk.host.turn_messages)
-            scale = talk.host.states["context-window"]["scale"]
+            scale = talk.host.states["context_window"]["scale"]
             if "does_not_fit" not in events(talk):
                 assert tokens_of_request(request) * scale <= usable + 1
             else:

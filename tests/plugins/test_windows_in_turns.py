@@ -20,9 +20,9 @@ from windlass.kernel import (
     ToolResult,
     canonical,
 )
+from windlass.kernel.tokens import tokens_of_request
 from windlass.plugins.context_window import ContextWindow
 from windlass.plugins.output_budget import OutputBudget
-from windlass.plugins.tokens import tokens_of_request
 from windlass.testing import FunctionModel, broken_rules, call, say
 
 USABLE = 2_000
@@ -200,4 +200,4 @@ async def test_what_was_trimmed_is_shown_to_those_who_watch(tmp_path: Path) -> N
             async with rt.session("s").stream(f"Look, {turn}.", turn_id=f"t{turn}") as running:
                 seen += [event async for event in running if isinstance(event, PluginEvent)]
 
-    assert {(event.plugin, event.name) for event in seen} == {("context-window", "trimmed")}
+    assert {(event.plugin, event.name) for event in seen} == {("context_window", "trimmed")}

@@ -15,7 +15,7 @@ from windlass.api.session import Session
 from windlass.api.status import RuntimeStatus
 from windlass.api.turn_handle import TurnHandle
 from windlass.api.turn_input import Input
-from windlass.api.turn_options import TurnOptions
+from windlass.api.turn_options import WatchOptions
 from windlass.api.turn_result import TurnResult
 from windlass.api.usage_report import UsageReport
 from windlass.errors import ConfigError, InvalidInput
@@ -157,7 +157,7 @@ class Runtime(Generic[O]):
         self,
         session_id: str,
         input: Input,  # noqa: A002 - the public name
-        **options: Unpack[TurnOptions],
+        **options: Unpack[WatchOptions],
     ) -> TurnResult[O]:
         """Open the runtime, run one turn and close it again, for code that does not await."""
 

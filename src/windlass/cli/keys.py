@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from windlass.errors import ConfigError
 from windlass.guards.secret import Redactor, Secret
 
+# A shorter value is a word that people use, such as "password"; keys of providers are longer.
+_MIN_CHARS: Final = 12
 _LOOKS_SECRET: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 
 
@@ -27,17 +28,11 @@ def clean(text: str) -> str:
     found = tuple(
         (name, value)
         for name, value in environment().items()
-        if value and _LOOKS_SECRET.search(name.upper())
+        if len(value) >= _MIN_CHARS and _LOOKS_SECRET.search(name.upper())
     )
     return _redactor(found).clean(text)
 
 
 @lru_cache(maxsize=1)
 def _redactor(found: tuple[tuple[str, str], ...]) -> Redactor:
-    secrets = []
-    for name, value in found:
-        try:
-            secrets.append(Secret(value, name=name))
-        except ConfigError:
-            continue  # too short to be told from ordinary words
-    return Redactor(secrets)
+    return Redactor([Secret(value, name=name) for name, value in found])

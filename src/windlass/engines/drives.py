@@ -13,9 +13,9 @@ from windlass.ports.clock import Clock
 from windlass.runtime.drive import Drive
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.task_set import TaskSet
-from windlass.runtime.turn_in_hand import StopTurn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked
+from windlass.runtime.turn_signals import StopTurn
 
 _log = logging.getLogger("windlass")
 _MAX_PAUSE_MS = 300_000

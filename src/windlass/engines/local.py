@@ -250,6 +250,8 @@ class LocalEngine:
                 await self._housekeeping.tidy()
             except StoreError as error:
                 _log.warning("looking for work: %s", error.code)
+            except Exception:  # noqa: BLE001 - a worker that looks alive has to go on looking
+                _log.exception("looking for work")
             self._news.set()
 
     async def _scan(self) -> None:
@@ -343,6 +345,8 @@ class LocalEngine:
         if view is None:
             return
         memory = self._resident.of_view(session)
+        # Something may have been queued behind it meanwhile.
+        self._busy_sessions.add(session_id)
         await self._drive_known(
             memory, view, generation=lease.generation, takeovers=lease.takeovers
         )
@@ -386,9 +390,11 @@ class LocalEngine:
     ) -> None:
         """Look again if something may wait for the place that a turn leaves: it costs more than a short turn."""
         self._news.set()
+        has_more = self._was_full or session_id in self._busy_sessions or isinstance(ended, Parked)
         if isinstance(ended, TurnRecord):
             self.deps.forget(session_id, turn_id)
-        if isinstance(ended, Parked) or self._was_full or session_id in self._busy_sessions:
+            has_more = has_more or ended.left_something
+        if has_more:
             self._was_full = False
             self._busy_sessions.discard(session_id)
             self._kick.set()

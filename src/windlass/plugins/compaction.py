@@ -12,8 +12,8 @@ from windlass.errors import ConfigError
 from windlass.guards.text import is_clean
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.tokens import tokens_of, tokens_of_tools
 from windlass.plugins import options
-from windlass.plugins.tokens import tokens_of, tokens_of_tools
 from windlass.ports.directives import Finale
 from windlass.ports.plugin import Plugin, Trouble
 from windlass.ports.plugin_turn import PluginTurn

@@ -14,14 +14,14 @@ from windlass.kernel.chain import Chain
 from windlass.kernel.history_view import WHOLE, HistoryView, MessageReplaced
 from windlass.kernel.messages import Message
 from windlass.kernel.model_call import ModelRequest
-from windlass.plugins import options
-from windlass.plugins.shortened_results import shortened_results
-from windlass.plugins.tokens import (
+from windlass.kernel.tokens import (
     estimate_tokens,
     tokens_of,
     tokens_of_request,
     tokens_of_tools,
 )
+from windlass.plugins import options
+from windlass.plugins.shortened_results import shortened_results
 from windlass.plugins.window_plan import Edges, Places, Planner, Room, Sizes, is_input
 from windlass.ports.plugin import Plugin
 from windlass.ports.plugin_turn import PluginTurn
@@ -52,7 +52,7 @@ class ContextWindow(Plugin):
         reader: The tool that shows cleared outputs, named to the model if it is on offer.
     """
 
-    name = "context-window"
+    name = "context_window"
     version = "1"
 
     def __init__(  # noqa: PLR0913 - options, all by name

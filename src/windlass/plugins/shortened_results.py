@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from windlass.kernel.history_view import MessageReplaced, attachment_name
 from windlass.kernel.messages import Message, ResultPart, Text, ToolResult
-from windlass.plugins.tokens import FRAME_TOKENS, estimate_tokens, tokens_of_part
+from windlass.kernel.tokens import FRAME_TOKENS, estimate_tokens, tokens_of_part
 from windlass.plugins.windowing import head_of, shares, tail_of
 
 _NOTE = "\n({left:,} of {size:,} characters left out{where})\n"

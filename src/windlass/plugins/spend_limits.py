@@ -20,10 +20,10 @@ from windlass.guards.text import is_clean
 from windlass.journal.patch import add
 from windlass.kernel.model_call import ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Outcome
+from windlass.kernel.tokens import tokens_of_request
 from windlass.plugins.budgets import Account, Budget, Over, Scope, Unpriced
 from windlass.plugins.options import choice, whole
 from windlass.plugins.prices import Price
-from windlass.plugins.tokens import tokens_of_request
 from windlass.ports.directives import Hold, Send, Stop
 from windlass.ports.plugin import Plugin
 from windlass.ports.plugin_turn import PluginTurn

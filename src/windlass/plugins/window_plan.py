@@ -23,7 +23,7 @@ from windlass.kernel.messages import (
     ToolCall,
     ToolResult,
 )
-from windlass.plugins.tokens import FRAME_TOKENS, estimate_tokens, tokens_of, tokens_of_part
+from windlass.kernel.tokens import FRAME_TOKENS, estimate_tokens, tokens_of, tokens_of_part
 
 
 class Room(NamedTuple):

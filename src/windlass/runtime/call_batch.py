@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from windlass.ports import WaitView
-from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_signals import ParkTurn
 
 
 class CallBatch:

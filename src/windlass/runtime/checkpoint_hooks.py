@@ -6,8 +6,9 @@ from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import CheckpointDelivery
 from windlass.ports.directives import Finale, Stop
 from windlass.ports.plugin import AtCheckpoint
-from windlass.runtime.hooks import Hooks, PluginFault, TurnOver
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.start_hooks import by_plugin
+from windlass.runtime.turn_signals import PluginFault, TurnOver
 
 
 async def hooked_delivery(

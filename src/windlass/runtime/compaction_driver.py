@@ -23,6 +23,7 @@ from windlass.kernel.outcomes import Finished, Outcome, Stopped
 from windlass.kernel.projector import ProjectorView
 from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
+from windlass.kernel.tokens import tokens_of
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall
 from windlass.kernel.value import Json
 from windlass.ports import TurnRequest
@@ -38,8 +39,8 @@ from windlass.runtime.summary import (
 )
 
 COMPACTION = "compaction"
-# A token has about four characters of English, fewer of most other texts.
-_CHARS_PER_TOKEN = 3
+# The rest is for the prompt, the summary, and what an estimate may be off by.
+_SHARE_FOR_TELLING = 0.7
 _STARTED_NONE = "A compaction started no such thing."
 _TOO_LONG = "The conversation does not fit the model's context window, however shortened."
 
@@ -152,9 +153,11 @@ class CompactionDriver:
         window = self._options.window
         if window is None:
             return 0
-        room = window * _CHARS_PER_TOKEN
-        fitting = (at for at, one in enumerate(TELLINGS) if size_of(told(history, one)) <= room)
-        return next(fitting, len(TELLINGS) - 1)
+        room = window * _SHARE_FOR_TELLING
+        for at, telling in enumerate(TELLINGS):
+            if sum(map(tokens_of, told(history, telling))) <= room:
+                return at
+        return len(TELLINGS) - 1
 
     def _request(self, view: DriverView, at: int) -> ModelRequest:
         telling = TELLINGS[min(at, len(TELLINGS) - 1)]

@@ -35,9 +35,10 @@ from windlass.runtime.phases import phase_of
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.start_hooks import NOTHING_SAID, Opening, open_turn, with_prompt
-from windlass.runtime.turn_in_hand import ParkTurn, StopTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked, TurnRunner
+from windlass.runtime.turn_signals import ParkTurn, StopTurn
 from windlass.runtime.turn_start import DRIVERS, plugin_names, start_record
 from windlass.runtime.world import World
 

@@ -11,9 +11,10 @@ from windlass.kernel.effects import SyncEnvironment
 from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.messages import Message
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
-from windlass.runtime.hooks import Hooks, PluginFault
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.start_hooks import hooked_prompt
 from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_signals import PluginFault
 from windlass.runtime.turn_start import prompt_of, tools_of
 from windlass.tools import Toolbox
 from windlass.tools.finder import FINDER, found_in

@@ -14,38 +14,19 @@ from typing import Any
 from windlass.errors import CallerError, InvalidInput
 from windlass.journal import DirectAnswered
 from windlass.kernel.events import Error
-from windlass.kernel.outcomes import Outcome, Stopped, StopReason
+from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Stop
 from windlass.ports.plugin import Plugin
 from windlass.runtime.hook_answers import read_answer
-from windlass.runtime.hosted_turn import HostedTurn
+from windlass.runtime.hosted_turn import HostedTurn, Place
 from windlass.runtime.plugin_host import TurnHost
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.plugin_states import Changes, Patches, PluginStates, merge_changes
-from windlass.runtime.turn_in_hand import CancelTurn, ParkTurn, StopTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
 
 _PASS_THROUGH = (ParkTurn, StopTurn, CancelTurn, GeneratorExit, KeyboardInterrupt, SystemExit)
-
-
-class PluginFault(Exception):
-    """A hook failed."""
-
-    def __init__(
-        self, plugin: str, hook: str, error: BaseException, *, is_ours: bool = False
-    ) -> None:
-        # What a plugin's error says may hold anything, secrets too; its kind is enough to find it.
-        what = str(error) if is_ours else f"raised {type(error).__name__} in {hook}"
-        super().__init__(f"the plugin {plugin} {what}")
-        self.plugin = plugin
-
-
-class TurnOver(Exception):
-    """Raised inside a turn that a plugin ends here."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__("a plugin ended the turn")
-        self.outcome = outcome
 
 
 class Hooks:
@@ -108,10 +89,11 @@ class Hooks:
         Raises:
             PluginFault: one of them failed.
         """
+        place = Place(where, hook)
         try:
             for at in range(at, len(turns)):  # noqa: B020, PLR1704 - from there on
                 turn = turns[at]
-                turn.where, turn.hook = where, hook
+                turn.place = place
                 said = await getattr(turn.plugin, hook)(turn, *given)
                 if said is not None:
                     said = self._read(turn, hook, said)

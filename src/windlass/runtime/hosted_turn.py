@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.kernel.value import Json
 from windlass.ports.plugin import Plugin
@@ -12,18 +12,27 @@ from windlass.runtime.plugin_set import name_of
 from windlass.runtime.plugin_states import Changes, PluginStates, checked, folded
 
 
+class Place(NamedTuple):
+    """A hook, and the effect that it runs in."""
+
+    where: str
+    hook: str
+
+
+NOWHERE = Place("", "")
+
+
 class HostedTurn(PluginTurn):
     """One plugin's view of one turn, or of one call of it."""
 
-    __slots__ = ("aside", "has_changes", "hook", "name", "plugin", "where")
+    __slots__ = ("aside", "has_changes", "name", "place", "plugin")
 
     def __init__(self, host: PluginHost, plugin: Plugin, name: str = "") -> None:
         self.name = name or name_of(plugin)
         super().__init__(host, self.name)
         self.plugin = plugin
         # Which hook runs, and in which effect: the runtime says so before each.
-        self.where = ""
-        self.hook = ""
+        self.place = NOWHERE
         self.has_changes = False
         # Where its changes are collected, if it is kept apart from the turn's others.
         self.aside: Changes | None = None
@@ -39,7 +48,7 @@ class HostedTurn(PluginTurn):
         super().remember(**changes)
 
     def _place(self) -> str:
-        return f"{self.where}.{self.name}.{self.hook}"
+        return f"{self.place.where}.{self.name}.{self.place.hook}"
 
     def set_apart(self, states: PluginStates, aside: Changes) -> None:
         """See the state as it is now, whatever others do meanwhile: for the hooks around a call."""
@@ -61,7 +70,7 @@ class HostedTurn(PluginTurn):
             CallerError: it is nothing that can be kept.
         """
         changes, self._changes, self.has_changes = self._changes, {}, False
-        kept = checked(changes, plugin=f"{self.name}.{self.hook}")
+        kept = checked(changes, plugin=f"{self.name}.{self.place.hook}")
         self.see(kept)
         return kept
 

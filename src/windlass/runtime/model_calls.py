@@ -29,9 +29,9 @@ from windlass.ports.model import (
     ReasoningChunk,
     TextChunk,
 )
-from windlass.runtime.hooks import TurnOver
 from windlass.runtime.model_hooks import ModelHooks
-from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
 _FIRST_BACKOFF_MS = 1_000
 _MAX_BACKOFF_MS = 300_000

@@ -27,10 +27,10 @@ from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Continue, Hold, Retry, Send, Stop
 from windlass.ports.model import ReasoningChunk, TextChunk
 from windlass.ports.plugin import Chunk, Trouble
-from windlass.runtime.hooks import Hooks, PluginFault, TurnOver
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.hosted_turn import HostedTurn
 from windlass.runtime.plugin_states import Changes, Patches
-from windlass.runtime.turn_in_hand import ParkTurn
+from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
 
 _MAX_WAIT_S = 300.0
 

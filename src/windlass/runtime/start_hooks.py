@@ -13,8 +13,9 @@ from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import InjectedMessage
 from windlass.ports.directives import Abort, Refuse
 from windlass.ports.prompt import Contribution, render_prompt
-from windlass.runtime.hooks import Hooks, PluginFault
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.plugin_states import Patches
+from windlass.runtime.turn_signals import PluginFault
 
 _FIRST = -100
 

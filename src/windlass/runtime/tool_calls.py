@@ -13,7 +13,8 @@ from windlass.runtime.hooks import Hooks
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.tool_call_run import ToolCallRun
 from windlass.runtime.tool_hooks import CallHooks
-from windlass.runtime.turn_in_hand import ParkTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn_signals import ParkTurn
 
 
 class ToolCalls:

@@ -11,6 +11,7 @@ Law 4. A plugin that fails has allowed nothing and shown nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,35 +32,30 @@ from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import (
-    Proceed,
     ReplaceArgs,
     Retry,
-    ShortCircuit,
     Stop,
 )
 from windlass.ports.plugin import AskedCall, Trouble
-from windlass.ports.policy import Ask, Deny
+from windlass.ports.policy import Deny
 from windlass.ports.tool import Tool
-from windlass.runtime.hooks import Hooks, PluginFault
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.hosted_turn import HostedTurn
 from windlass.runtime.plugin_states import Changes, Patches
 from windlass.runtime.tool_bodies import with_part
-from windlass.tools import as_outcome
+from windlass.runtime.tool_verdicts import (
+    NO_WORD,
+    Strength,
+    Word,
+    decision,
+    second_word,
+    stronger,
+    word_of,
+)
+from windlass.runtime.turn_signals import PluginFault
 
 FAILED = ("error", "timeout", "unknown")
 WITHHELD = "(Its result is withheld: {why})"
-_PROCEED = Proceed()
-
-
-class _Word(NamedTuple):
-    """What a plugin said to a call, and how strong that is."""
-
-    strength: int
-    directive: Deny | ShortCircuit | Ask | Proceed
-    plugin: str
-
-
-_NO_WORD = _Word(0, _PROCEED, "")
 
 
 class Presented(NamedTuple):
@@ -117,17 +113,17 @@ class CallHooks:
         )
         asked, word = await self._ask_all(turns, tool, call)
         patches = self._take()
-        if not patches and asked.args is call.args and word.strength == 0:
+        if not patches and asked.args is call.args and word.strength == Strength.LEAVE:
             return None
-        decided = _decided(word, asked.args, patches, self._take_issues())
+        decided = decision(word, asked.args, patches, self._take_issues())
         self._keep(decided.patches)
         self._record("decide", decided)
         return decided
 
     async def _ask_all(
         self, turns: Sequence[HostedTurn], tool: Tool, call: AskedCall
-    ) -> tuple[AskedCall, _Word]:
-        words: dict[str, _Word] = {}
+    ) -> tuple[AskedCall, Word]:
+        words: dict[str, Word] = {}
         replaced_by, at = "", 0
         while at < len(turns):
             at, said = await self._before(turns, at, call)
@@ -136,13 +132,13 @@ class CallHooks:
             turn = turns[at]
             at += 1
             if not isinstance(said, ReplaceArgs):
-                words[turn.name] = _word(said, turn.name)
+                words[turn.name] = word_of(said, turn.name)
                 continue
             if replaced_by:
                 return call, self._conflict(replaced_by, turn.name, "arguments")
             refusal = _not_fitting(tool, said, turn.name)
             if refusal is not None:
-                return call, _Word(4, refusal, turn.name)
+                return call, Word(Strength.DENIAL, refusal, turn.name)
             replaced_by = turn.name
             call = msgspec.structs.replace(call, args=said.args)
             conflict = await self._ask_again(turns[: at - 1], call, words, turn.name)
@@ -151,21 +147,21 @@ class CallHooks:
         return call, self._strongest([words[turn.name] for turn in turns if turn.name in words])
 
     async def _ask_again(
-        self, earlier: Sequence[HostedTurn], call: AskedCall, words: dict[str, _Word], by: str
-    ) -> _Word | None:
+        self, earlier: Sequence[HostedTurn], call: AskedCall, words: dict[str, Word], by: str
+    ) -> Word | None:
         """Show a call with other arguments to the plugins that had said something to the old ones."""
         for turn in earlier:
             _, again = await self._before((turn,), 0, call)
             if isinstance(again, ReplaceArgs):
                 return self._conflict(turn.name, by, "arguments")
-            first = words.get(turn.name, _Word(0, _PROCEED, turn.name))
-            words[turn.name] = _second_word(first, _word(again, turn.name))
+            first = words.get(turn.name, NO_WORD)
+            words[turn.name] = second_word(first, word_of(again, turn.name))
         return None
 
-    def _strongest(self, words: list[_Word]) -> _Word:
-        strongest = max(words, key=_strength, default=_NO_WORD)
-        results = [word.plugin for word in words if word.strength == 1]
-        if len(results) > 1 and strongest.strength < 4:
+    def _strongest(self, words: list[Word]) -> Word:
+        strongest = reduce(stronger, words, NO_WORD)
+        results = [word.plugin for word in words if word.strength == Strength.RESULT]
+        if len(results) > 1 and strongest.strength < Strength.DENIAL:
             return self._conflict(results[0], results[1], "result")
         return strongest
 
@@ -179,10 +175,10 @@ class CallHooks:
             at = next(place for place, turn in enumerate(turns) if turn.name == fault.plugin)
             return at, Deny(reason=f"Not run: {fault}.")
 
-    def _conflict(self, first: str, second: str, what: str) -> _Word:
+    def _conflict(self, first: str, second: str, what: str) -> Word:
         text = f"the plugins {first} and {second} both replaced its {what}"
         self._note(f"{text}; {self._call.name} was not run", "plugin_conflict")
-        return _Word(4, Deny(reason=f"Not run: {text}."), second)
+        return Word(Strength.DENIAL, Deny(reason=f"Not run: {text}."), second)
 
     # ------------------------------------------------------------------ after
 
@@ -333,7 +329,10 @@ class CallHooks:
         return tuple(issues)
 
     def _take_up(self, known: CallDecided | CallPresented) -> None:
-        self.patches.append(known.patches)
+        if self._is_alone:
+            self._hooks.states.apply(known.patches)
+        else:
+            self.patches.append(known.patches)
         for issue in known.issues:
             self._hand.note(issue)
 
@@ -369,52 +368,9 @@ def withheld(outcome: ToolOutcome, why: str) -> ToolOutcome:
     return ToolOutcome(status=outcome.status, value=WITHHELD.format(why=why))
 
 
-def _word(said: object, plugin: str) -> _Word:
-    if isinstance(said, Deny):
-        return _Word(4, said, plugin)
-    if isinstance(said, ShortCircuit):
-        is_failed = isinstance(said.result, ToolOutcome) and said.result.status != "ok"
-        return _Word(3 if is_failed else 1, said, plugin)
-    if isinstance(said, Ask):
-        return _Word(2, said, plugin)
-    return _Word(0, _PROCEED, plugin)
-
-
-def _second_word(first: _Word, second: _Word) -> _Word:
-    """Return what a plugin has said once it has seen other arguments.
-
-    What restricts counts, then or now. A result that it gave for the old arguments is one only if it gives one again.
-    """
-    if first.strength == 1:
-        return second
-    return max(first, second, key=_strength) if second.strength > 1 else first
-
-
-def _strength(word: _Word) -> int:
-    return word.strength
-
-
 def _not_fitting(tool: Tool, said: ReplaceArgs, plugin: str) -> Deny | None:
     try:
         tool.check(said.args)
     except ArgsInvalid as error:
         return Deny(reason=f"Not run: the arguments by the plugin {plugin} do not fit: {error}")
     return None
-
-
-def _decided(
-    word: _Word, args: dict[str, Any], patches: dict[str, Any], issues: tuple[Error, ...]
-) -> CallDecided:
-    said = word.directive
-    plain = CallDecided(args=args, patches=patches, issues=issues)
-    if isinstance(said, Deny):
-        reason = said.reason or f"The plugin {word.plugin} does not allow it."
-        return msgspec.structs.replace(plain, verdict="deny", reason=reason)
-    if isinstance(said, ShortCircuit):
-        outcome = as_outcome(said.result)
-        return msgspec.structs.replace(plain, verdict="short_circuit", outcome=outcome)
-    if isinstance(said, Ask):
-        return msgspec.structs.replace(
-            plain, verdict="ask", reason=said.title, risk=said.risk, action_key=said.action_key
-        )
-    return plain

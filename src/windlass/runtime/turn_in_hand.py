@@ -50,22 +50,11 @@ from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.turn_signals import CancelTurn, ParkTurn, StopTurn
 from windlass.runtime.turn_usage import TurnUsage
 from windlass.runtime.world import World
 
 M = TypeVar("M")
-
-
-class ParkTurn(Exception):
-    """Raised inside a turn when all that is left to do is to wait."""
-
-
-class StopTurn(Exception):
-    """Raised inside a turn when its worker leaves: it goes on elsewhere."""
-
-
-class CancelTurn(Exception):
-    """Raised inside a turn that was cancelled where it would do something new."""
 
 
 class TurnInHand:

@@ -34,6 +34,8 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     issues: tuple[events.Error, ...] = ()
     iterations: int = 0
     duration_ms: int = 0
+    # Whether its plugins put something into the inbox that begins another turn.
+    left_something: bool = False
 
     @classmethod
     def of_hand(

@@ -12,6 +12,8 @@ import asyncio
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+import msgspec
+
 from windlass.guards.text import clean_text
 from windlass.journal import (
     DecisionRemembered,
@@ -33,7 +35,7 @@ from windlass.runtime.checkpoint_hooks import hooked_end
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes, options_of
 from windlass.runtime.environments import Environments
-from windlass.runtime.hooks import Hooks, PluginFault, TurnOver
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.leavings import finalized, follow_ups
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.model_hooks import ModelHooks
@@ -41,8 +43,9 @@ from windlass.runtime.outputs import output_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.spending import over_limit
 from windlass.runtime.tool_calls import ToolCalls
-from windlass.runtime.turn_in_hand import CancelTurn, ParkTurn, StopTurn, TurnInHand
+from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_record import TurnRecord
+from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
 from windlass.runtime.turn_start import config_of, limits_of, opening_messages
 
 _NOTHING_LEFT = TurnFinalized()
@@ -271,7 +274,8 @@ class TurnRunner:
         # Both hold on to this runner.
         hand.messages_so_far, hand.history_now = tuple, tuple
         self._hooks.host.models = None
-        return TurnRecord.of_hand(hand, outcome, nodes, now_ms)
+        record = TurnRecord.of_hand(hand, outcome, nodes, now_ms)
+        return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
 
     async def _finalized(self, outcome: Outcome) -> TurnFinalized:
         """Return what plugins leave behind, recorded with the turn's end."""

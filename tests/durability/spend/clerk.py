@@ -7,8 +7,8 @@ import asyncio
 from tests.durability.soak.ledger import Ledger
 from windlass import Agent, tool
 from windlass.kernel import ModelReply, ModelRequest, Text, ToolCall, Usage
+from windlass.kernel.tokens import tokens_of_request
 from windlass.plugins.spend_limits import Budget, SpendLimits
-from windlass.plugins.tokens import tokens_of_request
 from windlass.testing import FunctionModel
 
 N_SESSIONS = 6

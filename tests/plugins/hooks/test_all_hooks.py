@@ -60,7 +60,7 @@ async def test_every_hook_takes_part_as_often_as_its_effect(kind: str, tmp_path:
     assert {hook.partition(".")[0] for hook in ledger.acts} == {*HOOKS} - {"on_stream"}
 
 
-@pytest.mark.parametrize(("kind", "most"), [("memory", None), ("sqlite", 24)])
+@pytest.mark.parametrize(("kind", "most"), [("memory", None), ("sqlite", 15)])
 async def test_killed_anywhere_it_comes_to_the_same_and_pays_at_most_once(
     kind: str, most: int | None, tmp_path: Path
 ) -> None:
@@ -81,8 +81,8 @@ async def test_killed_anywhere_it_comes_to_the_same_and_pays_at_most_once(
     report = await kill_everywhere(make, store=kind, max_points=most)  # type: ignore[arg-type]  # a kind
 
     assert len(report.points) == (most or len(report.points))
-    assert len(report.points) > 20
     if kind == "memory":
+        assert len(report.points) > 100
         assert report.missed == ()
         assert len(report.unknown) < len(report.points) / 2
 

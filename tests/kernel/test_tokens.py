@@ -24,7 +24,7 @@ from windlass.kernel import (
     ToolResult,
     ToolSpec,
 )
-from windlass.plugins.tokens import (
+from windlass.kernel.tokens import (
     FRAME_TOKENS,
     MEDIA_TOKENS,
     estimate_tokens,

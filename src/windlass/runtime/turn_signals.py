@@ -1,0 +1,37 @@
+"""What is raised inside a turn to leave what it is doing: none of these is an error of its worker."""
+
+from __future__ import annotations
+
+from windlass.kernel.outcomes import Outcome
+
+
+class ParkTurn(Exception):
+    """Raised inside a turn when all that is left to do is to wait."""
+
+
+class StopTurn(Exception):
+    """Raised inside a turn when its worker leaves: it goes on elsewhere."""
+
+
+class CancelTurn(Exception):
+    """Raised inside a turn that was cancelled where it would do something new."""
+
+
+class PluginFault(Exception):
+    """A hook failed."""
+
+    def __init__(
+        self, plugin: str, hook: str, error: BaseException, *, is_ours: bool = False
+    ) -> None:
+        # What a plugin's error says may hold anything, secrets too; its kind is enough to find it.
+        what = str(error) if is_ours else f"raised {type(error).__name__} in {hook}"
+        super().__init__(f"the plugin {plugin} {what}")
+        self.plugin = plugin
+
+
+class TurnOver(Exception):
+    """Raised inside a turn that a plugin ends here."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("a plugin ended the turn")
+        self.outcome = outcome
