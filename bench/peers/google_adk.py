@@ -1,6 +1,6 @@
 """Google ADK with its SQLite session service, in an app that is resumable."""
 # ruff: noqa: ANN401 - what a peer hands over has the peer's types, which are not installed here
-# mypy: disable-error-code="import-not-found,misc"
+# mypy: disable-error-code="import-not-found,import-untyped,misc"
 
 from __future__ import annotations
 

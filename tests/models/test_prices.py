@@ -10,14 +10,16 @@ import genai_prices
 import pytest
 from genai_prices.types import ModelPrice, Tier, TieredPrices
 
+from windlass import Agent, Runtime
 from windlass.api.usage_report import UsageReport
 from windlass.errors import ConfigError
 from windlass.journal import UsageLine
-from windlass.kernel import Usage
+from windlass.kernel import ModelReply, Usage
 from windlass.models import prices
 from windlass.models.prices import checked_prices, cost_of, price_of
 from windlass.plugins import Price as PluginPrice
 from windlass.ports.price import Price
+from windlass.testing import ScriptedModel
 
 MILLION = 1_000_000
 CHEAP = Price(input=1, output=2)
@@ -202,3 +204,18 @@ def test_a_report_takes_the_price_of_prompts_of_the_usual_length() -> None:
 def _run(code: str) -> str:
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return found.stdout.strip()
+
+
+async def test_a_runtime_counts_with_the_prices_that_it_was_given() -> None:
+    reply = ModelReply(text="hi", usage=Usage(input_tokens=1_000_000, output_tokens=500_000))
+    agent = Agent("a", model=ScriptedModel([reply]))
+    async with Runtime(agent, store="memory:", prices={"scripted": Price(input=2, output=8)}) as rt:
+        result = await rt.session("s").run("hello")
+        session, everything = await rt.session("s").usage(), await rt.usage()
+
+    assert result.usage.cost == session.cost == everything.cost == Decimal(6)
+
+
+def test_a_runtime_names_what_is_no_price() -> None:
+    with pytest.raises(ConfigError, match=r"Runtime\.prices"):
+        Runtime(store="memory:", prices={"m": 5})  # type: ignore[dict-item]  # that is the point

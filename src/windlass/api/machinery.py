@@ -19,6 +19,7 @@ from windlass.guards.text import check_text
 from windlass.ports import CancelReceipt, Store, TurnView
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
+from windlass.ports.price import Price
 from windlass.runtime.feeds import Feeds
 from windlass.runtime.program import Program
 from windlass.runtime.world import World
@@ -33,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     is_worker: bool = True
     max_turns: int = 32
     retention_ms: int = 7 * 86_400_000
+    prices: Mapping[str, Price] | None = None
     world: Mapping[str, Any] = {}
 
 
@@ -44,6 +46,7 @@ class Machinery:
     ) -> None:
         self._settings = settings
         self.clock = settings.clock
+        self.prices = settings.prices
         self.programs = programs
         self.registered = registered
         self.names = tuple(dict.fromkeys(program.name for program in programs.values()))

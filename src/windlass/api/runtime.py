@@ -34,6 +34,7 @@ from windlass.ports import (
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
+from windlass.ports.price import Price
 from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
@@ -74,6 +75,7 @@ class Runtime(Generic[O]):
         retention: float = ...,
         on_mismatch: Literal["park", "accept"] = ...,
         models: Sequence[Model] = ...,
+        prices: Mapping[str, Price] | None = ...,
         clock: Clock | None = ...,
         probe: PhaseProbe | None = ...,
     ) -> None: ...
@@ -94,6 +96,7 @@ class Runtime(Generic[O]):
         retention: float = ...,
         on_mismatch: Literal["park", "accept"] = ...,
         models: Sequence[Model] = ...,
+        prices: Mapping[str, Price] | None = ...,
         clock: Clock | None = ...,
         probe: PhaseProbe | None = ...,
     ) -> None: ...
@@ -113,6 +116,7 @@ class Runtime(Generic[O]):
         retention: float = 7 * _DAY_S,
         on_mismatch: Literal["park", "accept"] = "park",
         models: Sequence[Model] = (),
+        prices: Mapping[str, Price] | None = None,
         clock: Clock | None = None,
         probe: PhaseProbe | None = None,
     ) -> None:
@@ -128,6 +132,7 @@ class Runtime(Generic[O]):
             is_worker=worker,
             max_turns=max_turns,
             retention_ms=int(retention * 1000),
+            prices=None if prices is None else _checked_prices(prices),
             world={
                 "deps": deps,
                 "approve": approve,
@@ -255,7 +260,7 @@ class Runtime(Generic[O]):
                 view = await self._machinery.store.load_session(one.session_id, history=False)
                 lines += view.usage
             after = page[-1].session_id
-        return UsageReport.of(lines)
+        return UsageReport.of(lines, self._machinery.prices)
 
     async def vacuum(self) -> VacuumReport:
         """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to."""
@@ -287,6 +292,12 @@ class Runtime(Generic[O]):
     def triggers(self) -> Any:  # noqa: ANN401 - not there yet
         """Refuse: this release has no triggers."""
         raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
+
+
+def _checked_prices(prices: object) -> Mapping[str, Price]:
+    from windlass.models.prices import checked_prices  # noqa: PLC0415 - few give any
+
+    return checked_prices(prices, field="Runtime.prices")
 
 
 def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:

@@ -308,7 +308,7 @@ class Session(Generic[O]):
     async def usage(self) -> UsageReport:
         """Return what the session's committed turns used."""
         view = await self._store.load_session(self.id, history=False)
-        return UsageReport.of(view.usage)
+        return UsageReport.of(view.usage, self._machinery.prices)
 
     def observe(self, cursor: str | None = None) -> Observation:
         """Watch the session: the committed view, the turn in flight, then events."""

@@ -48,9 +48,9 @@ class TurnHandle(Generic[O]):
         self._machinery.check_open()
         async with asyncio.timeout(timeout):
             found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
-        if isinstance(found, TurnRecord):
-            return TurnResult(found, output=self._output)
-        return TurnResult(found, output=self._output, so_far=await self._messages(found))
+        so_far = () if isinstance(found, TurnRecord) else await self._messages(found)
+        prices = self._machinery.prices
+        return TurnResult(found, output=self._output, so_far=so_far, prices=prices)
 
     async def cancel(self, reason: str = "") -> CancelReceipt:
         """Ask for the turn to end. First come, first served: it may end by itself before."""

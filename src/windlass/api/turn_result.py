@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from windlass.api.usage_report import UsageReport
@@ -20,6 +21,7 @@ from windlass.kernel.outcomes import (
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.kernel.value import Json
 from windlass.ports import TurnView, Wait
+from windlass.ports.price import Price
 from windlass.runtime.program import Output
 from windlass.runtime.structured_driver import read_value
 from windlass.runtime.turn_record import TurnRecord, calls_so_far
@@ -41,8 +43,10 @@ class TurnResult(Generic[O]):
         *,
         output: Output | None = None,
         so_far: tuple[Message, ...] = (),
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self._shape = output
+        self._prices = prices
         self.session_id = found.session_id
         self.turn_id = found.turn_id
         self.followed: tuple[TurnResult[O], ...] = ()
@@ -58,7 +62,7 @@ class TurnResult(Generic[O]):
         self.status: Literal["done", "parked"] = "done"
         self.messages: tuple[Message, ...] = record.messages
         self.tool_calls: tuple[CompletedToolCall, ...] = record.tool_calls
-        self.usage = UsageReport.of(record.usage)
+        self.usage = UsageReport.of(record.usage, self._prices)
         self.issues: tuple[events.Error, ...] = record.issues
         self.iterations = record.iterations
         self.duration_ms = record.duration_ms
@@ -70,7 +74,7 @@ class TurnResult(Generic[O]):
         journal = view.journal()
         self.messages = so_far
         self.tool_calls = calls_so_far(journal)
-        self.usage = UsageReport.of(journal.usage())
+        self.usage = UsageReport.of(journal.usage(), self._prices)
         self.issues = ()
         self.iterations = self.usage.calls
         self.duration_ms = 0

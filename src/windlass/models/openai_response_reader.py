@@ -31,6 +31,8 @@ _POLICY = frozenset(
         "misalignment_policy_violation",
     }
 )
+# What these begin lies in the request: an image that cannot be read, a prompt that is too long.
+_REQUESTS_FAULT = ("context_length_", "empty_", "image_", "invalid_", "unsupported_")
 _BLOB_FIELDS = ("id", "type", "summary", "content", "encrypted_content")
 
 
@@ -193,17 +195,10 @@ class ResponseReader:
         raise self._fault(inner if isinstance(inner, dict) else {**event, "type": None})
 
     def _fault(self, error: object) -> ProviderError:
-        """Return what an error of a running response means; what nobody knows is the request's fault.
-
-        A fault of the server is named one; all else, such as an image that cannot be read, stays as it is.
-        """
-        if isinstance(error, dict) and isinstance(error.get("code"), str):
-            code = error["code"]
-            if (
-                code.startswith(("invalid_", "image_", "unsupported_", "empty_"))
-                or code == "context_length_exceeded"
-            ):
-                error = {**error, "status": 400}
+        """Return what an error of a running response means; one that nobody knows may pass."""
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(error, dict) and isinstance(code, str) and code.startswith(_REQUESTS_FAULT):
+            error = {**error, "status": 400}
         return from_error_object(error, provider=self._route.provider)
 
     # --- the reply ----------------------------------------------------------------------------------

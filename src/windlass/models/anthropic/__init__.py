@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _PROVIDER = "anthropic"
 _TIMEOUT_S = 300.0
+# Who does not answer at all thinks about nothing.
+_CONNECT_S = 10.0
 _DRAIN_S = 0.05
 _EVENTS = "text/event-stream"
 
@@ -111,12 +113,12 @@ class AnthropicModel:
                         pass
 
     def _make_client(self) -> AsyncAnthropic:
-        from anthropic import AsyncAnthropic  # noqa: PLC0415 - as above
+        from anthropic import AsyncAnthropic, Timeout  # noqa: PLC0415 - as above
 
         return AsyncAnthropic(
             api_key=self._key.reveal(),
             base_url=self._base_url,
-            timeout=self._timeout,
+            timeout=Timeout(self._timeout, connect=min(self._timeout, _CONNECT_S)),
             max_retries=0,  # the runtime retries, and takes back what was shown
             http_client=self._http_client,
         )
