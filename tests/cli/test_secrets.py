@@ -90,7 +90,8 @@ class Echoing(BaseHTTPRequestHandler):
     """A provider that answers with the key that it was sent, as some do."""
 
     def do_POST(self) -> None:
-        sent = self.headers.get("authorization") or self.headers.get("x-api-key") or ""
+        places = ("authorization", "x-api-key", "x-goog-api-key")
+        sent = next((self.headers[name] for name in places if name in self.headers), "")
         error = {"message": f"Incorrect API key provided: {sent}", "code": "invalid_api_key"}
         body = json.dumps({"error": error}).encode()
         self.send_response(401)
@@ -105,7 +106,13 @@ class Echoing(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    "model", ["openai:gpt-5", "openai-chat:gpt-5", "anthropic:claude-sonnet-4-5"]
+    "model",
+    [
+        "openai:gpt-5",
+        "openai-chat:gpt-5",
+        "anthropic:claude-sonnet-4-5",
+        "google:gemini-2.5-flash",
+    ],
 )
 @pytest.mark.parametrize("debug", ["", "1"])
 def test_a_key_that_a_provider_echoes_is_shown_and_kept_nowhere(
@@ -119,6 +126,7 @@ def test_a_key_that_a_provider_echoes_is_shown_and_kept_nowhere(
             **KEYS,
             OPENAI_BASE_URL=f"{place}/v1",
             ANTHROPIC_BASE_URL=place,
+            GOOGLE_GEMINI_BASE_URL=place,
             WINDLASS_DEBUG=debug,
         )
         done = windlass(

@@ -13,7 +13,7 @@ from tests.models.anthropic_cases import (
 )
 from tests.models.behaviours import KEY, ask
 from tests.models.wire_server import Played, WireServer, sse
-from windlass.errors import Malformed, Throttled, Unavailable
+from windlass.errors import LimitExceeded, Malformed, Throttled, Unavailable
 from windlass.kernel import (
     ModelReply,
     Reasoning,
@@ -153,7 +153,7 @@ async def test_a_reply_without_end_is_not_read_for_ever() -> None:
     answer = Played(bomb, headers={"content-encoding": "gzip"})
     async with WireServer({"POST /v1/messages": answer}) as server:
         model = AnthropicModel(wire.MODEL, base_url=server.url, api_key=KEY)
-        with pytest.raises(Malformed):
+        with pytest.raises(LimitExceeded):
             await ask(model, request())
         await model.aclose()
 
@@ -165,6 +165,23 @@ async def test_a_web_page_is_malformed() -> None:
         with pytest.raises(Malformed, match="no stream of events"):
             await ask(model, request())
         await model.aclose()
+
+
+async def test_arguments_that_come_at_once_are_taken_if_they_can_be_kept() -> None:
+    for given, kept in (({"city": "Paris"}, {"city": "Paris"}), ({"city": "a\0b"}, {})):
+        start = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": given}
+        found, _ = await read(wire.start(), *wire.block(0, start), *wire.end("tool_use"))
+        assert found.parts == (ToolCall(call_id="toolu_1", name="get_weather", args=kept),)
+
+
+async def test_a_signed_thought_that_was_cut_inside_of_a_character_is_whole() -> None:
+    body = wire.answer(wire.thinking(0, "a@", "#b")).body
+    found, _ = await read_bytes(body.replace(b"@", b"\\ud83d").replace(b"#", b"\\ude00"))
+    thought = found.parts[0]
+    assert isinstance(thought, Reasoning)
+    assert thought.text == "a😀b"
+    assert isinstance(thought.replay, dict)
+    assert "a😀b" in str(thought.replay)
 
 
 async def test_a_thought_without_a_signature_is_kept_but_not_shown_again() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 
 from tests.models.behaviours import ask
 from tests.models.google_cases import Google, request
 from tests.models.wire_google import ended, said, stream
 from tests.models.wire_server import Cut, Played, every_byte, in_random_pieces, whole
-from windlass.errors import Malformed
-from windlass.models.google_lines import MAX_LINE
+from windlass.errors import LimitExceeded, Unavailable
+from windlass.models.openai_events import MAX_EVENT_BYTES
 
 GOOGLE = Google()
 
@@ -46,6 +47,27 @@ async def test_events_are_read_as_their_standard_writes_them(
     assert (reply.text, reply.terminal) == ("Hello", "stop")
 
 
-async def test_a_line_without_an_end_is_malformed() -> None:
-    endless = Played(b'data: {"x": "' + b"x" * (MAX_LINE + 1))
-    assert type(await GOOGLE.fault(endless)) is Malformed
+async def test_a_line_without_an_end_is_over_the_limit() -> None:
+    endless = Played(b'data: {"x": "' + b"x" * (MAX_EVENT_BYTES + 1))
+    async with GOOGLE.playing(endless) as (_, model):
+        with pytest.raises(LimitExceeded):
+            await ask(model, request())
+
+
+async def test_a_client_of_ones_own_that_loses_the_stream_is_passing() -> None:
+    # It has no hook of ours, so the SDK cuts the lines, and takes a broken event for a whole one.
+    body = stream(said({"text": "a \\ \u00e9"}), said({"text": "b"})).body
+    places = range(0, len(body) // 2, 7)
+    async with httpx2.AsyncClient() as http:
+        answers = [Played(body[:place]) for place in places]
+        async with GOOGLE.playing(answers, http_client=http) as (_, model):
+            for _ in places:
+                with pytest.raises(Unavailable, match="broke off"):
+                    await ask(model, request())
+
+
+async def test_what_comes_behind_a_finish_still_belongs_to_the_reply() -> None:
+    first = ended({"text": "Hel"})
+    async with GOOGLE.playing(stream(first, ended({"text": "lo."}))) as (_, model):
+        reply, _ = await ask(model, request())
+    assert (reply.text, reply.terminal) == ("Hello.", "stop")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from windlass.errors import CallerError, ProviderError
+from windlass.errors import CallerError, LimitExceeded, ProviderError
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
@@ -77,6 +77,7 @@ class GoogleModel:
 
         Raises:
             ProviderError: there is no reply. Its `retry` says whether asking again later may help.
+            LimitExceeded: the answer is larger than any reply.
             InvalidInput: the request names a variant that this model does not have.
         """
         asked = await ask_of(request, self._route, self._can)
@@ -84,6 +85,8 @@ class GoogleModel:
         try:
             await self._read(asked, reader)
             return reader.reply()
+        except LimitExceeded:
+            raise
         except Exception as error:  # noqa: BLE001 - the door: above it only windlass's own errors exist
             failure = _failure(error)
         refused = overflow_reply(failure)

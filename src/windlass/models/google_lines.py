@@ -1,88 +1,67 @@
-"""The lines of a stream of events, cut as events are: at CR and LF, and nowhere else.
+"""The lines of a stream of events, as the SDK below reads them: one for each event, and a blank one behind it.
 
-The SDK below takes its lines from `httpx2`, which also cuts at U+2028 and its like, in the middle of a text; and it
-takes a comment, or `data:` without a blank behind it, for an answer that is no JSON. A server other than Google's own
-sends all of these.
+The SDK takes its lines from `httpx2`, which also cuts at U+2028 and its like, in the middle of a text; it takes a
+comment, or `data:` without a blank behind it, for an answer that is no JSON, and `"12"` or `true` for a count. It has
+no limit, and reads a web page to its end without a word. A server other than Google's own sends all of these.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.kernel import canonical
+from windlass.models.openai_events import EventReader
 from windlass.models.provider_errors import malformed
 
-MAX_LINE = 8 * DEFAULT_LIMITS.server_event_bytes
-_END = re.compile(r"\r\n|\n|\r")
-_FIELDS_OF_NO_USE = frozenset({"event", "id", "retry"})
+_PROVIDER = "google"
+_EVENTS = "text/event-stream"
 
 
-class TextSource(Protocol):
-    """A response whose text comes in pieces."""
+class ByteSource(Protocol):
+    """A response whose bytes come in pieces."""
 
-    def aiter_text(self) -> AsyncIterator[str]:
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What was said about them."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
         """Return the pieces."""
         ...
 
 
-async def event_lines(response: TextSource) -> AsyncIterator[str]:
-    """Yield the lines of a response that carry an event, or end one.
+async def event_lines(response: ByteSource) -> AsyncIterator[str]:
+    """Yield each event of a response as one line that ends with a blank one.
 
     Raises:
-        Malformed: a line is longer than any event.
+        LimitExceeded: an event, or all of them, is larger than any provider means.
+        Malformed: it is no stream of events, or one of them is none of Gemini's.
     """
-    cutter = LineCutter()
-    async for text in response.aiter_text():
-        for line in cutter.cut(text):
-            if (shown := _of_use(line)) is not None:
-                yield shown
-    if (shown := _of_use(cutter.rest())) is not None:
-        yield shown
+    if not response.headers.get("content-type", "").startswith(_EVENTS):
+        raise malformed(_PROVIDER, "an answer that is no stream of events")
+    events = EventReader(_PROVIDER)
+    async for piece in response.aiter_bytes():
+        for data in events.feed(piece):
+            if words := data.strip():
+                _check(words)
+                yield f"data: {words}"
+                yield ""
+    if not events.n_bytes:
+        raise malformed(_PROVIDER, "found an empty body, wanted events")
 
 
-class LineCutter:
-    """Cuts pieces of text into lines, wherever the pieces were cut."""
-
-    def __init__(self) -> None:
-        self._begun: list[str] = []
-        self._n_begun = 0
-        self._has_cr = False
-
-    def cut(self, text: str) -> list[str]:
-        """Take a piece; return the lines that are whole now.
-
-        Raises:
-            Malformed: the one that is begun is too long.
-        """
-        if self._has_cr:
-            text = "\r" + text
-        # A CR at the end of a piece may be half of a CRLF.
-        self._has_cr = text.endswith("\r")
-        first, *others = _END.split(text[:-1] if self._has_cr else text)
-        self._begin(first)
-        if not others:
-            return []
-        lines = [self.rest(), *others[:-1]]
-        self._begun, self._n_begun = [], 0
-        self._begin(others[-1])
-        return lines
-
-    def rest(self) -> str:
-        """Return the line that is begun."""
-        return "".join(self._begun)
-
-    def _begin(self, piece: str) -> None:
-        self._begun.append(piece)
-        self._n_begun += len(piece)
-        if self._n_begun > MAX_LINE:
-            raise malformed("google", f"a line of more than {MAX_LINE} characters")
-
-
-def _of_use(line: str) -> str | None:
-    """Return a line as the SDK reads it; None for a comment or a field that it has no use for."""
-    field, colon, value = line.partition(":")
-    if colon and (not field or field in _FIELDS_OF_NO_USE):
-        return None
-    return f"data: {value.removeprefix(' ')}" if colon and field == "data" else line
+def _check(data: str) -> None:
+    """Refuse what the SDK would take for something else."""
+    try:
+        event = canonical.parse(data)
+    except ValueError:
+        raise malformed(_PROVIDER, "an event that is no JSON") from None
+    if not isinstance(event, dict):
+        raise malformed(_PROVIDER, "an event that is no object")
+    usage = event.get("usageMetadata") or {}
+    if not isinstance(usage, dict):
+        raise malformed(_PROVIDER, "usageMetadata: found what is no object")
+    for name, count in usage.items():
+        if name.endswith("TokenCount") and type(count) not in (int, type(None)):
+            raise malformed(_PROVIDER, f"{name}: found what is no count, wanted a number")

@@ -16,6 +16,7 @@ from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, ReplyPart, Usage
 from windlass.kernel.value import Json
 from windlass.models.google_request import signature_blob
+from windlass.models.openai_words import Words
 from windlass.models.provider_errors import cut_off, malformed
 from windlass.models.route import Route, replay_blob
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
@@ -131,12 +132,11 @@ class ReplyReader:
             self._left_out |= part.model_fields_set - {"thought", "thought_signature"}
 
     def _take_text(self, given: str, kind: str, signature: bytes | None) -> None:
-        text = clean_text(given)
         last = self._parts[-1] if self._parts else None
         if last is None or last.kind != kind or last.signature is not None:
             last = _Open(kind, None)
             self._parts.append(last)
-        last.pieces.append(text)
+        text = last.words.add(given)
         last.signature = signature
         if text:
             self._emit(TextChunk(text=text) if kind == "text" else ReasoningChunk(text=text))
@@ -165,7 +165,7 @@ class ReplyReader:
         parts: list[ReplyPart] = []
         for part in self._parts:
             replay = part.replay(self._route)
-            text = "".join(part.pieces)
+            text = part.words.text
             if part.call is not None:
                 call = part.call
                 parts.append(
@@ -199,13 +199,13 @@ class ReplyReader:
 class _Open:
     """A part that may still grow."""
 
-    __slots__ = ("call", "kind", "pieces", "signature")
+    __slots__ = ("call", "kind", "signature", "words")
 
     def __init__(self, kind: str, signature: bytes | None, call: ToolCall | None = None) -> None:
         self.kind = kind
         self.signature = signature
         self.call = call
-        self.pieces: list[str] = []
+        self.words = Words()
 
     def replay(self, route: Route) -> Json:
         if self.signature is None:

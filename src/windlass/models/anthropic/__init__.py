@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from windlass.errors import LimitExceeded
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.anthropic.request import body_of
@@ -70,12 +71,15 @@ class AnthropicModel:
 
         Raises:
             ProviderError: there is no reply.
+            LimitExceeded: the answer is larger than any reply.
         """
         sent = await body_of(request, route=self._route, capabilities=self._capabilities)
         reader = StreamReader(self._route, emit, answer_tool=sent.answer_tool)
         try:
             await self._read(sent.body, reader)
             return reader.reply()
+        except LimitExceeded:
+            raise
         except Exception as raised:  # noqa: BLE001 - an SDK's errors are many; each is mapped
             error = from_exception(raised, provider=_PROVIDER)
         overflow = overflow_reply(error)
@@ -106,6 +110,8 @@ class AnthropicModel:
             while not reader.is_over and (piece := await anext(pieces, None)) is not None:
                 for data in events.feed(piece):
                     reader.take(data)
+            if not events.n_bytes:
+                raise malformed(_PROVIDER, "found an empty body, wanted events")
             # The reply is whole; read to the end of the answer, so that the connection can be used again.
             with suppress(Exception):
                 async with asyncio.timeout(_DRAIN_S):

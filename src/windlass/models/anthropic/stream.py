@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from windlass.errors import CallerError
-from windlass.guards.text import clean_text
 from windlass.kernel import canonical
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
 from windlass.kernel.value import Json
 from windlass.models.anthropic.answer_tool import AnswerTool
+from windlass.models.openai_words import Words, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
@@ -55,6 +53,7 @@ class _Block:
         self.kind = start.get("type")
         self.start = start
         self.text = [_words(start, "text" if self.kind == "text" else "thinking")]
+        self.shown = Words()
         self.signature = [_words(start, "signature")]
         self.is_whole = False
 
@@ -141,7 +140,7 @@ class StreamReader:
         self.is_over = True
 
     def _show(self, block: _Block, said: str) -> None:
-        words = clean_text(said)
+        words = block.shown.add(said)
         if words and block.kind == "text":
             self._emit(TextChunk(text=words))
         elif words and block.kind == "thinking":
@@ -150,8 +149,11 @@ class StreamReader:
     def _add_usage(self, owner: dict[str, Any]) -> None:
         """Counts are sums so far, so a later one replaces an earlier one."""
         found = owner.get("usage")
-        if isinstance(found, dict):
-            self._usage.update({key: value for key, value in found.items() if value is not None})
+        if found is None:
+            return
+        if not isinstance(found, dict):
+            raise malformed(_PROVIDER, "usage: found what is no object")
+        self._usage.update({key: value for key, value in found.items() if value is not None})
 
     # --- the reply --------------------------------------------------------------------------------
 
@@ -176,31 +178,37 @@ class StreamReader:
             usage=_usage(self._usage),
             terminal=terminal,
             diagnostic=self._diagnostic(),
-            provider_usage=self._usage or None,
+            provider_usage=self._provider_usage(),
         )
 
+    def _provider_usage(self) -> Json:
+        """Return what was counted, and the model that was served where that is another."""
+        if not self._served or self._served == self._route.model:
+            return self._usage or None
+        return {**self._usage, "served_model": whole_text(self._served)}
+
     def _reply_part(self, block: _Block) -> ReplyPart | None:
-        said = "".join(block.text)
+        said = block.shown.text
         match block.kind:
             case "text":
-                return Text(text=clean_text(said)) if said else None
+                return Text(text=said) if said else None
             case "thinking":
-                return Reasoning(text=clean_text(said), replay=self._signed(block, said))
+                return Reasoning(text=said, replay=self._signed(block))
             case "redacted_thinking":
                 data = _words(block.start, "data")
                 blob = {"type": "redacted_thinking", "data": data}
                 return Reasoning(replay=replay_blob(blob, self._route))
             case "tool_use":
-                return _call(block, said)
+                return _call(block)
             case _:
                 return None
 
-    def _signed(self, block: _Block, said: str) -> Json:
+    def _signed(self, block: _Block) -> Json:
         """Return the thought as it has to be shown again: to the letter, with its signature."""
         signature = "".join(block.signature)
         if not signature:
             return None
-        blob = {"type": "thinking", "thinking": said, "signature": signature}
+        blob = {"type": "thinking", "thinking": _joined(block.text), "signature": signature}
         return replay_blob(blob, self._route)
 
     def _diagnostic(self) -> str | None:
@@ -223,45 +231,45 @@ _READERS = {
 }
 
 
-def _call(block: _Block, said: str) -> ToolCall:
+def _call(block: _Block) -> ToolCall:
     """Return a call with its arguments, if they can be read; the text is kept either way."""
     call_id, name = _words(block.start, "id"), _words(block.start, "name")
     if not call_id or not name:
         raise malformed(_PROVIDER, "a call without an id or a name")
-    raw = clean_text(said)
+    written = "".join(block.text)
     given = block.start.get("input")
+    if written.strip() or not isinstance(given, dict):
+        return tool_call(call_id, name, written)
     try:
-        args = canonical.parse(raw) if raw.strip() else given
-        return ToolCall(call_id=call_id, name=clean_text(name), args=args or {}, raw=raw)
-    except (ValueError, CallerError):
-        return ToolCall(call_id=call_id, name=clean_text(name), raw=raw)
+        return ToolCall(call_id=whole_text(call_id), name=whole_text(name), args=given)
+    except CallerError:
+        return tool_call(call_id, name, written)
 
 
 def _usage(found: dict[str, Any]) -> Usage:
     details = found.get("output_tokens_details")
     return Usage(
-        input_tokens=_count(found.get("input_tokens")),
-        output_tokens=_count(found.get("output_tokens")),
-        cached_input_tokens=_count(found.get("cache_read_input_tokens")),
-        cache_write_tokens=_count(found.get("cache_creation_input_tokens")),
-        reasoning_tokens=_count(
-            details.get("thinking_tokens") if isinstance(details, dict) else None
-        ),
+        input_tokens=_count(found, "input_tokens"),
+        output_tokens=_count(found, "output_tokens"),
+        cached_input_tokens=_count(found, "cache_read_input_tokens"),
+        cache_write_tokens=_count(found, "cache_creation_input_tokens"),
+        reasoning_tokens=_count(details if isinstance(details, dict) else {}, "thinking_tokens"),
     )
 
 
-def _count(found: object) -> int:
+def _count(counts: dict[str, Any], name: str) -> int:
+    found = counts.get(name)
     if found is None:
         return 0
     if type(found) is not int or not 0 <= found <= _MAX_COUNT:
-        raise malformed(_PROVIDER, "a token count that is no count")
+        raise malformed(_PROVIDER, f"{name}: found what is no count, wanted 0 to {_MAX_COUNT}")
     return found
 
 
 def _object(data: str) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        found = canonical.parse(data)
+    except ValueError:
         raise malformed(_PROVIDER, "an event that is no JSON") from None
     if not isinstance(found, dict):
         raise malformed(_PROVIDER, "an event that is no object")
@@ -280,6 +288,12 @@ def _number(event: dict[str, Any]) -> int:
     if type(found) is not int:
         raise malformed(_PROVIDER, "a block without its number")
     return found
+
+
+def _joined(pieces: list[str]) -> str:
+    """Return pieces to the letter, with the characters whole that were cut in two."""
+    units = "".join(pieces).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le", "replace")
 
 
 def _words(owner: dict[str, Any], field: str) -> str:
