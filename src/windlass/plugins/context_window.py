@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from windlass.errors import ConfigError
 from windlass.kernel.chain import Chain
-from windlass.kernel.history_view import WHOLE, HistoryView, MessageReplaced
+from windlass.kernel.history_view import WHOLE, HistoryView, MessageReplaced, is_summary
 from windlass.kernel.messages import Message
 from windlass.kernel.model_call import ModelRequest
 from windlass.kernel.tokens import (
@@ -176,21 +176,25 @@ def _start(turn: PluginTurn, history: Chain[Message]) -> int:
 
 def _edges(memory: Mapping[str, Any], history: Chain[Message]) -> Edges:
     """Return where the remembered edges are; those of another frame are nowhere."""
-    wanted = {memory[edge]: edge for edge in ("drop", "clear") if edge in memory}
+    wanted: dict[str, list[str]] = {}
+    for edge in ("drop", "clear"):
+        if edge in memory:
+            wanted.setdefault(memory[edge], []).append(edge)  # both may be one
     found = {"drop": 0, "clear": 0}
     # Both stand in what is shown, so looking for them from the end costs no more than that.
     for place in range(history.length - 1, -1, -1):
         if not wanted:
             break
-        edge = wanted.pop(history[place].id, None)
-        if edge is not None:
+        for edge in wanted.pop(history[place].id, ()):
             found[edge] = place
     return Edges(**found)
 
 
 def _ids(edges: Edges, history: Chain[Message]) -> tuple[str | None, str | None]:
     drop = history[edges.drop].id if edges.drop else None
-    return drop, history[edges.clear].id if edges.clear > edges.drop else None
+    # Before the first message that is shown nothing is cleared, but for the files of a summary.
+    is_told = edges.clear > (0 if is_summary(history[0]) else edges.drop)
+    return drop, history[edges.clear].id if is_told else None
 
 
 def _spent(turn: PluginTurn) -> dict[str, int]:

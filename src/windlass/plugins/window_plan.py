@@ -109,7 +109,10 @@ class Sizes:
         self._since = since
         # A summary that the history begins with is shown under any edges.
         has_summary = history.length > 0 and is_summary(history[0])
-        self._summary = tokens_of(history[0]) if has_summary else 0
+        self._summary = (0, 0)
+        if has_summary:
+            first = history[0]
+            self._summary = (tokens_of(first), tokens_when_cleared(first, placeholder))
         self._whole = [0, *accumulate(whole for whole, _ in sizes)]
         self._cleared = [0, *accumulate(cleared for _, cleared in sizes)]
 
@@ -117,7 +120,8 @@ class Sizes:
         """Return what is shown under these edges."""
         drop, clear = edges.drop - self._since, max(edges.clear, edges.drop) - self._since
         shown = self._cleared[clear] - self._cleared[drop] + self._whole[-1] - self._whole[clear]
-        return shown + (self._summary if edges.drop else 0)
+        # Its files are cleared as soon as anything is.
+        return shown + (self._summary[edges.clear > 0] if edges.drop else 0)
 
 
 def tokens_when_cleared(message: Message, placeholder: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal, TypeAlias
 
 from windlass.guards.ids import check_id
@@ -13,6 +14,18 @@ When: TypeAlias = Literal["now", "next_turn"]
 ItemState: TypeAlias = Literal["pending", "taken", "settled", "withdrawn"]
 INPUT: ItemKind = "input"
 NOW: When = "now"
+
+
+def blobs_in(content: Json) -> Iterator[str]:
+    """Return the digests of the bytes that an item's content refers to."""
+    if isinstance(content, list):
+        for one in content:
+            yield from blobs_in(one)
+    elif isinstance(content, dict):
+        if content.get("type") == "attachment" and isinstance(content.get("ref"), str):
+            yield content["ref"]
+        for one in content.values():
+            yield from blobs_in(one)
 
 
 class NewItem(JsonValue, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from windlass.errors import InvalidInput, WindlassBug
+from windlass.kernel.messages import Attachment
 from windlass.ports import (
     CommitReceipt,
     NewTurn,
@@ -41,7 +42,9 @@ class Doors(Protocol):
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
         """Accept a turn; the session is made if it is new."""
-        unit = Unit(session_id=session_id, turn_id=turn_id, accept=turn)
+        # What it brings is in use from now on, however long it waits its turn.
+        files = tuple(part.ref for part in turn.request.input if isinstance(part, Attachment))
+        unit = Unit(session_id=session_id, turn_id=turn_id, accept=turn, blobs=files)
         receipt = await self.submit(unit).durable()
         if receipt.accepted is None:
             raise WindlassBug("a unit that accepts a turn was answered without its receipt")

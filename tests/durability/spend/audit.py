@@ -96,6 +96,9 @@ class SessionAudit:
                     wanted += prices[answered.result.text]
                 elif row.reserved is not None:
                     lost.append(row.reserved)
+                    if isinstance(turn.outcome, Stopped):
+                        # Its worker died between the claim and the call, and then there was no room for another.
+                        reserves |= {_tokens(usage) for usage in (*row.lost, row.reserved)}
         wanted += sum(_tokens(usage) for usage in lost)
         lines = self.session.usage
         found = (self.spent, sum(line.calls for line in lines), sum(line.lost for line in lines))

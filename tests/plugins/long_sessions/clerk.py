@@ -48,8 +48,6 @@ class Clerk:
         turn_id = self._ledger.running[session_id]
         if is_wish(request):
             tokens, number = self._judge.look_at_wish(request, turn_id)
-            if tokens > WINDOW:
-                return ModelReply(terminal="context_overflow")
             self._ledger.summaries[session_id] = number
             reply = self._sum_up(number, session_id)
         else:

@@ -20,11 +20,14 @@ from windlass.kernel import (
     ToolCall,
     ToolResult,
 )
+from windlass.kernel.tokens import MEDIA_TOKENS
 from windlass.plugins import ContextWindow
 from windlass.runtime.summary import SEED
 from windlass.testing import broken_rules
 
 _SUMMARY = re.compile(r"Summary (\d+) of (\S+)\.")
+# What a picture counts at most.
+_FILE_TOKENS = round(MEDIA_TOKENS * 1.3)
 _MARKS = {
     "cleared": "cleared to save space",
     "cut": " lines are cut here; ",
@@ -40,12 +43,16 @@ class Judge:
         self._ledger = ledger
         self._tokenizer = tokenizer
         self._window = window
+        # Turns whose inputs lost their files, because there was no room.
+        self._crowded: set[str] = set()
 
     def look(self, request: ModelRequest, turn_id: str) -> int:
         """Judge a request of a turn; return how many tokens it has."""
         ledger, counts = self._ledger, self._ledger.counts
         counts["requests"] += 1
         tokens = self._tokenizer.count(request)
+        counts["most tokens"] = max(counts["most tokens"], tokens)
+        ledger.expect(tokens <= self._window, turn_id, f"{tokens} tokens in {self._window}")
         for broken in broken_rules(request):
             ledger.fault(turn_id, f"{broken.provider}: {broken.rule}, {broken.where}")
         for mark, text in _MARKS.items():
@@ -62,24 +69,33 @@ class Judge:
         plan = ledger.plans[turn_id]
         at = place_of(request, plan.text)
         ledger.expect(at >= 0, turn_id, "its input is not whole")
-        if at >= 0:
-            names = {part.name for part in request.messages[at].parts if type(part) is Attachment}
-            # An input's files may go when outputs of its own turn had to.
-            missing = {file.name for file in plan.files} - names
-            has_cleared = any(_MARKS["cleared"] in text for text in _results(request, at))
-            ledger.expect(not missing or has_cleared, turn_id, "files of its input are not shown")
         steer = ledger.steered.get(turn_id)
         ledger.expect(steer is None or steer in said, turn_id, "what it was told is not shown")
         tokens = self.look(request, turn_id)
-        ledger.expect(tokens <= self._window, turn_id, f"{tokens} tokens in {self._window}")
-        ledger.counts["most tokens"] = max(ledger.counts["most tokens"], tokens)
+        if at >= 0:
+            self._look_at_files(request, at, turn_id, tokens)
         return tokens
 
-    def look_at_wish(self, request: ModelRequest, turn_id: str) -> tuple[int, int]:
-        """Judge a request for a summary; return how many tokens it has, and which summary it is for.
+    def _look_at_files(self, request: ModelRequest, at: int, turn_id: str, tokens: int) -> None:
+        """Judge the files of an input: they are there, unless there is no room for them, or was none before.
 
-        One that is too long is refused, and is to be followed by a shorter one.
+        They go with the outputs of their own turn, too, when these are cleared.
         """
+        shown = {part.name for part in request.messages[at].parts if isinstance(part, Attachment)}
+        files = self._ledger.plans[turn_id].files
+        missing = [file for file in files if file.name not in shown]
+        if not missing or turn_id in self._crowded:
+            return
+        self._ledger.counts["inputs that lost their files"] += 1
+        self._crowded.add(turn_id)
+        wanted = tokens + len(missing) * _FILE_TOKENS
+        has_room = wanted <= self._window - self._window // 4
+        has_cleared = any(_MARKS["cleared"] in text for text in _results(request, at))
+        is_right = has_cleared or not has_room
+        self._ledger.expect(is_right, turn_id, "files of its input are not shown")
+
+    def look_at_wish(self, request: ModelRequest, turn_id: str) -> tuple[int, int]:
+        """Judge a request for a summary; return how many tokens it has, and which summary it is for."""
         session_id = request.session_id or ""
         first = _said(request)[0]
         before = summary_in(first) if first.startswith(SEED) else 0
@@ -91,7 +107,6 @@ class Judge:
         self._ledger.expect(is_next, turn_id, f"a wish with summary {before}")
         tokens = self.look(request, turn_id)
         self._ledger.counts["wishes"] += 1
-        self._ledger.counts["wishes over the window"] += tokens > self._window
         return tokens, before + 1
 
     def look_at_history(self, nodes: Sequence[Node]) -> None:

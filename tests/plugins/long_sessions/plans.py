@@ -72,7 +72,7 @@ def words(chance: random.Random, n_chars: int) -> str:
 
 def size(chance: random.Random, most_bytes: int) -> int:
     """Return how long an output is: mostly short, now and then up to the most."""
-    most = chance.choices((2_000, 20_000, MOST_BYTES), (0.82, 0.15, 0.03))[0]
+    most = chance.choices((2_000, 20_000, MOST_BYTES), (0.83, 0.15, 0.02))[0]
     return min(chance.randint(1, most), most_bytes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.ports import VacuumReport
+from windlass.ports.inbox import blobs_in
 from windlass.stores.memory.rows import ItemRow, SessionRow, Tables, TurnRow
 from windlass.stores.memory.workers import Workers
 
@@ -78,9 +79,12 @@ def _drop_workers(tables: Tables, workers: Workers) -> int:
 
 
 def references(tables: Tables) -> Iterator[str]:
-    """Return the digests that journals and history refer to."""
+    """Return the digests that journals, history and what waits in an inbox refer to."""
     for session in tables.sessions.values():
         for turn in session.turns.values():
             yield from turn.blobs
         for page in session.pages:
             yield from page.blobs
+        for row in session.items.values():
+            if row.state in ("pending", "taken"):
+                yield from blobs_in(row.item.content)

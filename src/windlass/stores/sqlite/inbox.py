@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 
 from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
-from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem
+from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
 from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.packed import unpack
@@ -170,3 +170,10 @@ def _item(
         turn_id=turn_id,
         generation=generation,
     )
+
+
+def awaited_blobs(rows: Rows) -> frozenset[str]:
+    """Return the digests that items which wait refer to: nothing else holds on to them yet."""
+    query = "SELECT id, item FROM inbox WHERE state IN ('pending', 'taken')"
+    items = (unpack(item, NewItem, place=f"item {name}") for name, item in select(rows.db, query))
+    return frozenset(ref for item in items for ref in blobs_in(item.content))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from windlass.errors import HeadMoved
 from windlass.ports.views import DeleteReport, VacuumReport
+from windlass.stores.sqlite import inbox
 from windlass.stores.sqlite.blobs import DAY_MS
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.pages import delete_pages
@@ -88,7 +89,11 @@ def vacuum(rows: Rows, now_ms: int, retention_ms: int, gone: Liveness) -> Reclai
         "SELECT no, digest FROM bodies WHERE is_blob = 1 AND kept_ms < ?"
         " AND NOT EXISTS (SELECT 1 FROM uses WHERE body = bodies.no)"
     )
-    for number, digest in select(rows.db, unused, (now_ms - DAY_MS,)):
+    candidates = list(select(rows.db, unused, (now_ms - DAY_MS,)))
+    awaited = inbox.awaited_blobs(rows) if candidates else frozenset()
+    for number, digest in candidates:
+        if digest.hex() in awaited:
+            continue
         rows.db.execute("DELETE FROM bodies WHERE no = ?", (number,))
         blobs.append(digest.hex())
     workers = _forget_workers(rows, gone)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 from windlass.errors import IdempotencyConflict, InvalidInput, LeaseLost
-from windlass.ports import InboxReceipt, NewItem, NewTurn, Unit, WaitAnswer
+from windlass.kernel.messages import Attachment
+from windlass.ports import InboxReceipt, NewItem, NewTurn, TurnRequest, Unit, WaitAnswer
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import reply
 from windlass.testing.conformance.scene import Scene, ending, expect, expect_that, request
@@ -105,6 +106,34 @@ async def bytes_stay_while_a_turn_that_waits_refers_to_them(scene: Scene) -> Non
     await _vacuum(scene, 9 * DAY_MS)
 
     expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+
+@KEEPING.claim
+async def bytes_stay_while_a_turn_that_was_accepted_alone_refers_to_them(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    file = Attachment(ref=digest, media_type="text/plain")
+    new = NewTurn(agent="helper", request=TurnRequest(input=(file,)))
+    await scene.store.accept("s1", "t1", new)
+
+    await _vacuum(scene, 9 * DAY_MS)
+
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+
+@KEEPING.claim
+async def bytes_stay_while_an_item_that_waits_refers_to_them(scene: Scene) -> None:
+    digest = await scene.store.put_blob(WORDS, now_ms=0)
+    await scene.begin()
+    parts = [{"type": "attachment", "ref": digest, "media_type": "text/plain"}]
+    item = NewItem(item_id="i1", when="next_turn", content={"parts": parts})
+    await scene.store.enqueue("s1", item, now_ms=0)
+
+    await _vacuum(scene, 9 * DAY_MS)
+    expect_that(await _is_kept(scene, digest), "the bytes are kept")
+
+    await scene.store.withdraw("s1", "i1")
+    await _vacuum(scene, 9 * DAY_MS)
+    expect_that(not await _is_kept(scene, digest), "the bytes are gone")
 
 
 @KEEPING.claim
