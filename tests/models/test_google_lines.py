@@ -10,7 +10,7 @@ from tests.models.google_cases import Google, request
 from tests.models.wire_google import ended, said, stream
 from tests.models.wire_server import Cut, Played, every_byte, in_random_pieces, whole
 from windlass.errors import LimitExceeded, Unavailable
-from windlass.models.openai_events import MAX_EVENT_BYTES
+from windlass.models.server_events import MAX_EVENT_BYTES
 
 GOOGLE = Google()
 

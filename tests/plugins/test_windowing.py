@@ -16,9 +16,9 @@ from windlass.plugins.windowing import (
     head_of,
     shares,
     tail_of,
-    visible,
     window,
 )
+from windlass.tools.results import visible
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))  # 9 lines of 7 bytes, one of 8
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 from windlass.kernel import canonical
-from windlass.models.openai_events import EventReader
 from windlass.models.provider_errors import malformed
+from windlass.models.server_events import EventReader
 
 _PROVIDER = "google"
 _EVENTS = "text/event-stream"

@@ -15,8 +15,8 @@ from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, R
 from windlass.kernel.value import thaw
 from windlass.models.blob_source import bytes_of, stand_in
 from windlass.models.capabilities import Capabilities
-from windlass.models.openai_schema import schema_words
 from windlass.models.route import Route, own_blob
+from windlass.models.schema_words import schema_words
 
 # A call that this route did not make has no signature, and Gemini 3 refuses the request without one.
 # https://ai.google.dev/gemini-api/docs/thought-signatures

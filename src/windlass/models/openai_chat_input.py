@@ -14,9 +14,10 @@ from windlass.models.capabilities import Capabilities
 from windlass.models.openai_attachments import shown
 from windlass.models.openai_dialects import Dialect
 from windlass.models.openai_response_input import cache_key
-from windlass.models.openai_schema import is_object_schema, schema_words, strict_schema
+from windlass.models.openai_schema import is_object_schema, strict_schema
 from windlass.models.openai_words import arguments_of
 from windlass.models.route import Route, own_blob
+from windlass.models.schema_words import schema_words
 
 
 class ChatInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,6 @@ from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.value import Json
 from windlass.models.credentials import KEY_SOURCES, base_url_for, key_for, register
-from windlass.models.openai_events import json_events
 from windlass.models.provider_errors import (
     from_error_object,
     from_exception,
@@ -29,6 +28,7 @@ from windlass.models.provider_errors import (
 )
 from windlass.models.route import Route, endpoint_of
 from windlass.models.sdk_client import SdkClient
+from windlass.models.server_events import json_events
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

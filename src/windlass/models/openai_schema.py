@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.kernel import canonical
 from windlass.kernel.value import Json
 
 # What strict mode has no grammar for. https://platform.openai.com/docs/guides/structured-outputs
@@ -36,14 +35,6 @@ def strict_schema(schema: Json) -> dict[str, Any] | None:
 def is_object_schema(schema: Json) -> bool:
     """Whether a provider takes it as the shape of a whole reply, if not strictly."""
     return isinstance(schema, dict) and schema.get("type") == "object"
-
-
-def schema_words(schema: Json) -> str:
-    """Return what a model is told that cannot be held to a schema."""
-    return (
-        "Answer with one JSON value and nothing else, no prose and no code fence. "
-        f"It has to fit this JSON schema:\n{canonical.encode(schema).decode()}"
-    )
 
 
 class _NotStrictError(Exception):

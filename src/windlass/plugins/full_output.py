@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from windlass.kernel.messages import Attachment, ResultPart, Text
-from windlass.plugins.windowing import head_of, visible
+from windlass.plugins.windowing import head_of
+from windlass.tools.results import visible
 
 NAME: Final = "full-output"
 _NOTE: Final = re.compile(r"\n\(cut here: [0-9,]+ of [0-9,]+ bytes are not shown\)\Z")

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 from windlass.errors import CallerError, ToolError
 from windlass.kernel.messages import Attachment, Message, Text, ToolResult
 from windlass.plugins import full_output
-from windlass.plugins.windowing import Lines, Room, visible
+from windlass.plugins.windowing import Lines, Room
 from windlass.ports.tool import ToolContext
 from windlass.tools import FunctionTool, tool
+from windlass.tools.results import visible
 
 # Enough of a digest that no session has two of; short enough for a model to copy.
 SHOWN_REF_CHARS: Final = 12

@@ -19,20 +19,11 @@ from windlass.plugins import options
 from windlass.plugins.full_output import CutByTurn, cut_by_turn
 from windlass.plugins.kept_output import asking, by_ref, kept_name, reading_tool
 from windlass.plugins.shortened_json import shortened
-from windlass.plugins.windowing import (
-    Gap,
-    Lines,
-    Mark,
-    Room,
-    Window,
-    count_lines,
-    shares,
-    visible,
-    window,
-)
+from windlass.plugins.windowing import Gap, Lines, Mark, Room, Window, count_lines, shares, window
 from windlass.ports.plugin import Plugin
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.ports.tool import Tool, ToolProvider
+from windlass.tools.results import visible
 
 _KIB: Final = 1024
 _WINDOWS: Final = get_args(Window)

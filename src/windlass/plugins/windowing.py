@@ -8,7 +8,6 @@ Law 3. A window, with all that it says about itself, is within its limits.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -17,7 +16,6 @@ Window: TypeAlias = Literal["head", "tail", "both"]
 Mark: TypeAlias = Callable[["Gap"], str]
 
 # All but tab, line feed and carriage return: escape sequences are shown, never interpreted.
-_CONTROL: Final = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _JOINER: Final = "\u200d"
 # No character that people use is made of more.
 _MAX_JOINED: Final = 32
@@ -110,11 +108,6 @@ def _is_joined(text: str, at: int) -> bool:
 def count_lines(text: str) -> int:
     """Return how many lines a text has, as people count them."""
     return text.count("\n") + (not text.endswith("\n") if text else 0)
-
-
-def visible(text: str) -> str:
-    """Return a text whose control characters are written out."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def shares(sizes: Sequence[int], room: int) -> list[int]:

@@ -149,7 +149,7 @@ class CallHooks:
     async def _ask_again(
         self, earlier: Sequence[HostedTurn], call: AskedCall, words: dict[str, Word], by: str
     ) -> Word | None:
-        """Show a call with other arguments to the plugins that had said something to the old ones."""
+        """Show a call with other arguments to the plugins that have seen it with the old ones."""
         for turn in earlier:
             _, again = await self._before((turn,), 0, call)
             if isinstance(again, ReplaceArgs):

@@ -74,7 +74,7 @@ def _of_value(value: Json, room: int) -> Clipped:
     if value is None or type(value) in (bool, int, float):
         return Clipped(ToolOutcome(value=value))
     text = as_text(value)
-    shown = _visible(text)
+    shown = visible(text)
     # No character takes more than four bytes, so most texts are told without encoding them.
     if len(shown) * 4 > room and len(data := shown.encode()) > room:
         kept = value if len(text.encode()) <= DEFAULT_LIMITS.tool_result_bytes else None
@@ -88,16 +88,16 @@ def _of_value(value: Json, room: int) -> Clipped:
 
 def _of_content(parts: Sequence[ResultPart], room: int) -> Clipped:
     texts = [part.text for part in parts if isinstance(part, Text)]
-    visible = tuple(
-        Text(text=_visible(part.text)) if isinstance(part, Text) else part for part in parts
+    seen = tuple(
+        Text(text=visible(part.text)) if isinstance(part, Text) else part for part in parts
     )
-    size = sum(len(part.text.encode()) for part in visible if isinstance(part, Text))
+    size = sum(len(part.text.encode()) for part in seen if isinstance(part, Text))
     if size <= room:
-        shown = visible if visible != tuple(parts) else None
+        shown = seen if seen != tuple(parts) else None
         return Clipped(ToolOutcome(content=tuple(parts), shown=shown))
     shown_parts: list[ResultPart] = []
     left = room
-    for part in visible:
+    for part in seen:
         if not isinstance(part, Text):
             shown_parts.append(part)
             continue
@@ -142,7 +142,8 @@ def _not_shown(value: object, reason: str) -> str:
     )
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """Return a text whose control characters are written out."""
     return _CONTROL.sub(_written_out, text)
 
 

@@ -13,10 +13,10 @@ from windlass.models.anthropic.request import body_of
 from windlass.models.anthropic.stream import StreamReader
 from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for
-from windlass.models.openai_events import EventReader
 from windlass.models.provider_errors import from_exception, malformed, overflow_reply
 from windlass.models.route import Route
 from windlass.models.sdk_client import SdkClient
+from windlass.models.server_events import EventReader
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:

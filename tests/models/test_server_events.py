@@ -12,7 +12,7 @@ from windlass.kernel import ModelReply
 from windlass.models.openai_chat_reader import ChatReader
 from windlass.models.openai_connection import ReplyReader
 from windlass.models.openai_dialects import DIALECTS
-from windlass.models.openai_events import EventReader, json_events
+from windlass.models.server_events import EventReader, json_events
 from windlass.models.openai_response_reader import ResponseReader
 from windlass.models.route import Route
 from windlass.ports.model import ModelEvent
