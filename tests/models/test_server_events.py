@@ -12,9 +12,9 @@ from windlass.kernel import ModelReply
 from windlass.models.openai_chat_reader import ChatReader
 from windlass.models.openai_connection import ReplyReader
 from windlass.models.openai_dialects import DIALECTS
-from windlass.models.server_events import EventReader, json_events
 from windlass.models.openai_response_reader import ResponseReader
 from windlass.models.route import Route
+from windlass.models.server_events import EventReader, json_events
 from windlass.ports.model import ModelEvent
 
 ROUTE = Route("openai", "https://example.test/v1", "m")
