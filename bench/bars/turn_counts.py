@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from bench.bars.floor_ratios import W1, W2, W3
 from bench.counts import instructions_by_file
@@ -17,7 +19,8 @@ from bench.workloads.candidate import opened
 from bench.workloads.child import ITERATIONS
 from bench.workloads.floor import Floor
 from bench.workloads.gauges import measured_turn
-from bench.workloads.script import loop, question
+from bench.workloads.script import loop as plan_of
+from bench.workloads.script import question
 from bench.workloads.windlass_turns import WindlassTurns
 
 COMMITS = {
@@ -30,6 +33,29 @@ COMMITS = {
 BYTES_BAR = 1.0
 _TURNS = 4
 _SHORT, _LONG = 5, 25
+
+
+class StandingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time can be made to stand.
+
+    To be counted slows a turn down a hundredfold. No timer of the runtime may fall due meanwhile, or the count would
+    depend on how fast the machine is.
+    """
+
+    _stands_at: float | None = None
+
+    def time(self) -> float:
+        """Return the time, or when it began to stand."""
+        return super().time() if self._stands_at is None else self._stands_at
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Let no time pass."""
+        self._stands_at = self.time()
+        try:
+            yield
+        finally:
+            self._stands_at = None
 
 
 async def commits_per_turn(variant: str, plan: str, folder: Path) -> float:
@@ -54,15 +80,17 @@ def counted_turns(candidate: WindlassTurns, plan: str, n_before: int = 0) -> Cou
     others were met by something that the runtime does now and then.
     """
     counts = []
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=StandingLoop) as runner:
+        loop = cast("StandingLoop", runner.get_loop())
         runner.run(candidate.open())
         try:
             runner.run(candidate.turn("first", question(plan)))
             for at in range(_TURNS):
                 for _ in range(n_before):
-                    runner.run(candidate.turn(f"s{at}", question(loop(1))))
+                    runner.run(candidate.turn(f"s{at}", question(plan_of(1))))
                 turn = partial(candidate.turn, f"s{at}", question(plan))
-                counts.append(instructions_by_file(lambda turn=turn: runner.run(turn())))  # type: ignore[misc]
+                with loop.standing():
+                    counts.append(instructions_by_file(lambda turn=turn: runner.run(turn())))  # type: ignore[misc]
         finally:
             runner.run(candidate.close())
     return min(counts, key=Counter.total)
@@ -79,7 +107,7 @@ def per_iteration(count: Callable[[Path, str], Counter[str]], folder: Path) -> C
     for n in (_SHORT, _LONG):
         place = folder / f"of-{n}"
         place.mkdir()
-        found.append(count(place, loop(n)))
+        found.append(count(place, plan_of(n)))
     short, long = found
     more = {name: (n - short[name]) // (_LONG - _SHORT) for name, n in long.items()}
     return Counter({name: n for name, n in more.items() if n})

@@ -19,6 +19,7 @@ COMMAND = [sys.executable, "-m", "windlass"]
 AGENTS = Path(__file__).parent / "agents"
 COLUMNS, ROWS = 100, 40
 PATIENCE_S = 30.0
+_PRESSED_AGAIN_S = 3.0
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 
 
@@ -99,6 +100,21 @@ class Chat:
     def press_ctrl_c(self) -> None:
         self._child.sendintr()
 
+    def leave_with_ctrl_c(self) -> int | None:
+        """Press it at the prompt until the process ends; return its exit code.
+
+        Python does not see one that comes between the prompt's appearance and the wait for a key. Then a person
+        presses again, and so do we.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        is_there = True
+        while is_there:
+            assert time.monotonic() < deadline, f"it does not end:\n{self.screen}"
+            self.until_asked()
+            self.press_ctrl_c()
+            is_there = self._read_for(_PRESSED_AGAIN_S)
+        return self.end()
+
     def press_ctrl_d(self) -> None:
         self._child.sendeof()
 
@@ -118,6 +134,15 @@ class Chat:
 
     def close(self) -> None:
         self._child.close(force=True)
+
+    def _read_for(self, seconds: float) -> bool:
+        """Read until it asks again or time is up; return whether the process is still there."""
+        asked = self.screen.count("\n>")
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.screen.count("\n>") == asked:
+            if not self._read():
+                return False
+        return True
 
     def _read(self) -> bool:
         try:
