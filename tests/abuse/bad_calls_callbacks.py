@@ -49,7 +49,7 @@ async def deps_fail(scene: Scene) -> None:
     async with scene.runtime(store="memory:", deps=deps) as rt:
         for _ in range(2):
             with pytest.raises(EngineError) as caught:
-                await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), 5)
+                await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), 30)
             assert "ValueError" in str(caught.value)
             assert "sk-123" not in str(caught.value)
         is_down = False
@@ -71,7 +71,7 @@ async def deps_fail_later(scene: Scene) -> None:
         await asyncio.sleep(0.6)
         assert 1 <= len(tries) <= 3
         await rt.cancel("s", "t", "enough")
-        ended = await handle.result(timeout=5)
+        ended = await handle.result(timeout=30)
         assert ended.outcome == Stopped(reason="cancelled", detail="enough")
 
 
@@ -168,7 +168,7 @@ async def model_fails(scene: Scene) -> None:
     async with Runtime(Agent("a", model=Model()), store="memory:") as rt:
         for answer in wrong:
             given.append(answer)
-            result = await asyncio.wait_for(rt.session("s").run("x"), 5)
+            result = await asyncio.wait_for(rt.session("s").run("x"), 30)
             assert isinstance(result.outcome, Stopped)
             assert result.outcome.reason == "provider_error"
             assert "sk-123" not in result.outcome.detail
@@ -207,7 +207,7 @@ async def closed(scene: Scene) -> None:
     session = rt.session("s")
     async with rt:
         handle = await session.submit("x", turn_id="t")
-        await handle.result(timeout=5)
+        await handle.result(timeout=30)
     for act in (
         lambda: session.run("x"), lambda: session.submit("x"), lambda: session.enqueue("x"),
         session.history, session.fork, session.delete, handle.result, handle.status, rt.waits,

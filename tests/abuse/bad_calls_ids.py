@@ -119,7 +119,7 @@ async def sql_is_text(scene: Scene) -> None:
         assert (
             await scene.rt.deny(waiting.waits[0].key, reason=evil, by=evil)
         ).status == "accepted"
-        ended = await scene.rt.turn(f"w{at}", "t").result(timeout=5)
+        ended = await scene.rt.turn(f"w{at}", "t").result(timeout=30)
         assert evil in str(ended.tool_calls[0].outcome.value)
         assert (await scene.rt.cancel("s", "none", evil)).status == "unknown"
         assert await scene.rt.waits(evil) == ()

@@ -81,7 +81,7 @@ async def cancel_twice(scene: Scene) -> None:
     )
     assert sorted(receipt.status for receipt in receipts) == ["already", "already", "requested"]
     first = ("one", "two", "three")[[receipt.status for receipt in receipts].index("requested")]
-    result = await handle.result(timeout=5)
+    result = await handle.result(timeout=30)
     assert result.outcome == Stopped(reason="cancelled", detail=first)
     assert (await scene.rt.cancel("s", "c", "again")).status == "finished"
     assert [one.status for one in results_in(await scene.session.history())] == ["unknown"]
@@ -102,7 +102,7 @@ async def first_wins(scene: Scene) -> None:
     assert sorted([first.status, second.status]) == ["accepted", "already"]
     assert first.answer is not None
     assert first.answer == second.answer
-    ended = await scene.rt.turn("w", "w").result(timeout=5)
+    ended = await scene.rt.turn("w", "w").result(timeout=30)
     assert ended.tool_calls[0].outcome.value == first.answer.value
     for late in (
         await scene.rt.resolve(scene.key, "three"),

@@ -97,7 +97,7 @@ async def blocks(scene: Scene) -> None:
         assert await _is_held(rt)
         assert await handle.status() == "running"
         release.set()
-        result = await handle.result(timeout=5)
+        result = await handle.result(timeout=30)
         assert [(one.status, said(one)) for one in results_in(result.messages)] == [("ok", "done")]
         assert entered == ["in"]
 

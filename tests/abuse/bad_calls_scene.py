@@ -161,7 +161,7 @@ class Scene:
                     self.rt.approve(key) if kind == "approval" else self.rt.resolve(key, "here")
                 )
                 assert (await answered).status == "accepted"
-            ended = await self.rt.turn(name, "w").result(timeout=5)
+            ended = await self.rt.turn(name, "w").result(timeout=30)
             assert ended.outcome == Finished(text="fine")
 
     async def until_idle(self) -> None:

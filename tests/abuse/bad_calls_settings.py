@@ -294,7 +294,7 @@ async def past_deadline(scene: Scene) -> None:
     scene.deed = defer
     scene.says(call("do"))
     handle = await scene.session.submit("x", turn_id="d")
-    while not (ended := await handle.result(timeout=5)).outcome:
+    while not (ended := await handle.result(timeout=30)).outcome:
         assert ended.parked
     assert ended.tool_calls[0].outcome.status == "timeout"
 
@@ -324,4 +324,4 @@ async def at_once(scene: Scene) -> None:
     with pytest.raises(TimeoutError):
         await hold.result(timeout=0)
     await scene.rt.resolve(scene.key, 1)
-    assert (await hold.result(timeout=5)).outcome == Finished(text="fine")
+    assert (await hold.result(timeout=30)).outcome == Finished(text="fine")

@@ -260,7 +260,7 @@ async def ignores_timeout(scene: Scene) -> None:
 
     async with scene.runtime(store="memory:", tools=[stubborn]) as rt:
         scene.says(call("stubborn"))
-        result = await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), 5)
+        result = await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), 30)
         assert result.outcome == Finished(text="fine")
         assert results_in(result.messages)[0].status == "unknown"
         kept = await rt.session("s").history()
@@ -285,7 +285,7 @@ async def ignores_cancel(scene: Scene) -> None:
     handle = await scene.session.submit("x", turn_id="c")
     await began.wait()
     await scene.rt.cancel("s", "c", "enough")
-    result = await handle.result(timeout=5)
+    result = await handle.result(timeout=30)
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
     kept = await scene.session.history()
     leave.set()

@@ -247,7 +247,7 @@ async def exact(scene: Scene) -> None:
     assert again.tool_calls[0].outcome.value == 2**53 + 1 + 2**63
     await scene.park("deferred")
     await scene.rt.resolve(scene.key, 2**200)
-    ended = await scene.rt.turn("w", "w").result(timeout=5)
+    ended = await scene.rt.turn("w", "w").result(timeout=30)
     assert ended.tool_calls[0].outcome.value == 2**200
 
 

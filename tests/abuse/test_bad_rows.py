@@ -20,7 +20,7 @@ from windlass.errors import FormatUnsupported, JournalCorrupt, WindlassError
 from windlass.journal import link_page, strand_seed
 from windlass.stores.sqlite import SqliteStore
 
-PATIENCE_S = 2
+PATIENCE_S = 30
 """A door that says nothing for so long has lost whoever stands in it."""
 
 A = "session = (SELECT no FROM sessions WHERE id = 'a')"

@@ -15,7 +15,7 @@ from windlass.errors import WindlassBug
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.rows import Rows
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 def broken(rows: Rows, _: object) -> None:

@@ -363,7 +363,7 @@ class Behaviours:
                 call = tasks.create_task(ask(model, self.cases["text"].request))
                 await server.hanging.wait()
                 call.cancel()
-            await asyncio.wait_for(server.left.wait(), 5)
+            await asyncio.wait_for(server.left.wait(), 30)
         assert call.cancelled()
 
     async def test_the_key_goes_where_it_belongs_and_nowhere_else(self) -> None:

@@ -49,7 +49,7 @@ async def done(rt: Runtime[Any]) -> TurnResult[str]:
     """Return what the turn `t` of the session `s` came to, once it has."""
 
     async def is_done() -> bool:
-        return not (await rt.turn("s", "t").result(timeout=5)).parked
+        return not (await rt.turn("s", "t").result(timeout=30)).parked
 
     await until(is_done)
     return await rt.turn("s", "t").result()

@@ -168,7 +168,7 @@ async def test_what_waited_before_the_overflow_does_not_lead_to_a_second_summary
         session = rt.session("s")
         first = await session.submit("One.", turn_id="t1")
         await session.submit("Two.", turn_id="t2")
-        await first.result(timeout=5)
+        await first.result(timeout=30)
         await idle(rt, session)
         ends = await outcomes(rt)
 

@@ -87,7 +87,7 @@ async def test_what_was_found_is_still_offered_after_a_crash(stage: Stage) -> No
         stage.kill(lost)
         gate.set()
         async with stage.runtime(agent) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "done"
     assert offered(model)[-1] == ["weather", "find_tools", "walk"]

@@ -80,7 +80,7 @@ async def test_what_was_answered_before_a_crash_is_not_bought_again(
         stage.kill(lost)
         again = Helper(Desk())
         async with stage.runtime(again.agent(model, asks), models=[again.model]) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
             ledger = await rt.session("s").usage()
         desk.gate.set()
 

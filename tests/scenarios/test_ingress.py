@@ -30,7 +30,7 @@ async def test_a_known_turn_id_answers_from_the_store(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), model)) as rt:
         third = await rt.session("s").run("Hello.", turn_id="t")
         handle = await rt.session("s").submit("Hello.", turn_id="t")
-        fourth = await handle.result(timeout=5)
+        fourth = await handle.result(timeout=30)
         history = await rt.session("s").history()
 
     assert len(model.requests) == 1
@@ -190,7 +190,7 @@ async def test_other_words_are_not_attached_to_what_was_left(stage: Stage) -> No
             await until(lambda: len(desk.runs) == 2)
             desk.gate.set()
             result = await other
-            first = await rt.turn("s", "t1").result(timeout=5)
+            first = await rt.turn("s", "t1").result(timeout=30)
 
     assert first.text == "worked"
     assert result.text == "You said: Hello."
@@ -214,8 +214,8 @@ async def test_run_on_a_parked_session_is_refused_and_accepts_nothing(stage: Sta
         assert await handle.status() == "queued"
         assert (await session.inbox()).queued_turns == ("t2",)
         await rt.approve(parked.waits[0].key)
-        assert (await handle.result(timeout=5)).text == "Two."
-        assert (await rt.turn("s", "t1").result(timeout=5)).text == "One."
+        assert (await handle.result(timeout=30)).text == "Two."
+        assert (await rt.turn("s", "t1").result(timeout=30)).text == "One."
 
     assert said_by_user(model.requests[-1]) == ["Pay 5.", "And now?"]
 

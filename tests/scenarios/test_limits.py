@@ -74,7 +74,7 @@ async def test_the_limit_of_seconds_counts_from_the_start_also_over_a_park(stage
         parked = await rt.session("s").run("Pay.", turn_id="t")
         stage.later(61, rt)
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.outcome == Stopped(
         reason="limit", detail="The turn used 61 seconds, the limit is 60."
@@ -93,7 +93,7 @@ async def test_limits_are_counted_over_crashes(stage: Stage) -> None:
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model, limits=limits)) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert result.outcome == Stopped(
@@ -176,7 +176,7 @@ async def test_usage_is_the_same_after_a_crash_and_a_replay(stage: Stage) -> Non
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
             ledger = await rt.session("s").usage()
         desk.gate.set()
 

@@ -36,11 +36,11 @@ async def test_a_look_that_fails_is_not_the_last(
 
         store.due = fails_once
         rt._machinery.engine.kick()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while failures:  # noqa: ASYNC110 - the worker's own clock
                 await asyncio.sleep(0.01)
         await rt.session("s").submit("work", turn_id="t")
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Done."
     assert "looking for work" in caplog.text
@@ -69,7 +69,7 @@ async def test_what_a_turn_leaves_behind_begins_at_once_and_waits_for_no_look(st
         kick.set = told
         await rt.session("s").run("work")
         kicked = [*kicks]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(await rt.session("s").history()) < 4:  # noqa: ASYNC110 - the store's
                 await asyncio.sleep(0.01)
 

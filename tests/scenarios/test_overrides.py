@@ -38,7 +38,7 @@ async def survived(stage: Stage, first: Any, second: Any, **options: Any) -> Any
             worker(Desk(), second, instructions="New words.", limits=Limits(max_iterations=1)),
             models=models,
         ) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
             # The next turn is the agent's own again.
             await rt.session("s").run("Hello.", turn_id="t2", limits=Limits())
         desk.gate.set()
@@ -157,7 +157,7 @@ async def test_context_reaches_instructions_and_deps_also_after_a_crash(stage: S
         async with stage.runtime(
             worker(Desk(), second, instructions=instructions), deps=seen.append
         ) as rt:
-            await rt.turn("s", "t").result(timeout=5)
+            await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert prompt_of(first.requests[0]) == prompt_of(second.requests[0]) == "Speak de."
@@ -228,7 +228,7 @@ async def test_instructions_are_made_once_per_turn_however_often_it_is_driven(
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), second, instructions=instructions)) as rt:
-            await rt.turn("s", "t").result(timeout=5)
+            await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert made == ["t"]

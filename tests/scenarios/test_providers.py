@@ -24,10 +24,10 @@ async def test_an_outage_parks_the_turn_and_it_goes_on_by_itself(stage: Stage) -
         assert wait.kind == "provider"
         assert wait.expires_ms == stage.clock.now_ms() + 1_000
         stage.later(0.999, rt)
-        assert (await rt.turn("s", "t").result(timeout=5)).parked
+        assert (await rt.turn("s", "t").result(timeout=30)).parked
         stage.later(0.001, rt)
         await until(lambda: len(model.requests) == 2)
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Hi."
     assert result.issues == ()
@@ -41,7 +41,7 @@ async def test_an_outage_survives_the_process(stage: Stage) -> None:
     stage.later(3_000)
     async with stage.runtime(worker(Desk(), second)) as rt:
         await until(lambda: len(second.requests) == 1)
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Hi."
 
@@ -54,7 +54,7 @@ async def test_what_was_recorded_before_an_outage_is_not_done_again(stage: Stage
         assert [wait.kind for wait in parked.waits] == ["provider"]
         stage.later(1, rt)
         await until(lambda: len(model.requests) == 3)
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert len(desk.runs) == 1
     assert result.text == "Hi."
@@ -72,7 +72,7 @@ async def outlast(stage: Stage, rt: Runtime[str], model: FunctionModel) -> list[
         asked = len(model.requests)
         stage.later(waited[-1], rt)
         await until(lambda n=asked: len(model.requests) == n + 1)  # type: ignore[misc]
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
     assert isinstance(result.outcome, Stopped)
     assert result.outcome.reason == "provider_error"
     return waited
@@ -184,7 +184,7 @@ async def test_retry_does_not_wait_for_the_timer(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), model)) as rt:
         await rt.session("s").run("Hello.", turn_id="t")
         assert await rt.retry("s", "t") is True
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Hi."
 
@@ -194,7 +194,7 @@ async def test_a_turn_that_waits_for_its_provider_can_be_cancelled(stage: Stage)
     async with stage.runtime(worker(Desk(), model)) as rt:
         await rt.session("s").run("Hello.", turn_id="t")
         await rt.cancel("s", "t", "enough")
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
     assert len(model.requests) == 1
@@ -208,11 +208,11 @@ async def test_a_clock_that_is_put_back_neither_fires_nor_hangs(stage: Stage) ->
     behind = virtual_clock(stage.clock.now_ms() - 3_600_000)
     async with stage.runtime(worker(Desk(), model), clock=behind) as rt:
         rt._machinery.engine.kick()
-        still = await rt.turn("s", "t").result(timeout=5)
+        still = await rt.turn("s", "t").result(timeout=30)
         assert still.waits == parked.waits
         behind.advance(3_601)
         rt._machinery.engine.kick()
         await until(lambda: len(model.requests) == 2)
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Hi."

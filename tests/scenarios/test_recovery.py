@@ -71,7 +71,7 @@ async def test_leaving_ends_no_turn_and_gives_it_up(stage: Stage) -> None:
         await asked.wait()
     model = ScriptedModel([say("Done.")], name="m")
     async with stage.runtime(worker(Desk(), model)) as rt:
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Done."
 
@@ -90,12 +90,12 @@ async def test_after_three_lost_workers_without_progress_the_turn_parks(stage: S
             stage.kill(rt)
         last = Desk()
         rt = await stack.enter_async_context(stage.runtime(worker(last, model)))
-        parked = await rt.turn("s", "t").result(timeout=5)
+        parked = await rt.turn("s", "t").result(timeout=30)
         (wait,) = parked.waits
         assert (wait.kind, wait.turn_id) == ("poison", "t")
         assert last.runs == []
         assert await rt.retry("s", "t") is True
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
         assert await rt.retry("s", "t") is False  # nothing stands for trying again now
         for desk in desks:
             desk.gate.set()
@@ -120,7 +120,7 @@ async def test_progress_counts_takeovers_anew(stage: Stage) -> None:
             await stop.entered.wait()
             stage.kill(rt)
         rt = await stack.enter_async_context(stage.runtime(worker(Desk(), model)))
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
         for desk in held:
             desk.gate.set()
 
@@ -159,7 +159,7 @@ async def test_a_turn_of_an_agent_that_is_not_here_is_left_alone_and_shown(stage
         assert (view.state, view.takeovers) == ("running", 0)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
     assert result.text == "Done."
     assert len(fresh.runs) == 1
@@ -173,7 +173,7 @@ async def test_an_agent_drives_what_was_begun_under_its_other_name(stage: Stage)
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model, name="new", aliases=["old"])) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
             await until(lambda: _is_done(rt))
             model_two = await rt.session("s").run("Go on.", turn_id="t2", model=echo())
         desk.gate.set()
@@ -191,7 +191,7 @@ async def test_a_runtime_without_agents_is_no_worker(stage: Stage) -> None:
             assert [turn.turn_id for turn in status.foreign] == ["t"]
             assert await handle.status() == "queued"
         async with stage.runtime(worker(Desk(), echo())):
-            result = await handle.result(timeout=5)
+            result = await handle.result(timeout=30)
 
     assert result.text == "You said: Hello."
 
@@ -205,7 +205,7 @@ async def test_a_worker_that_is_full_lets_others_wait_and_forgets_none(stage: St
         assert (await rt.status()).driving == ("a",)
         assert len(model.requests) == 1
         desk.gate.set()
-        results = [await handle.result(timeout=5) for handle in (first, *rest)]
+        results = [await handle.result(timeout=30) for handle in (first, *rest)]
 
     assert [result.text for result in results] == ["worked", *["You said: Hello."] * 3]
 
@@ -219,7 +219,7 @@ async def test_a_recovered_drive_says_so_to_the_deps_factory(stage: Stage) -> No
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model), deps=infos.append) as rt:
-            await rt.turn("s", "t").result(timeout=5)
+            await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert [(info.agent, info.session_id, info.turn_id) for info in infos] == [

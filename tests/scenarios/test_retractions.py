@@ -65,7 +65,7 @@ async def test_an_attempt_that_failed_is_taken_back(stage: Stage) -> None:
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
         seen = await model.watched(turn)
-        result = await turn.result(timeout=5)
+        result = await turn.result(timeout=30)
 
     assert names(seen) == [
         "ModelStarted", "ReasoningDelta", "TextDelta", "Retracted", "Retrying", "TextDelta",
@@ -84,7 +84,7 @@ async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
         seen = await model.watched(turn)
-        result = await turn.result(timeout=5)
+        result = await turn.result(timeout=30)
 
     assert result.parked
     assert shown_text(seen) == ""

@@ -163,7 +163,7 @@ async def test_vacuum_leaves_a_parked_turn_alone(stage: Stage) -> None:
         stage.later(100 * DAY_S)
         await rt.vacuum()
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Done."
     assert desk.runs == [5]
@@ -292,7 +292,7 @@ async def test_status_says_what_is_going_on(stage: Stage) -> None:
         await desk.entered.wait()
         status = await rt.status()
         desk.gate.set()
-        await handle.result(timeout=5)
+        await handle.result(timeout=30)
 
     assert status.agents == ("worker",)
     assert status.driving == ("s",)

@@ -57,7 +57,7 @@ async def test_an_answer_has_the_type_that_the_agent_declares(
     agent: Agent[None, Any] = Agent("teller", model=model, output_type=wanted)
     async with stage.runtime(agent) as rt:
         live = await rt.session("s").run("Weather?", turn_id="t")
-        stored = await rt.turn("s", "t").result(timeout=5)
+        stored = await rt.turn("s", "t").result(timeout=30)
 
     for result in (live, stored):
         assert result.output == value
@@ -132,7 +132,7 @@ async def test_a_repair_survives_its_worker(stage: Stage) -> None:
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), second, output_type=Plain, limits=limits)) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert len(second.requests) == 2  # one more repair, then it is given up

@@ -120,7 +120,7 @@ async def test_a_reconciler_is_asked_about_a_timeout_as_well(stage: Stage) -> No
         parked = await rt.session("s").run("Go.", turn_id="t")
         assert [wait.kind for wait in parked.waits] == ["unknown_outcome"]
         await rt.resolve(parked.waits[0].key, "it did")
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=30)
 
     assert last_told(model) == [Told("call_0_0", "ok", "it did")]
     assert result.text == "Done."

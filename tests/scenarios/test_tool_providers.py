@@ -121,7 +121,7 @@ async def test_what_an_iteration_was_offered_is_what_it_has_after_a_crash(
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(Agent("a", model=model, tools=[after])) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert result.text == "Done."

@@ -82,7 +82,7 @@ async def test_a_session_goes_from_one_to_the_other_between_turns(stage: Stage) 
     ):
         for n in range(6):
             rt = (first, second)[n % 2]
-            await asyncio.wait_for(rt.session("s").run(f"Number {n}.", turn_id=f"t{n}"), 5)
+            await asyncio.wait_for(rt.session("s").run(f"Number {n}.", turn_id=f"t{n}"), 30)
         history = await first.session("s").history()
 
     assert len(history) == 12
@@ -101,7 +101,7 @@ async def test_a_worker_whose_lease_is_over_is_robbed_and_what_it_does_comes_too
         async with stage.runtime(worker(other, model, effect=effect)) as neighbour:
             stage.later(DAY_S, neighbour)
             await until(lambda: _is_done(neighbour))
-            before = await neighbour.turn("s", "t").result(timeout=5)
+            before = await neighbour.turn("s", "t").result(timeout=30)
             desk.gate.set()
             late = await running
             history = await neighbour.session("s").history()
@@ -137,7 +137,7 @@ async def test_kill_after_kill_the_turn_ends_once(stage: Stage, n_rounds: int) -
             stage.kill(rt)
         last = Desk()
         async with stage.runtime(worker(last, model, effect="once")) as rt:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
     finally:
         for desk in held:
             desk.gate.set()

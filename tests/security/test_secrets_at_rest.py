@@ -328,7 +328,7 @@ async def test_no_refusal_shows_what_was_refused(store: SqliteStore) -> None:
     loud = []
     for at, call in enumerate(refused):
         with pytest.raises(WindlassError) as refusal:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await call()
         if PLAIN in shown(refusal.value):
             loud.append((at, type(refusal.value).__name__))

@@ -13,7 +13,7 @@ from windlass.errors import WindlassBug
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.rows import Rows
 
-PATIENCE_S = 2
+PATIENCE_S = 30
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ async def undisturbed(
     """Return what it comes to when nothing dies."""
     ledger = Ledger()
     async with disks(kind, folder) as disk:
-        trial = Trial(lambda: scenario(ledger, lambda: make(ledger)), disk(), patience_s=10.0)
+        trial = Trial(lambda: scenario(ledger, lambda: make(ledger)), disk(), patience_s=30.0)
         report = await trial.run()
     assert report.error is None
     assert isinstance(report.fate.result, Played)

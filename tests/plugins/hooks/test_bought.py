@@ -164,11 +164,11 @@ async def test_what_changes_around_a_tools_own_question_holds_from_its_place_in_
             stage.kill(rt)
             late = thinker(ledger, seen, Desk())
             async with stage.runtime(late, models=[ledger.oracle()]) as other:
-                await other.turn("s", "t").result(timeout=5)
+                await other.turn("s", "t").result(timeout=30)
             desk.gate.set()
             found = [*found[:2], *seen]
         else:
-            await rt.turn("s", "t").result(timeout=5)
+            await rt.turn("s", "t").result(timeout=30)
 
     assert len(ledger.questions) == 1
     assert found == [

@@ -42,14 +42,14 @@ async def test_without_its_plugin_a_turn_parks_and_with_it_goes_on(stage: Stage)
         stage.kill(lost)
         idle = Desk()
         async with stage.runtime(agent(ledger, idle)) as rt:
-            parked = await rt.turn("s", "t").result(timeout=5)
+            parked = await rt.turn("s", "t").result(timeout=30)
             (wait,) = parked.waits
             assert (wait.kind, wait.detail) == ("mismatch", {"plugins": ["old"]})
             assert wait.title == "The turn began with the plugin old, which is not here"
             assert idle.runs == []
         async with stage.runtime(agent(ledger, idle, noting("old", notes))) as rt:
             assert await rt.retry("s", "t") is True
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert result.text == "Done."
@@ -65,7 +65,7 @@ async def test_a_plugin_that_came_later_does_not_touch_a_turn_in_flight(stage: S
         stage.kill(lost)
         late = agent(ledger, Desk(), noting("new", notes), noting("old", notes))
         async with stage.runtime(late, plugins=[noting("newest", notes)]) as rt:
-            await rt.turn("s", "t").result(timeout=5)
+            await rt.turn("s", "t").result(timeout=30)
             assert notes == ["old", "old"]
             # The next turn has them all, the runtime's first.
             ledger.requests.clear()
@@ -93,10 +93,10 @@ async def test_a_cancelled_turn_needs_no_plugin_to_end(stage: Stage) -> None:
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent(ledger, Desk())) as rt:
-            parked = await rt.turn("s", "t").result(timeout=5)
+            parked = await rt.turn("s", "t").result(timeout=30)
             assert parked.parked
             await rt.cancel("s", "t", "Never mind.")
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
         desk.gate.set()
 
     assert result.status == "done"

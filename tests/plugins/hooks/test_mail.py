@@ -61,12 +61,12 @@ async def test_what_comes_meanwhile_is_seen_once_and_changed_or_refused(
             stage.kill(rt)
             late = agent(Ledger(), Desk(), Desk(), plugin)
             async with stage.runtime(late) as other:
-                result = await other.turn("s", "t").result(timeout=5)
+                result = await other.turn("s", "t").result(timeout=30)
                 history = await other.session("s").history()
                 assert (await other.session("s").inbox()).items == ()
             second.gate.set()
         else:
-            result = await rt.turn("s", "t").result(timeout=5)
+            result = await rt.turn("s", "t").result(timeout=30)
             history = await session.history()
             assert (await session.inbox()).items == ()
 
