@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,18 @@ def test_help_names_every_command_and_exit_code(tmp_path: Path) -> None:
     assert codes == ["0", "1", "2", "3", "4", "70", "130", "141"]
 
 
+def processor_ms_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1_000
+
+
 def test_help_starts_within_150_ms(tmp_path: Path) -> None:
-    """The best of several: what a loaded machine adds is not what the program costs."""
+    """On the processor, the best of several: what a loaded machine adds is not what the program costs."""
     taken = []
     for _ in range(8):
-        begun = time.perf_counter()
+        begun = processor_ms_of_children()
         subprocess.run([*COMMAND, "--help"], capture_output=True, check=True, cwd=tmp_path)
-        taken.append((time.perf_counter() - begun) * 1000)
+        taken.append(processor_ms_of_children() - begun)
 
     assert min(taken) <= WANTED_MS
 
