@@ -121,6 +121,27 @@ async def test_when_nobody_answers_the_turn_waits_on_the_runtimes_timer(stage: S
     assert result.text == "I am a."
 
 
+async def test_a_model_to_fall_back_on_that_is_not_here_is_passed_over_and_said(
+    stage: Stage,
+) -> None:
+    model, other = Weather("a", is_up=False), Weather("b")
+    async with stage.runtime(clerk(model, fallbacks=["nope", "b"]), models=[other]) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.text == "I am b."
+    assert [issue.code for issue in result.issues] == ["model_missing"]
+    assert "the model nope, to fall back on, is not here" in result.issues[0].message
+
+
+async def test_if_no_model_to_fall_back_on_is_here_the_turn_waits_on_the_timer(
+    stage: Stage,
+) -> None:
+    async with stage.runtime(clerk(Weather("a", is_up=False), fallbacks=["nope"])) as rt:
+        parked = await rt.session("s").run("Go.", turn_id="t")
+
+    assert [wait.kind for wait in parked.waits] == ["provider"]
+
+
 async def test_what_is_refused_is_not_asked_again(stage: Stage) -> None:
     model, other = ScriptedModel([Rejected("no")], name="a"), Weather("b")
     async with stage.runtime(clerk(model, fallbacks=["b"]), models=[other]) as rt:

@@ -79,9 +79,11 @@ class Drives:
         driving = list(self._by_session.values())
         for one in driving:
             one.drive.leave()
-        if driving:
-            await asyncio.wait([one.task for one in driving], timeout=grace_s)
-        await self.tasks.close()
+        try:
+            if driving:
+                await asyncio.wait([one.task for one in driving], timeout=grace_s)
+        finally:
+            await self.tasks.close()
 
     def start(self, memory: SessionMemory, turn_id: str, drive: Drive) -> None:
         """Drive a turn."""

@@ -98,10 +98,13 @@ class LocalEngine:
         """Stop driving, write down what has ended, and give the sessions up. Ends no turn."""
         self._is_closing = True
         self._news.set()
-        await self._drives.leave(_GRACE_S)
-        await self._membership.leave()
-        await self._world.aside.finish(_ASIDE_S)
-        self._world.feeds.close()
+        # Whoever loses patience with the leaving gets no loops that go on behind a closed store.
+        try:
+            await self._drives.leave(_GRACE_S)
+        finally:
+            await self._membership.leave()
+            await self._world.aside.finish(_ASIDE_S)
+            self._world.feeds.close()
 
     # ------------------------------------------------------------------ from outside
 

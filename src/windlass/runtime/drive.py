@@ -72,6 +72,8 @@ class Drive:
         self._lane: Lane | None = None
         self._has_begun = asyncio.Event()
         self._cancel_reason: str | None = None
+        # The task in which deps, instructions and plugins are asked how the turn begins: foreign code, which may hang.
+        self._starting: asyncio.Task[object] | None = None
         self._is_leaving = False
         # Whether the turn is in the store: from then on it ends, whatever happens here.
         self.is_accepted = job.accept is None
@@ -80,9 +82,12 @@ class Drive:
 
     def cancel(self, reason: str) -> None:
         """Let the turn end as cancelled."""
+        is_first = self._cancel_reason is None
         self._cancel_reason = reason
         if self._runner is not None:
             self._runner.cancel(reason)
+        elif self._starting is not None and is_first:
+            self._starting.cancel()
 
     def leave(self) -> None:
         """Let go of the turn at the next occasion."""
@@ -113,6 +118,15 @@ class Drive:
         try:
             return await self._drive(self._job)
         except TurnCancelled:
+            return await self._drive(await self._as_cancelled())
+        except asyncio.CancelledError:
+            if self._starting is None or self._cancel_reason is None or self._is_leaving:
+                raise
+            self._starting.uncancel()
+            self._starting = None
+            if self._lane is not None:
+                with suppress(TurnCancelled):
+                    await self._lane.durable()  # what plugins bought before is kept
             return await self._drive(await self._as_cancelled())
         finally:
             self._has_begun.set()
@@ -150,6 +164,7 @@ class Drive:
         try:
             # A turn that only has to end needs nothing to work with.
             factory = None if hand.is_cancelled else self._world.deps
+            self._starting = None if hand.is_cancelled else asyncio.current_task()
             async with deps_for(factory, job.deps, info) as deps:
                 hand.deps = deps
                 ended = await self._in_hand(hand, job, info)
@@ -173,6 +188,7 @@ class Drive:
             self._check_drivable(hand, started)
             hooks.use(plugin_names(started))
             runner = self._runner = TurnRunner(hand, started, hooks)
+            self._starting = None
         except ParkTurn:
             return await self._park(hand)
         runner.checkpoints.has_mail = job.view is not None
@@ -202,6 +218,7 @@ class Drive:
             if job.accept is not None:
                 hand.lane.accept(job.accept)
             self._start_if_new(hand, job)
+            self._has_begun.set()
             opening = await self._opening(hand, hooks, job)
         with self._phase("prompt", job):
             if opening is not NOTHING_SAID:
@@ -218,7 +235,6 @@ class Drive:
         parts = job.request.input if opening.input is None else opening.input
         refs = [part.ref for part in parts if isinstance(part, Attachment)]
         hand.lane.add(started, blobs=refs)
-        self._has_begun.set()
         return started
 
     async def _instructions(self, hand: TurnInHand, job: Job, info: TurnInfo) -> str:

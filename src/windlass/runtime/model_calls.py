@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from windlass.errors import ConfigError, ProviderError, Retry, Throttled, WindlassError
+from windlass.errors import (
+    ConfigError,
+    ProviderError,
+    Retry,
+    Throttled,
+    Unavailable,
+    WindlassError,
+)
 from windlass.journal import (
     Claimed,
     DirectAnswered,
@@ -112,11 +119,13 @@ class ModelCalls:
         Raises:
             ParkTurn: the provider is down, and the turn waits on a timer.
         """
-        attempt = 1
+        attempt, first = 1, request.model
         while True:
             error: ProviderError | None = None
             result: ModelReply | ModelFailure
             try:
+                if request.model != first:
+                    self._check_fallback(request.model)
                 result = await self._ask(request, stream)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
@@ -185,25 +194,40 @@ class ModelCalls:
         finally:
             READ_BLOB.reset(reading)
 
+    def _check_fallback(self, name: str) -> None:
+        """Refuse a model to fall back on that is not here: that is one more outage, no reason to ask a person.
+
+        Raises:
+            Unavailable: there may be another to fall back on.
+        """
+        found, why = self._find_model(name)
+        if found is None:
+            missing = f"the model {name}, to fall back on, is not here"
+            self._hand.note_issue(f"{missing}: {why}" if why else missing, "model_missing")
+            raise Unavailable(missing)
+
     def _model_of(self, name: str) -> Model:
-        program = self._hand.program
-        if program.model.name == name:
-            return program.model
-        why = ""
-        try:
-            found = program.find_model(name)
-        except ConfigError as error:  # it has no key here, or no SDK
-            found, why = None, str(error)
+        found, why = self._find_model(name)
         if found is not None:
             return found
         self._hand.open_wait(
             "mismatch",
             about=f"model/{name}",
             digest=str(self._hand.generation),
-            title=f"The turn began with the model {name}, which is not here",
+            title=f"The turn asks for the model {name}, which is not here",
             detail={"model": name, "why": why} if why else {"model": name},
         )
         raise ParkTurn
+
+    def _find_model(self, name: str) -> tuple[Model | None, str]:
+        """Return a model, or why there is none, as far as that is known."""
+        program = self._hand.program
+        if program.model.name == name:
+            return program.model, ""
+        try:
+            return program.find_model(name), ""
+        except ConfigError as error:  # it has no key here, or no SDK
+            return None, str(error)
 
     def _wait_for_provider(self, error: ProviderError, key: str) -> None:
         """Park until the provider may be there again; return once patience is over.

@@ -30,6 +30,7 @@ from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import Response
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import TurnCommit
+from windlass.ports.directives import Finale
 from windlass.ports.probe import Phase
 from windlass.runtime.checkpoint_hooks import hooked_end
 from windlass.runtime.checkpoints import Checkpoints
@@ -49,6 +50,8 @@ from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, Sto
 from windlass.runtime.turn_start import config_of, limits_of, opening_messages
 
 _NOTHING_LEFT = TurnFinalized()
+# How long the plugins of a cancelled turn have for what they leave behind.
+_LAST_WORDS_S = 2.0
 
 
 class Parked(NamedTuple):
@@ -93,6 +96,7 @@ class TurnRunner:
         if item is not None:
             self.checkpoints.taken.append(item)
         self._task: asyncio.Task[object] | None = None
+        self._last_words: asyncio.Timeout | None = None
         self._cancel_reason: str | None = None
         self._is_waiting_for_model = False
 
@@ -106,6 +110,8 @@ class TurnRunner:
         self._hand.is_cancelled = True
         if self._task is not None:
             self._task.cancel()
+        elif self._last_words is not None:
+            self._last_words.reschedule(asyncio.get_running_loop().time() + _LAST_WORDS_S)
 
     def leave(self) -> None:
         """Let the turn be given up at the next effect: a body that runs may end, a model call is dropped."""
@@ -286,7 +292,7 @@ class TurnRunner:
         envelope = hand.envelope(FinalizeCommand(outcome=outcome), "end")
         known = hand.answer_to(envelope, TurnFinalized)
         if known is None:
-            known = finalized(hand.ids, await hooked_end(hooks, outcome), hooks.take())
+            known = finalized(hand.ids, await self._left(outcome), hooks.take())
             if known != _NOTHING_LEFT:
                 hand.record(envelope, known)
         else:
@@ -294,6 +300,21 @@ class TurnRunner:
         for issue in known.issues:
             hand.note_issue(issue, "plugin")
         return known
+
+    async def _left(self, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
+        """Ask the plugins what they leave behind; those of a cancelled turn cannot hold it up."""
+        patience_s = _LAST_WORDS_S if self._hand.is_cancelled else None
+        try:
+            async with asyncio.timeout(patience_s) as self._last_words:
+                return await hooked_end(self._hooks, outcome)
+        except TimeoutError:
+            self._hand.note_issue(
+                f"after_turn: the turn was cancelled, and {_LAST_WORDS_S:g} s later plugins had not ended",
+                "plugin_failed",
+            )
+            return ()
+        finally:
+            self._last_words = None
 
     def _nodes(self, outcome: Outcome) -> tuple[NodeBody, ...]:
         hand = self._hand
