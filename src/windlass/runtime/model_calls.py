@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from windlass.errors import ConfigError, ProviderError, Retry, Throttled, WindlassError
+from windlass.errors import (
+    ConfigError,
+    InvalidInput,
+    ProviderError,
+    Retry,
+    Throttled,
+    WindlassError,
+)
 from windlass.journal import (
     Claimed,
     DirectAnswered,
@@ -117,7 +124,7 @@ class ModelCalls:
             error: ProviderError | None = None
             result: ModelReply | ModelFailure
             try:
-                result = await self._ask(request, stream)
+                result = await self._ask(self._model_of(request.model), request, stream)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if isinstance(result, ModelReply):
@@ -157,11 +164,18 @@ class ModelCalls:
     ) -> DirectAnswered:
         hand, key = self._hand, envelope.key
         sent, reserve, patches = await self._hooks.before_direct(request, about)
+        model = self._known(sent.model)
+        if model is None:
+            # Code of the user's asks: it is told, and the turn goes on. Nothing was bought.
+            raise InvalidInput(
+                f"model: nobody here is called {sent.model[:80]!r}; register one with Runtime(models=...)",
+                field="model",
+            )
         source = getattr(envelope.command, "usage_source", "")
         hand.spent.reserve(key, source, sent.model, reserve)
         try:
             await self._claim(envelope, sent.model, reserve)
-            result = await self._ask(sent, None)
+            result = await self._ask(model, sent, None)
         except ProviderError:
             self._release(key)
             hand.spent.settle(key)
@@ -175,23 +189,28 @@ class ModelCalls:
         return known
 
     async def _ask(
-        self, request: ModelRequest, stream: _Stream | None
+        self, model: Model, request: ModelRequest, stream: _Stream | None
     ) -> ModelReply | ModelFailure:
         """Ask with the session's store at hand, for the bytes of attachments."""
-        model = self._model_of(request.model)
         reading = READ_BLOB.set(self._hand.world.store.get_blob)
         try:
             return await ask(model, request, stream)
         finally:
             READ_BLOB.reset(reading)
 
-    def _model_of(self, name: str) -> Model:
+    def _known(self, name: str) -> Model | None:
         program = self._hand.program
-        if program.model.name == name:
-            return program.model
+        return program.model if program.model.name == name else program.find_model(name)
+
+    def _model_of(self, name: str) -> Model:
+        """Return the model of a turn's own call.
+
+        Raises:
+            ParkTurn: it is not here; a person decides.
+        """
         why = ""
         try:
-            found = program.find_model(name)
+            found = self._known(name)
         except ConfigError as error:  # it has no key here, or no SDK
             found, why = None, str(error)
         if found is not None:
