@@ -135,6 +135,25 @@ async def test_an_edit_is_put_to_the_policy_again(stage: Stage) -> None:
     assert result.tool_calls[0].outcome.status == "denied"
 
 
+async def test_a_policy_that_fails_on_an_edit_denies_it_and_the_turn_goes_on(stage: Stage) -> None:
+    class Fails(CapPolicy):
+        def decide(self, call: PolicyCall, session: PolicySession) -> Ruling:
+            if call.args["cents"] == 99:
+                raise RuntimeError("the rules are gone")
+            return super().decide(call, session)
+
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model, Fails(10))) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 99})
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert desk.runs == []
+    assert result.tool_calls[0].outcome.status == "denied"
+    assert [issue.code for issue in result.issues] == ["policy_failed"]
+    assert result.text == "Done."
+
+
 async def test_the_history_keeps_what_the_model_asked_and_the_result_says_what_ran(
     stage: Stage,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from windlass import Agent, Runtime, ToolContext, tool
-from windlass.errors import Rejected
+from windlass.errors import InvalidInput, Rejected
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text, Usage
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
@@ -107,3 +107,29 @@ async def test_a_refusal_is_raised_inside_the_tool(stage: Stage) -> None:
         await rt.session("s").run("Go.", turn_id="t")
 
     assert [one.text for one in last_told(model)] == ["it was refused"]
+
+
+async def test_a_model_that_nobody_has_is_said_to_the_tool_and_the_turn_goes_on(
+    stage: Stage,
+) -> None:
+    model = script()
+
+    @tool(effect="keyed")
+    async def ask(ctx: ToolContext[None]) -> str:
+        """Ask the helper."""
+        try:
+            await ctx.complete(question("Hello?", model="nobody"))
+        except InvalidInput as error:
+            return str(error)
+        return "it answered"
+
+    async with stage.runtime(Agent("asker", model=model, tools=[ask])) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+        view = await turn_view(rt, "s", "t")
+
+    (told,) = last_told(model)
+    assert (
+        told.text == "model: nobody here is called 'nobody'; register one with Runtime(models=...)"
+    )
+    assert result.text == "Done."
+    assert (view.waits, result.usage.lost) == ((), 0)

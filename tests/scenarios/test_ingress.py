@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
-from windlass import Generation, Limits, Session
+from windlass import Generation, Limits, Runtime, Session
 from windlass.errors import (
     ConfigError,
     IdempotencyConflict,
@@ -339,6 +340,29 @@ async def test_a_new_session_of_a_runtime_with_two_agents_needs_a_name(
 
     assert again.text == "You said: Again."
     assert row.agent == "two"
+
+
+async def test_run_in_a_session_of_an_agent_that_is_not_here_says_so_instead_of_waiting(
+    memory_stage: Stage,
+) -> None:
+    agents = [worker(Desk(), echo(), name=name) for name in ("one", "two", "three")]
+    async with memory_stage.runtime(agents[0]) as rt:
+        await rt.session("s").run("Hello.")
+    async with memory_stage.runtime(*agents[1:]) as rt:
+        with pytest.raises(ConfigError, match="session s is of the agent one"):
+            await rt.session("s").run("Again.")
+        await rt.session("s").submit("Again.")  # for a worker that has it
+        (turn,) = (await rt.status()).foreign
+
+    assert turn.agent == "one"
+
+
+@pytest.mark.parametrize(
+    "store", [None, 5, Path("a.db"), "a.db", "sqlite:///", "sqlite:///:memory:"]
+)
+async def test_what_is_no_store_is_refused_where_it_is_written(store: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    with pytest.raises(ConfigError, match="wanted sqlite:///FILE or memory:"):
+        Runtime(worker(Desk(), echo()), store=store)
 
 
 async def test_a_closed_runtime_says_so(memory_stage: Stage) -> None:

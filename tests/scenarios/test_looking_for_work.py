@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import apsw
 import pytest
 
-from tests.scenarios.stage import Stage
-from windlass import Agent
+from tests.scenarios.stage import Stage, until
+from windlass import Agent, tool
+from windlass.errors import JournalCorrupt
 from windlass.plugins import Finale, Plugin, PluginTurn
-from windlass.testing import FunctionModel, say
+from windlass.testing import FunctionModel, call, say
 
 
 @pytest.fixture
@@ -74,3 +76,63 @@ async def test_what_a_turn_leaves_behind_begins_at_once_and_waits_for_no_look(st
                 await asyncio.sleep(0.01)
 
     assert kicked
+
+
+async def test_turns_of_agents_that_nobody_has_here_do_not_hide_one_that_is_due(
+    stage: Stage,
+) -> None:
+    gone, mine = Agent("gone", model=echo()), Agent("mine", model=echo())
+    async with stage.runtime(gone, mine, worker=False) as rt:
+        for number in range(101):
+            await rt.session(f"g{number}", gone).submit("work")
+        await rt.session("s", mine).submit("work", turn_id="t")
+
+    async with stage.runtime(mine) as rt:
+        result = await rt.turn("s", "t").result(timeout=5)
+
+    assert result.text == "Done."
+
+
+async def test_mail_behind_parked_turns_does_not_hide_the_mail_of_an_idle_session(
+    stage: Stage,
+) -> None:
+    @tool(approval="ask")
+    def act() -> str:
+        """Act."""
+        return "Acted."
+
+    asks = FunctionModel(lambda _request: call("act"), name="asks")
+    agent = Agent("a", model=echo(), tools=[act])
+    async with stage.runtime(agent, models=[asks]) as rt:
+        await rt.session("idle").run("work")
+        for number in range(101):
+            parked = rt.session(f"p{number}")
+            assert (await parked.run("work", model="asks")).parked
+            await parked.enqueue("And then?", when="next_turn")
+        await rt.session("idle").enqueue("Go on.", when="next_turn")
+
+        async def has_gone_on() -> bool:
+            return len(await rt.session("idle").history()) == 4
+
+        await until(has_gone_on)
+
+
+async def test_a_damaged_turn_keeps_no_worker_from_opening_and_holds_up_no_other_turn(
+    tmp_path: Any,  # noqa: ANN401 - a path
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage("sqlite", tmp_path)
+    agent = Agent("a", model=echo())
+    async with stage.runtime(agent, worker=False) as rt:
+        for session_id in ("damaged", "whole"):
+            await rt.session(session_id).submit("work", turn_id="t")
+    file = apsw.Connection(str(stage.path))
+    file.execute("UPDATE log SET page = zeroblob(20) WHERE no = (SELECT min(no) FROM log)")
+    file.close()
+
+    async with stage.runtime(agent) as rt:
+        assert (await rt.turn("whole", "t").result(timeout=5)).text == "Done."
+        with pytest.raises(JournalCorrupt, match="request of damaged/t"):
+            await rt.turn("damaged", "t").result(timeout=5)
+
+    assert "taking up damaged/t: journal_corrupt" in caplog.text

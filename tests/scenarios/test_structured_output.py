@@ -202,3 +202,19 @@ async def test_a_parked_turn_has_no_output_and_says_what_it_waits_for(stage: Sta
 
     with pytest.raises(NoOutput, match=r"turn t: is parked \(approval\)"):
         _ = result.output
+
+
+async def test_a_turn_by_its_id_has_the_type_of_its_own_agent(memory_stage: Stage) -> None:
+    typed = Agent("typed", model=ScriptedModel([say(RIGHT), say("[1, 2]")]), output_type=Plain)
+    plain = Agent("plain", model=ScriptedModel([say("Cold.")], name="words"))
+    async with memory_stage.runtime(typed, plain) as rt:
+        await rt.session("s", typed).run("Weather?", turn_id="t")
+        await rt.session("s", typed).run("Numbers?", turn_id="numbers", output_type=list[int])
+        await rt.session("p", plain).run("Weather?", turn_id="t")
+        outputs = [
+            (await rt.turn(*place).result(timeout=5)).output
+            for place in (("s", "t"), ("s", "numbers"), ("p", "t"))
+        ]
+
+    # Of a type that came with the turn only the schema is kept.
+    assert outputs == [Plain("Oslo", -3.5), [1, 2], "Cold."]

@@ -22,6 +22,7 @@ from windlass.errors import (
 )
 from windlass.ports import NewItem
 from windlass.stores.sqlite import SqliteStore, connection
+from windlass.stores.sqlite.blobs import MAX_ROW_BYTES
 from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
 
 # --- made and reopened ---------------------------------------------------------------------------
@@ -367,3 +368,18 @@ async def test_a_file_of_an_earlier_schema_is_brought_up_to_date_and_shows_what_
     await new.close()
     assert made_as(path) == made_as(new.path)
     assert raw(path).pragma("user_version") == VERSION
+
+
+async def test_what_stands_where_the_workers_and_the_blobs_would_lie_is_named(
+    path: Path, store: SqliteStore
+) -> None:
+    digest = await store.put_blob(b"x" * (MAX_ROW_BYTES + 1), now_ms=0)
+    file = path.with_name(f"{path.name}-blobs") / digest
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(StoreUnavailable, match=f"{path.name}-blobs: the file system refused"):
+        await store.get_blob(digest)
+
+    path.with_name(f"{path.name}-workers").touch()
+    with pytest.raises(StoreUnavailable, match=f"{path.name}-workers: the file system refused"):
+        await store.join(until_ms=1, now_ms=0)

@@ -11,6 +11,7 @@ from windlass.ports.model import Model
 
 Durability = Literal["power", "process"]
 _SQLITE = "sqlite:///"
+_WANTED = "sqlite:///FILE or memory:"
 
 
 def open_store(wanted: str | Store, durability: Durability) -> Store:
@@ -20,6 +21,11 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
         ConfigError: no such kind of store.
     """
     if not isinstance(wanted, str):
+        if not callable(getattr(wanted, "submit", None)):
+            found = type(wanted).__name__
+            raise ConfigError(
+                f"store: found {found}, wanted {_WANTED} or a Store", field="store", found=found
+            )
         return wanted
     if durability not in ("power", "process"):
         raise ConfigError(
@@ -29,16 +35,16 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
         from windlass.stores.memory import MemoryStore  # noqa: PLC0415 - who keeps a file needs no other
 
         return MemoryStore()
-    if wanted.startswith(_SQLITE) and len(wanted) > len(_SQLITE):
+    if wanted.startswith(_SQLITE) and wanted.removeprefix(_SQLITE) not in ("", ":memory:"):
         from windlass.stores.sqlite import SqliteStore  # noqa: PLC0415 - brings SQLite along
 
         return SqliteStore(Path(wanted.removeprefix(_SQLITE)), durability=durability)
     scheme = wanted.partition(":")[0][:20]
     raise ConfigError(
-        f"store: found an address of the kind {scheme!r}, wanted sqlite:///FILE or memory:",
+        f"store: found an address of the kind {scheme!r}, wanted {_WANTED}",
         field="store",
         found=scheme,
-        wanted="sqlite:///FILE or memory:",
+        wanted=_WANTED,
     )
 
 

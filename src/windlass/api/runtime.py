@@ -191,11 +191,7 @@ class Runtime(Generic[O]):
         """Return a turn by its id, wherever it runs."""
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
-        output = None
-        names = self._machinery.names
-        if len(names) == 1:
-            output = self._programs[names[0]].output
-        return TurnHandle(self._machinery, session_id, turn_id, output=output)
+        return TurnHandle(self._machinery, session_id, turn_id)
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> tuple[SessionSummary, ...]:
         """Return sessions by id, a page at a time."""

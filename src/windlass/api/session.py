@@ -186,6 +186,12 @@ class Session(Generic[O]):
                 "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
                 field="agents",
             )
+        if await self._program() is None:
+            raise ConfigError(
+                f"run: session {self.id} is of the agent {await self._agent_name()}, which this runtime does not "
+                "have; submit() leaves the turn to a worker that has it",
+                field="agent",
+            )
         turn, output = await self._new_turn(given, output_type, options)
         turn_id, is_orphan = await self._machinery.admission.run(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)

@@ -49,8 +49,19 @@ class TurnHandle(Generic[O]):
         async with asyncio.timeout(timeout):
             found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
         so_far = () if isinstance(found, TurnRecord) else await self._messages(found)
-        prices = self._machinery.prices
-        return TurnResult(found, output=self._output, so_far=so_far, prices=prices)
+        output = self._output or await self._agents_output()
+        return TurnResult(found, output=output, so_far=so_far, prices=self._machinery.prices)
+
+    async def _agents_output(self) -> Output | None:
+        """Return the shape of the turn's answer, for whoever holds its ids and not its agent."""
+        programs = self._machinery.programs
+        if self._turn is not None or not any(program.output for program in programs.values()):
+            return None
+        view = await self._view()
+        asked = {} if view.request is None else view.request.overrides
+        if "output" in asked or "compact" in asked or view.agent not in programs:
+            return None
+        return programs[view.agent].output
 
     async def cancel(self, reason: str = "") -> CancelReceipt:
         """Ask for the turn to end. First come, first served: it may end by itself before."""

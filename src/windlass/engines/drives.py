@@ -5,10 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from windlass.engines.driving import Driving
 from windlass.engines.residence import Residence
-from windlass.errors import EngineError, HeadMoved, LeaseLost, StoreError, WindlassError
+from windlass.errors import (
+    EngineError,
+    HeadMoved,
+    LeaseLost,
+    SessionDeleted,
+    StoreError,
+    UnknownSession,
+    WindlassError,
+)
 from windlass.ports.clock import Clock
 from windlass.runtime.drive import Drive
 from windlass.runtime.session_memory import SessionMemory
@@ -90,6 +99,17 @@ class Drives:
         memory.is_idle = False
         driving = self._by_session[memory.session_id] = Driving(turn_id, drive)
         driving.task = self.tasks.start(self._run(memory, driving), name=f"windlass-turn-{turn_id}")
+
+    @contextmanager
+    def taking_up(self, place: tuple[str, str]) -> Iterator[None]:
+        """Keep what is wrong with one turn from holding up the others: it is looked at again later."""
+        try:
+            yield
+        except (LeaseLost, HeadMoved, UnknownSession, SessionDeleted):
+            pass  # another worker was faster, or it has ended
+        except WindlassError as error:
+            _log.warning("taking up %s/%s: %s", *place, error.code)
+            self.try_later(place)
 
     def try_later(self, place: tuple[str, str]) -> None:
         """Take a turn up again, later each time."""

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
+import msgspec
+
 from windlass.engines.drives import Drives
 from windlass.engines.given_deps import GivenDeps
 from windlass.engines.housekeeping import Housekeeping
@@ -23,7 +25,6 @@ from windlass.engines.residence import Residence
 from windlass.errors import (
     EngineError,
     HeadMoved,
-    LeaseLost,
     StoreError,
     UnknownSession,
     WindlassError,
@@ -45,7 +46,7 @@ from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
 _SCAN_S = 0.25
-_RETENTION_MS = 7 * 86_400_000
+_PAGE = 100  # as many as a store shows at once
 _GRACE_S = 10.0
 _ASIDE_S = 1.0
 
@@ -60,7 +61,7 @@ class LocalEngine:
         *,
         is_worker: bool,
         max_turns: int,
-        retention_ms: int = _RETENTION_MS,
+        retention_ms: int,
     ) -> None:
         self._world = world
         self._programs = programs
@@ -187,11 +188,6 @@ class LocalEngine:
             raise HeadMoved(f"session {session_id}: another turn is under way")
         return memory
 
-    def is_resident(self, session_id: str) -> bool:
-        """Whether this worker owns the session and knows that nothing is under way in it."""
-        memory = self._resident.get(session_id)
-        return memory is not None and memory.is_owned and session_id not in self._drives
-
     def _is_busy(self) -> bool:
         """Whether others have to know that this worker lives: it drives turns, or somebody waits for one."""
         return bool(len(self._drives) or self._waiting)
@@ -260,7 +256,7 @@ class LocalEngine:
     async def _scan(self) -> None:
         world = self._world
         now_ms = world.clock.now_ms()
-        due = await world.store.due(now_ms)
+        due = await self._due(now_ms)
         for wait in due.waits:
             answer = WaitAnswer(status="expired", now_ms=now_ms)
             await world.store.resolve_wait(wait.key, answer)
@@ -270,32 +266,46 @@ class LocalEngine:
                 view = await world.store.load_turn(cancel.session_id, cancel.turn_id)
                 driving.drive.cancel((view.cancel if view is not None else None) or "")
         if due.waits:
-            due = await world.store.due(now_ms)
+            due = await self._due(now_ms)
         await self._take_due(due)
         for inbox in due.inboxes:
             await self._open_mail(inbox)
         self._resident.evict(self._drives)
         self._world.feeds.tidy()
 
+    async def _due(self, now_ms: int) -> Due:
+        """Return what is due. However much waits for workers with other agents, it does not hide what is ours."""
+        store = self._world.store
+        due = await store.due(now_ms)
+        if max(len(due.turns), len(due.inboxes)) < _PAGE:
+            return due
+        ours = await store.due(now_ms, agents=tuple(self._programs))
+        return msgspec.structs.replace(ours, turns=(*ours.turns, *due.turns))
+
     async def _take_due(self, due: Due) -> None:
-        for session_id, turn_id in self._drives.due_again():
-            await self._resume(session_id, turn_id)
+        for place in self._drives.due_again():
+            with self._drives.taking_up(place):
+                await self._resume(*place)
         for turn in due.turns:
+            place = (turn.session_id, turn.turn_id)
             self._was_full = self._was_full or self._drives.places.locked()
-            is_pausing = (turn.session_id, turn.turn_id) in self._drives.again
             if (
-                is_pausing
+                place in self._drives.again
                 or turn.session_id in self._drives
                 or self._drives.places.locked()
                 or self._is_closing
             ):
                 continue
-            if turn.agent not in self._programs:
-                await self._make_way(turn)
-            elif turn.why != "queued":
-                await self._resume(turn.session_id, turn.turn_id)
-            elif turn.owner in (None, self._world.worker_id) or not await self._is_there(turn):
-                await self._begin_queued(turn)
+            with self._drives.taking_up(place):
+                await self._take(turn)
+
+    async def _take(self, turn: DueTurn) -> None:
+        if turn.agent not in self._programs:
+            await self._make_way(turn)
+        elif turn.why != "queued":
+            await self._resume(turn.session_id, turn.turn_id)
+        elif turn.owner in (None, self._world.worker_id) or not await self._is_there(turn):
+            await self._begin_queued(turn)
 
     async def _is_there(self, turn: DueTurn) -> bool:
         assert turn.owner is not None  # noqa: S101 - the caller looked
@@ -309,8 +319,7 @@ class LocalEngine:
             view = await self._world.store.load_session(turn.session_id, history=False)
             generation = memory.generation if memory is not None else view.generation
             self._resident.forget(turn.session_id)
-            with suppress(LeaseLost, HeadMoved):
-                await self._world.store.release(turn.session_id, generation=generation)
+            await self._world.store.release(turn.session_id, generation=generation)
 
     async def _begin_queued(self, turn: DueTurn) -> None:
         store = self._world.store
@@ -329,25 +338,16 @@ class LocalEngine:
         world = self._world
         if session_id in self._drives or self._drives.places.locked():
             return
-        try:
-            lease = await world.store.take_over(
-                session_id,
-                turn_id,
-                worker_id=world.worker_id,
-                until_ms=world.until_ms(),
-                now_ms=world.clock.now_ms(),
-            )
-            view = await world.store.load_turn(session_id, turn_id)
-            session = await world.store.load_session(session_id)
-        except (LeaseLost, HeadMoved, UnknownSession):
-            return  # another worker was faster, or it has ended
-        except StoreError as error:
-            _log.warning("taking up %s/%s: %s", session_id, turn_id, error.code)
-            self._drives.try_later((session_id, turn_id))
-            return
-        if view is None:
-            return
-        memory = self._resident.of_view(session)
+        lease = await world.store.take_over(
+            session_id,
+            turn_id,
+            worker_id=world.worker_id,
+            until_ms=world.until_ms(),
+            now_ms=world.clock.now_ms(),
+        )
+        view = await world.store.load_turn(session_id, turn_id)
+        assert view is not None  # noqa: S101 - it was taken over
+        memory = self._resident.of_view(await world.store.load_session(session_id))
         # Something may have been queued behind it meanwhile.
         self._busy_sessions.add(session_id)
         await self._drive_known(

@@ -116,7 +116,7 @@ class DueCancel(Value, kw_only=True):
 
 
 class DueInbox(Value, kw_only=True):
-    """A session with items that no turn has taken.
+    """A session with items that no turn has taken, and that is not parked: nothing enters a turn that waits.
 
     `agent` is the session's; `active` the turn under way; `now`: one of the items is for now; `first` is the
     oldest of them.

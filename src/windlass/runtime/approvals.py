@@ -20,7 +20,7 @@ from windlass.journal import CallDecided, EventAwaited
 from windlass.kernel import canonical
 from windlass.kernel.tool_call import PendingToolCall
 from windlass.ports import WaitAnswer, WaitView
-from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling
+from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling, ToolPolicy
 from windlass.ports.tool import Tool, ToolContext
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.turn_in_hand import TurnInHand
@@ -65,12 +65,7 @@ class Approvals:
     ) -> Ruling:
         """Return what policy and tool say to a call with these arguments; plugins may want a person asked."""
         hand = self._hand
-        try:
-            asked = await self._policy(tool, call, args)
-        except Exception as error:  # noqa: BLE001 - whoever decides and fails has allowed nothing
-            name = type(error).__name__
-            hand.note_issue(f"the policy raised {name}; {call.name} was denied", "policy_failed")
-            return Deny(reason=f"The policy failed with {name}, which allows nothing.")
+        asked = await self._policy(tool, call, args)
         if isinstance(asked, Deny):
             return asked
         if asked is _ALLOW and tool.approval != "never":
@@ -102,6 +97,18 @@ class Approvals:
         policy = self._hand.program.policy
         if policy is None:
             return _ALLOW
+        try:
+            return await self._decided(policy, tool, call, args)
+        except Exception as error:  # noqa: BLE001 - whoever decides and fails has allowed nothing
+            name = type(error).__name__
+            self._hand.note_issue(
+                f"the policy raised {name}; {call.name} was denied", "policy_failed"
+            )
+            return Deny(reason=f"The policy failed with {name}, which allows nothing.")
+
+    async def _decided(
+        self, policy: ToolPolicy, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]
+    ) -> Ruling:
         hand = self._hand
         found = policy.decide(
             PolicyCall(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from windlass.errors import (
     ConfigError,
+    InvalidInput,
     ProviderError,
     Retry,
     Throttled,
@@ -124,9 +125,8 @@ class ModelCalls:
             error: ProviderError | None = None
             result: ModelReply | ModelFailure
             try:
-                if request.model != first:
-                    self._check_fallback(request.model)
-                result = await self._ask(request, stream)
+                model = self._model_of(request.model, is_fallback=request.model != first)
+                result = await self._ask(model, request, stream)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if isinstance(result, ModelReply):
@@ -166,11 +166,18 @@ class ModelCalls:
     ) -> DirectAnswered:
         hand, key = self._hand, envelope.key
         sent, reserve, patches = await self._hooks.before_direct(request, about)
+        model = self._known(sent.model)
+        if model is None:
+            # Code of the user's asks: it is told, and the turn goes on. Nothing was bought.
+            raise InvalidInput(
+                f"model: nobody here is called {sent.model[:80]!r}; register one with Runtime(models=...)",
+                field="model",
+            )
         source = getattr(envelope.command, "usage_source", "")
         hand.spent.reserve(key, source, sent.model, reserve)
         try:
             await self._claim(envelope, sent.model, reserve)
-            result = await self._ask(sent, None)
+            result = await self._ask(model, sent, None)
         except ProviderError:
             self._release(key)
             hand.spent.settle(key)
@@ -184,32 +191,37 @@ class ModelCalls:
         return known
 
     async def _ask(
-        self, request: ModelRequest, stream: _Stream | None
+        self, model: Model, request: ModelRequest, stream: _Stream | None
     ) -> ModelReply | ModelFailure:
         """Ask with the session's store at hand, for the bytes of attachments."""
-        model = self._model_of(request.model)
         reading = READ_BLOB.set(self._hand.world.store.get_blob)
         try:
             return await ask(model, request, stream)
         finally:
             READ_BLOB.reset(reading)
 
-    def _check_fallback(self, name: str) -> None:
-        """Refuse a model to fall back on that is not here: that is one more outage, no reason to ask a person.
+    def _known(self, name: str) -> Model | None:
+        program = self._hand.program
+        return program.model if program.model.name == name else program.find_model(name)
+
+    def _model_of(self, name: str, *, is_fallback: bool) -> Model:
+        """Return the model of a turn's own call.
 
         Raises:
-            Unavailable: there may be another to fall back on.
+            Unavailable: one to fall back on is not here; there may be another.
+            ParkTurn: it is not here; a person decides.
         """
-        found, why = self._find_model(name)
-        if found is None:
+        why = ""
+        try:
+            found = self._known(name)
+        except ConfigError as error:  # it has no key here, or no SDK
+            found, why = None, str(error)
+        if found is not None:
+            return found
+        if is_fallback:
             missing = f"the model {name}, to fall back on, is not here"
             self._hand.note_issue(f"{missing}: {why}" if why else missing, "model_missing")
             raise Unavailable(missing)
-
-    def _model_of(self, name: str) -> Model:
-        found, why = self._find_model(name)
-        if found is not None:
-            return found
         self._hand.open_wait(
             "mismatch",
             about=f"model/{name}",
@@ -218,16 +230,6 @@ class ModelCalls:
             detail={"model": name, "why": why} if why else {"model": name},
         )
         raise ParkTurn
-
-    def _find_model(self, name: str) -> tuple[Model | None, str]:
-        """Return a model, or why there is none, as far as that is known."""
-        program = self._hand.program
-        if program.model.name == name:
-            return program.model, ""
-        try:
-            return program.find_model(name), ""
-        except ConfigError as error:  # it has no key here, or no SDK
-            return None, str(error)
 
     def _wait_for_provider(self, error: ProviderError, key: str) -> None:
         """Park until the provider may be there again; return once patience is over.

@@ -74,7 +74,9 @@ def _due_cancels(tables: Tables) -> Iterator[tuple[int, DueCancel]]:
 def _due_inboxes(tables: Tables) -> Iterator[tuple[int, DueInbox]]:
     for session in tables.live_sessions():
         pending = [row for row in session.items.values() if row.state == "pending"]
-        if pending:
+        turn = session.turns[session.active] if session.active is not None else None
+        # Nothing enters a parked turn: what waits there is due when the turn goes on.
+        if pending and (turn is None or turn.state != "parked"):
             first = min(pending, key=lambda row: row.enqueued)
             yield (
                 first.enqueued,

@@ -24,13 +24,14 @@ _CANCELS = (
     " JOIN sessions ON sessions.no = turns.session"
     " WHERE state = 'running' AND cancel IS NOT NULL ORDER BY +turns.no"
 )
-# That it waits says that it is one of both; it is said to have them from the index of those.
+# That it waits says that it is one of both; it is said to have them from the index of those. Nothing enters a parked
+# turn: what waits there is due when the turn goes on.
 _INBOXES = (
     "SELECT sessions.id, sessions.agent, turns.id, is_now, oldest FROM"
     " (SELECT session, min(no) AS oldest, max(due = 'now') AS is_now FROM inbox"
     "  WHERE state IN ('pending', 'taken') AND state = 'pending' GROUP BY session) AS waiting"
     " JOIN sessions ON sessions.no = waiting.session LEFT JOIN turns ON turns.no = sessions.active"
-    " ORDER BY oldest"
+    " WHERE turns.state IS NOT 'parked' ORDER BY oldest"
 )
 _WAITS = (
     "SELECT key, kind, sessions.id, turns.id, expires_ms FROM waits"

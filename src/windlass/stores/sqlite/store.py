@@ -146,7 +146,10 @@ class SqliteStore(Doors):
     async def join(self, *, until_ms: int, now_ms: int) -> str:  # noqa: ARG002 - a store with a clock of its own needs it
         """Register a worker, and hold its lock while this process lives."""
         self._check_process()
-        lock = WorkerLock.take(self._worker_folder)
+        try:
+            lock = WorkerLock.take(self._worker_folder)
+        except OSError as error:
+            raise as_windlass_error(error, place=self._worker_folder.name) from error
         await self._do(lambda rows, _: leases.join(rows, lock.worker_id, until_ms)).durable()
         self._locks[lock.worker_id] = lock
         return lock.worker_id
@@ -364,7 +367,7 @@ class SqliteStore(Doors):
     async def get_blob(self, digest: str) -> bytes:
         """Return the bytes of a digest."""
         row = await self._look(lambda rows: blobs.find(rows.db, digest))
-        return row if row is not None else await asyncio.to_thread(self._blobs.read, digest)
+        return row if row is not None else await asyncio.to_thread(self._read_file, digest)
 
     async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
         """Reclaim what nothing refers to and journals of turns that ended longer ago than that."""
@@ -443,6 +446,12 @@ class SqliteStore(Doors):
 
     def _is_gone(self, worker_id: str) -> bool:
         return worker_lock.is_gone(self._worker_folder, worker_id)
+
+    def _read_file(self, digest: str) -> bytes:
+        try:
+            return self._blobs.read(digest)
+        except OSError as error:
+            raise as_windlass_error(error, place=self._blobs.folder.name) from error
 
     def _write_file(self, digest: str, data: bytes) -> None:
         try:

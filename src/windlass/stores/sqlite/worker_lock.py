@@ -39,7 +39,11 @@ class WorkerLock:
 
     @classmethod
     def take(cls, folder: Path) -> WorkerLock:
-        """Make a worker id that nobody had, and hold its lock."""
+        """Make a worker id that nobody had, and hold its lock.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
         folder.mkdir(exist_ok=True)
         worker_id = f"w-{secrets.token_hex(8)}"
         fd = os.open(folder / worker_id, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)

@@ -193,6 +193,18 @@ async def a_session_is_due_while_an_item_waits_in_it(scene: Scene) -> None:
 
 
 @DRIVING.claim
+async def what_waits_behind_a_parked_turn_is_due_when_the_turn_goes_on(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.store.enqueue("s1", NewItem(item_id="soon"))
+    await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
+    expect((await scene.store.due(0)).inboxes, ())
+
+    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    (found,) = (await scene.store.due(0)).inboxes
+    expect((found.active, found.first.item_id), ("t1", "soon"))
+
+
+@DRIVING.claim
 async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("a", "one"), ("b", "two"), ("c", "one")):
         await scene.accept(session_id=session_id, agent=agent)
