@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from windlass.journal import (
+    CallPresented,
     CallReturned,
     HistoryPage,
     ModelAnswered,
@@ -70,7 +71,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
         iterations = sum(message.role == "assistant" for message in messages)
         if journal is not None and journal.started is not None:
             started_ms = journal.started.started_ms
-            calls = tuple(_recorded_calls(journal, calls))
+            calls = tuple(_with_records(journal, calls))
             rows = journal.rows()
             iterations = sum(isinstance(row.outcome, ModelAnswered) for row in rows)
         return cls(
@@ -122,35 +123,41 @@ def _calls_in(messages: Iterable[Message]) -> Iterator[CompletedToolCall]:
 
 
 def calls_so_far(journal: TurnJournal) -> tuple[CompletedToolCall, ...]:
-    """Return the calls of an unfinished turn that have their result."""
-    return tuple(
-        CompletedToolCall(
-            call_id=row.command.call_id,
-            name=row.command.name,
-            args=row.command.args,
-            outcome=row.outcome.outcome,
-            duration_ms=row.outcome.duration_ms,
-        )
-        for row in journal.rows()
-        if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned)
-    )
+    """Return the calls of an unfinished turn that have their result, as the turn goes on with them."""
+    return tuple([versions[0] for versions in _recorded_calls(journal)])
 
 
-def _recorded_calls(
+def _recorded_calls(journal: TurnJournal) -> Iterator[tuple[CompletedToolCall, ...]]:
+    """Yield each call that has a result: as plugins left it, if they changed it, then as it came."""
+    for row in journal.rows():
+        if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned):
+            raw = CompletedToolCall(
+                call_id=row.command.call_id,
+                name=row.command.name,
+                args=row.command.args,
+                outcome=row.outcome.outcome,
+                duration_ms=row.outcome.duration_ms,
+            )
+            seen = journal.row(f"{row.key.replace('/tool_call/', '/tool_hooks/')}/presented")
+            if seen is None or not isinstance(seen.outcome, CallPresented):
+                yield (raw,)
+            else:
+                yield msgspec.structs.replace(raw, outcome=seen.outcome.outcome), raw
+
+
+def _with_records(
     journal: TurnJournal, shown: tuple[CompletedToolCall, ...]
 ) -> Iterator[CompletedToolCall]:
-    """Give each call its raw outcome and the arguments that really ran, as far as they are recorded."""
-    raw = {
-        row.command.call_id: (row.command.args, row.outcome)
-        for row in journal.rows()
-        if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned)
-    }
+    """Give each call the arguments that really ran and its whole outcome, as far as they are recorded.
+
+    What does not say the same as the history was changed or withheld before the turn went on: it stays in the journal.
+    """
+    recorded = {versions[0].call_id: versions for versions in _recorded_calls(journal)}
     for call in shown:
-        found = raw.get(call.call_id)
-        if found is None:
+        versions = recorded.get(call.call_id)
+        if versions is None:
             yield call
-        else:
-            args, returned = found
-            yield msgspec.structs.replace(
-                call, args=args, outcome=returned.outcome, duration_ms=returned.duration_ms
-            )
+            continue
+        said = call.as_result(call.name)
+        ran = msgspec.structs.replace(versions[0], outcome=call.outcome)
+        yield next((one for one in versions if one.as_result(call.name) == said), ran)
