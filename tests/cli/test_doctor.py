@@ -12,7 +12,7 @@ from windlass import Agent, Runtime
 from windlass.cli.disk import file_system, measure_syncs
 from windlass.cli.health import check_disk, check_hosts, check_store
 from windlass.cli.main import main
-from windlass.models.local_weights import Progress, Weights
+from windlass.models.local.weights import Progress, Weights
 
 MOUNTS = """\
 22 1 8:1 / / rw - ext4 /dev/sda1 rw

@@ -173,6 +173,22 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
             id="engine-engine",
         ),
         pytest.param(
+            STRANGERS,
+            {
+                "models/openai_chat/reader.py": "",
+                "models/openai_responses/reader.py": "import windlass.models.openai_chat.reader",
+            },
+            id="model-model",
+        ),
+        pytest.param(
+            STRANGERS,
+            {
+                "models/openai_chat/reader.py": "",
+                "models/openai/connection.py": "import windlass.models.openai_chat.reader",
+            },
+            id="shared-by-models",
+        ),
+        pytest.param(
             CYCLES,
             {
                 "kernel/planted_a.py": "import windlass.kernel.planted_b",
@@ -190,7 +206,8 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
         ),
         pytest.param(DOOR, {"runtime/lane.py": "import apsw"}, id="runtime-apsw"),
         pytest.param(DOOR, {"stores/sqlite/rows.py": "import sqlite3"}, id="the-other-sqlite"),
-        pytest.param(DOOR, {"models/anthropic.py": "import httpx"}, id="model-httpx"),
+        pytest.param(DOOR, {"models/anthropic/wire.py": "import httpx"}, id="model-httpx"),
+        pytest.param(DOOR, {"models/google/request.py": "import google"}, id="another-models-file"),
         pytest.param(DOOR, {"net/client.py": "import requests"}, id="another-http-client"),
         pytest.param(DOOR, {"kernel/planted.py": "import pydantic_monty"}, id="kernel-monty"),
         pytest.param(DOOR, {"trace/jsonl.py": "import opentelemetry"}, id="trace-otel"),
@@ -218,7 +235,7 @@ def test_a_full_house_with_every_library_behind_its_door_keeps_every_contract(
             "stores/postgres/connection.py": "import psycopg",
             "sandbox/monty.py": "import pydantic_monty",
             "trace/otel.py": "import opentelemetry.trace",
-            "models/anthropic.py": "import windlass.net.client",
+            "models/anthropic/wire.py": "import windlass.net.client",
             "runtime/lane.py": "import asyncio, time, windlass.ports.store",
             "engines/local.py": "import windlass.runtime.lane",
             "engines/restate/endpoint.py": "import restate, windlass.runtime.lane",

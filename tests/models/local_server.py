@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from windlass.models.local import LocalModel
-from windlass.models.local_weights import find_weights
+from windlass.models.local.weights import find_weights
 
 MODEL = "smollm2"
 

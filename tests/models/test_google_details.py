@@ -71,7 +71,7 @@ async def test_a_finish_reason_has_its_terminal(reason: str, terminal: str) -> N
 async def test_no_finish_reason_of_the_sdk_is_unknown_here() -> None:
     from google.genai.types import FinishReason  # noqa: PLC0415 - as late as the adapter does
 
-    from windlass.models.google_stream import _TERMINALS, _UNSAID  # noqa: PLC0415
+    from windlass.models.google.stream import _TERMINALS, _UNSAID  # noqa: PLC0415
 
     assert {reason.value for reason in FinishReason} - set(_TERMINALS) == {_UNSAID}
 

@@ -12,7 +12,7 @@ from windlass.kernel import (
 )
 from windlass.kernel.model_call import RequestPart, ToolChoice
 from windlass.kernel.value import Json
-from windlass.models.local_prompt import messages_of, schema_of
+from windlass.models.local.prompt import messages_of, schema_of
 
 ADD = ToolSpec(
     name="add",

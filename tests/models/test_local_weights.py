@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.models.local_weights import (
+from windlass.models.local.weights import (
     SMOLLM2,
     Weights,
     cache_folder,

@@ -9,10 +9,10 @@ import pytest
 from tests.models import openai_chat_cases, openai_response_cases
 from windlass.errors import Malformed, Unavailable
 from windlass.kernel import ModelReply
-from windlass.models.openai_chat_reader import ChatReader
-from windlass.models.openai_connection import ReplyReader
-from windlass.models.openai_dialects import DIALECTS
-from windlass.models.openai_response_reader import ResponseReader
+from windlass.models.openai.connection import ReplyReader
+from windlass.models.openai_chat.dialects import DIALECTS
+from windlass.models.openai_chat.reader import ChatReader
+from windlass.models.openai_responses.reader import ResponseReader
 from windlass.models.route import Route
 from windlass.models.server_events import EventReader, json_events
 from windlass.ports.model import ModelEvent

@@ -10,7 +10,7 @@ from typing import Any, Final
 from windlass import Agent, tool
 from windlass.cli import arithmetic
 from windlass.cli.workspace import Workspace
-from windlass.models.local_weights import find_weights
+from windlass.models.local.weights import find_weights
 from windlass.runtime.system_clock import SystemClock
 
 NAME: Final = "assistant"

@@ -16,7 +16,7 @@ from windlass.cli.options import JsonOption
 from windlass.cli.terminal import console, notes, row, table
 from windlass.errors import ConfigError
 from windlass.models.credentials import KEY_SOURCES
-from windlass.models.local_weights import KNOWN_WEIGHTS, find_weights, get_weights, weights_named
+from windlass.models.local.weights import KNOWN_WEIGHTS, find_weights, get_weights, weights_named
 from windlass.models.names import PROVIDERS
 
 

@@ -12,12 +12,12 @@ from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.kernel.value import Json
-from windlass.models.openai_chat_calls import CallPieces
-from windlass.models.openai_dialects import Dialect
-from windlass.models.openai_usage import UsageReport
-from windlass.models.openai_words import Words
+from windlass.models.openai.usage import UsageReport
+from windlass.models.openai_chat.calls import CallPieces
+from windlass.models.openai_chat.dialects import Dialect
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
+from windlass.models.words import Words
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _TERMINALS = {

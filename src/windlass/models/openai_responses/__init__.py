@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
-from windlass.models.openai_connection import DEFAULT_TIMEOUT_S, OpenAIConnection
-from windlass.models.openai_response_input import ResponseInput
-from windlass.models.openai_response_reader import ResponseReader
+from windlass.models.openai.connection import DEFAULT_TIMEOUT_S, OpenAIConnection
+from windlass.models.openai_responses.input import ResponseInput
+from windlass.models.openai_responses.reader import ResponseReader
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:

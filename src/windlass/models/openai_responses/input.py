@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -12,11 +11,12 @@ from windlass.kernel.model_call import ModelMessage, ModelRequest
 from windlass.kernel.value import thaw
 from windlass.models.blob_source import stand_in
 from windlass.models.capabilities import Capabilities
-from windlass.models.openai_attachments import shown
-from windlass.models.openai_schema import is_object_schema, strict_schema
-from windlass.models.openai_words import arguments_of
+from windlass.models.openai.attachments import shown
+from windlass.models.openai.cache_key import cache_key
+from windlass.models.openai.schema import is_object_schema, strict_schema
 from windlass.models.route import Route, own_blob
 from windlass.models.schema_words import schema_words
+from windlass.models.words import arguments_of
 
 
 class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,8 +163,3 @@ class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
         if found.kind == "file":
             return {"type": "input_file", "filename": found.name, "file_data": found.content}
         return {"type": "input_text", "text": found.content}
-
-
-def cache_key(session_id: str) -> str:
-    """Return what groups the requests of a session for the provider's cache, without telling its id."""
-    return sha256(session_id.encode()).hexdigest()[:32]

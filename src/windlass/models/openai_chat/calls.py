@@ -10,8 +10,8 @@ from typing import Any
 
 from windlass.kernel import canonical
 from windlass.kernel.messages import ToolCall
-from windlass.models.openai_words import tool_call
 from windlass.models.provider_errors import malformed
+from windlass.models.words import tool_call
 
 
 class _Draft:

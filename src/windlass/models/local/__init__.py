@@ -15,9 +15,9 @@ from windlass.kernel import canonical
 from windlass.kernel.messages import ToolCall
 from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
 from windlass.kernel.value import Json
-from windlass.models.local_answer import AnswerReader, read_object
-from windlass.models.local_engine import PROVIDER, Generated, check_engine, engine_of
-from windlass.models.local_prompt import (
+from windlass.models.local.answer import AnswerReader, read_object
+from windlass.models.local.engine import PROVIDER, Generated, check_engine, engine_of
+from windlass.models.local.prompt import (
     ANSWER,
     ARGUMENTS,
     TOOL,
@@ -25,7 +25,7 @@ from windlass.models.local_prompt import (
     offered_tools,
     schema_of,
 )
-from windlass.models.local_weights import find_weights, how_to_get, weights_named
+from windlass.models.local.weights import find_weights, how_to_get, weights_named
 from windlass.models.provider_errors import overflow_reply
 from windlass.ports.model import EmitModelEvent, TextChunk
 

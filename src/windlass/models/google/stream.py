@@ -15,10 +15,10 @@ from windlass.kernel.chain import Chain
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, ReplyPart, Usage
 from windlass.kernel.value import Json
-from windlass.models.google_request import signature_blob
-from windlass.models.openai_words import Words
+from windlass.models.google.request import signature_blob
 from windlass.models.provider_errors import cut_off, malformed
 from windlass.models.route import Route, replay_blob
+from windlass.models.words import Words
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 if TYPE_CHECKING:

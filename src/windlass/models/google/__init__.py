@@ -14,9 +14,9 @@ from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for
-from windlass.models.google_lines import event_lines
-from windlass.models.google_request import Asked, ask_of
-from windlass.models.google_stream import ReplyReader
+from windlass.models.google.lines import event_lines
+from windlass.models.google.request import Asked, ask_of
+from windlass.models.google.stream import ReplyReader
 from windlass.models.provider_errors import (
     cut_off,
     from_exception,

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
-from windlass.models.openai_chat_input import ChatInput
-from windlass.models.openai_chat_reader import ChatReader
-from windlass.models.openai_connection import DEFAULT_TIMEOUT_S, OpenAIConnection
-from windlass.models.openai_dialects import Dialect, dialect_named
+from windlass.models.openai.connection import DEFAULT_TIMEOUT_S, OpenAIConnection
+from windlass.models.openai_chat.dialects import Dialect, dialect_named
+from windlass.models.openai_chat.input import ChatInput
+from windlass.models.openai_chat.reader import ChatReader
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:

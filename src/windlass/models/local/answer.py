@@ -8,7 +8,7 @@ from windlass.errors import CallerError
 from windlass.guards.text import clean_text
 from windlass.kernel import canonical
 from windlass.kernel.value import Json
-from windlass.models.local_prompt import ANSWER
+from windlass.models.local.prompt import ANSWER
 
 _OPENING = re.compile(rf'\s*\{{\s*"{ANSWER}"\s*:\s*"')
 _HIGH = r"\\u[dD][89abAB][0-9a-fA-F]{2}"

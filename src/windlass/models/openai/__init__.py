@@ -1,0 +1,1 @@
+"""What the two adapters to OpenAI's protocols share."""
