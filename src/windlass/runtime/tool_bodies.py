@@ -46,15 +46,20 @@ async def run_body(
 ) -> Ended:
     """Run the body once, with checked arguments, of which it gets copies of its own."""
     seconds = tool.timeout if tool.timeout is not None else default_timeout
-    # A task of its own: a body that will not be cancelled, or cancels the task it is in, holds up nobody.
-    mark = RUNS_IN.set(ctx.session_id)
-    body = asyncio.get_running_loop().create_task(tool.run(ctx, args))
-    RUNS_IN.reset(mark)
+    loop = asyncio.get_running_loop()
+    # A task of its own, and not itself what is waited for: a body that will not be cancelled, or cancels the task it is
+    # in, holds up nobody.
+    news: asyncio.Future[None] = loop.create_future()
+    body = loop.create_task(_run(tool, ctx, args, news))
+    timer = None if seconds is None else loop.call_later(seconds, _tell, news)
     try:
-        await asyncio.wait((body,), timeout=seconds)
+        await news
     except asyncio.CancelledError:
         await _let_go(body)
         raise
+    finally:
+        if timer is not None:
+            timer.cancel()
     if not body.done():
         await _let_go(body)
         reason = f"it did not return in {seconds:g} s"
@@ -63,6 +68,22 @@ async def run_body(
         return Ended(status="unknown", reason="it cancelled itself", is_uncertain=True)
     error = body.exception()
     return Ended(value=body.result()) if error is None else _failed(error)
+
+
+async def _run(
+    tool: Tool, ctx: ToolContext[Any], args: Mapping[str, Any], news: asyncio.Future[None]
+) -> object:
+    RUNS_IN.set(ctx.session_id)
+    try:
+        return await tool.run(ctx, args)
+    finally:
+        # As its last act, which spares the loop a pass.
+        _tell(news)
+
+
+def _tell(news: asyncio.Future[None]) -> None:
+    if not news.done():
+        news.set_result(None)
 
 
 async def _let_go(body: asyncio.Task[object]) -> None:

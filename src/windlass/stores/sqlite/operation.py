@@ -26,7 +26,8 @@ class Operation(Generic[A]):
     """A write that was handed in: the ticket that its caller holds."""
 
     __slots__ = (
-        "_answer", "_apply", "_event", "_waiters", "_writer", "after", "attempts", "is_settled", "refusal", "session_id",
+        "_answer", "_apply", "_event", "_listeners", "_waiters", "_writer", "after", "attempts", "is_settled",
+        "refusal", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Operation(Generic[A]):
         self.is_settled = False
         self.refusal: WindlassError | None = None
         self._answer: A | None = None
+        self._listeners: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._event: threading.Event | None = None
 
@@ -60,12 +62,10 @@ class Operation(Generic[A]):
 
     def when_settled(self, tell: Callable[[], None]) -> None:
         """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
-        waiter = asyncio.get_running_loop().create_future()
-        waiter.add_done_callback(lambda _: tell())
         if self.is_settled:
-            waiter.set_result(None)
+            asyncio.get_running_loop().call_soon(tell)
         else:
-            self._waiters.append(waiter)
+            self._listeners.append(tell)
 
     def wait(self, timeout: float | None = None) -> A:
         """Wait on a thread of its own, without a loop."""
@@ -101,7 +101,14 @@ class Operation(Generic[A]):
             self._event.set()
 
     def wake_tasks(self) -> None:
-        """Wake the tasks that wait; called on the loop."""
+        """Tell those who want to know, then wake the tasks that wait; called on the loop."""
+        for tell in self._listeners:
+            try:
+                tell()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are told
+                report = {"message": "a listener of a write failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(report)
+        self._listeners.clear()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
