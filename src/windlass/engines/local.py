@@ -14,9 +14,8 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-import msgspec
-
 from windlass.engines.drives import Drives
+from windlass.engines.due_work import due_work
 from windlass.engines.given_deps import GivenDeps
 from windlass.engines.housekeeping import Housekeeping
 from windlass.engines.mail import turn_for, turn_of_item
@@ -37,7 +36,8 @@ from windlass.ports import (
     TurnView,
     WaitAnswer,
 )
-from windlass.runtime.drive import Drive, Job
+from windlass.runtime.drive import Drive
+from windlass.runtime.job import Job
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_record import TurnRecord
@@ -46,7 +46,6 @@ from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
 _SCAN_S = 0.25
-_PAGE = 100  # as many as a store shows at once
 _GRACE_S = 10.0
 _ASIDE_S = 1.0
 
@@ -256,7 +255,7 @@ class LocalEngine:
     async def _scan(self) -> None:
         world = self._world
         now_ms = world.clock.now_ms()
-        due = await self._due(now_ms)
+        due = await due_work(world.store, self._programs, now_ms)
         for wait in due.waits:
             answer = WaitAnswer(status="expired", now_ms=now_ms)
             await world.store.resolve_wait(wait.key, answer)
@@ -266,21 +265,12 @@ class LocalEngine:
                 view = await world.store.load_turn(cancel.session_id, cancel.turn_id)
                 driving.drive.cancel((view.cancel if view is not None else None) or "")
         if due.waits:
-            due = await self._due(now_ms)
+            due = await due_work(world.store, self._programs, now_ms)
         await self._take_due(due)
         for inbox in due.inboxes:
             await self._open_mail(inbox)
         self._resident.evict(self._drives)
         self._world.feeds.tidy()
-
-    async def _due(self, now_ms: int) -> Due:
-        """Return what is due. However much waits for workers with other agents, it does not hide what is ours."""
-        store = self._world.store
-        due = await store.due(now_ms)
-        if max(len(due.turns), len(due.inboxes)) < _PAGE:
-            return due
-        ours = await store.due(now_ms, agents=tuple(self._programs))
-        return msgspec.structs.replace(ours, turns=(*ours.turns, *due.turns))
 
     async def _take_due(self, due: Due) -> None:
         for place in self._drives.due_again():

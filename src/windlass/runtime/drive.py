@@ -26,11 +26,13 @@ from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.announcements import announce_commit, announce_session
 from windlass.runtime.compaction_driver import is_compaction
-from windlass.runtime.deps_scope import NONE_GIVEN, deps_for
+from windlass.runtime.deps_scope import deps_for
 from windlass.runtime.hooks import Hooks
+from windlass.runtime.job import Job
 from windlass.runtime.lane import Lane
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.model_hooks import ModelHooks
+from windlass.runtime.obstacles import check_drivable, obstacle_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
@@ -39,25 +41,10 @@ from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked, TurnRunner
 from windlass.runtime.turn_signals import ParkTurn, StopTurn
-from windlass.runtime.turn_start import DRIVERS, plugin_names, start_record
+from windlass.runtime.turn_start import plugin_names, start_record
 from windlass.runtime.world import World
 
-MAX_TAKEOVERS = 3
 _log = logging.getLogger("windlass")
-
-
-class Job(msgspec.Struct, kw_only=True):
-    """What is to be driven: a turn that is new here, or one that the store has."""
-
-    turn_id: str
-    request: TurnRequest
-    accept: NewTurn | None = None
-    view: TurnView | None = None
-    generation: int | None = None
-    takeovers: int = 0
-    # How often it failed in this worker, and with what.
-    faults: tuple[int, str] = (0, "")
-    deps: object = NONE_GIVEN
 
 
 class Drive:
@@ -144,7 +131,9 @@ class Drive:
         with self._phase("context", job):
             hand = self._hand(job)
         try:
-            if self._cannot_begin(hand, job):
+            if (obstacle := obstacle_of(hand, job)) is not None:
+                self._start_if_new(hand, job)
+                obstacle.open(hand)
                 return await self._park(hand)
             return await self._with_deps(hand, job, info)
         except StopTurn:
@@ -185,7 +174,7 @@ class Drive:
         hooks = Hooks(hand, self._program.plugins)
         started = await self._started(hand, hooks, job, info)
         try:
-            self._check_drivable(hand, started)
+            check_drivable(hand, started)
             hooks.use(plugin_names(started))
             runner = self._runner = TurnRunner(hand, started, hooks)
             self._starting = None
@@ -263,66 +252,6 @@ class Drive:
             world = self._world
             now_ms, until_ms = world.clock.now_ms(), world.until_ms()
             hand.lane.start(Start(worker_id=world.worker_id, until_ms=until_ms, now_ms=now_ms))
-
-    def _check_drivable(self, hand: TurnInHand, started: TurnStarted) -> None:
-        """Leave a turn alone that needs other code.
-
-        Raises:
-            ParkTurn: a person decides.
-        """
-        if started.driver not in DRIVERS:
-            hand.open_wait(
-                "mismatch",
-                about=f"driver/{started.driver}",
-                digest=str(hand.generation),
-                title=f"The turn began with the driver {started.driver}, which is not here",
-                detail={"driver": started.driver},
-            )
-            raise ParkTurn
-        missing = [one for one in plugin_names(started) if one not in self._program.plugins.names]
-        if missing and not hand.is_cancelled:
-            hand.open_wait(
-                "mismatch",
-                about=f"plugins/{'/'.join(missing)}",
-                digest=str(hand.generation),
-                title=f"The turn began with the plugin {missing[0]}, which is not here",
-                detail={"plugins": missing},
-            )
-            raise ParkTurn
-
-    def _cannot_begin(self, hand: TurnInHand, job: Job) -> bool:
-        """Say, by a wait, what keeps a turn from being driven: it brings workers down, or it lacks deps."""
-        if hand.is_cancelled:
-            return False
-        faults, name = job.faults
-        if job.takeovers > MAX_TAKEOVERS or faults >= MAX_TAKEOVERS:
-            self._start_if_new(hand, job)
-            last = f"; the last with {name}" if name else ""
-            hand.open_wait(
-                "poison",
-                about=f"poison/{job.turn_id}",
-                digest=str(hand.generation),
-                title=f"{max(faults, job.takeovers)} drives of this turn failed{last}",
-                detail={"takeovers": job.takeovers, "fault": name},
-            )
-            return True
-        if self._lacks_deps(job):
-            self._start_if_new(hand, job)
-            hand.open_wait(
-                "deps",
-                about=f"deps/{job.turn_id}",
-                digest=str(hand.generation),
-                title=f"{self._program.name} needs deps; run the turn again with them",
-            )
-            return True
-        return False
-
-    def _lacks_deps(self, job: Job) -> bool:
-        if not self._program.needs_deps or self._world.deps is not None:
-            return False
-        # Whoever only sums up works with nothing.
-        is_work = not is_compaction(job.request)
-        return is_work and job.deps is NONE_GIVEN and job.view is not None
 
     # ------------------------------------------------------------------ inside
 
