@@ -21,7 +21,7 @@ from windlass.guards.text import check_text
 from windlass.journal import TurnStarted
 from windlass.kernel import events
 from windlass.kernel.messages import Attachment
-from windlass.ports import NewTurn, Start, TurnRequest, TurnView
+from windlass.ports import Start
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.announcements import announce_commit, announce_session
