@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.started import Chat, clean_environment, windlass
+from tests.models.echo_adapters import ECHOES, Echo
 from windlass.cli.keys import clean
 
 CANARY = "sk-canary-Zx81Qw77Lm20"
@@ -140,6 +141,60 @@ def test_a_key_that_a_provider_echoes_is_shown_and_kept_nowhere(
     assert server.seen  # type: ignore[attr-defined]  # the red proof: it was sent, so it was echoed
     assert "401" in done.stdout
     assert "canary" not in done.stdout + done.stderr + shown.stdout + shown.stderr
+    assert b"canary" not in everything_in(tmp_path)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A provider that says the key that it was sent: in the arguments of a call, then in its words."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        places = ("authorization", "x-api-key", "x-goog-api-key")
+        sent = next(self.headers[name] for name in places if name in self.headers)
+        key = sent.removeprefix("Bearer ")
+        echo: Echo = self.server.echo  # type: ignore[attr-defined]  # put there below
+        seen: list[str] = self.server.seen  # type: ignore[attr-defined]  # the same
+        seen.append(key)
+        if len(seen) == 1:
+            body = echo.arguments('{"said": "', key[:5], key[5:], '"}')
+        else:
+            body = echo.text("It is ", key[:7], key[7:], ".")
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(body)))
+        self.send_header("x-sent", key)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    ("provider", "form"), [*((name, ["--json"]) for name in ECHOES), ("anthropic", [])]
+)
+def test_a_key_that_a_model_says_is_shown_and_kept_nowhere(
+    provider: str, form: list[str], tmp_path: Path
+) -> None:
+    echo = ECHOES[provider]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        server.echo, server.seen = echo, []  # type: ignore[attr-defined]  # what it says, what it was sent
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_port}{echo.path}"
+        env = clean_environment(**KEYS, **{echo.variable: place}, WINDLASS_DEBUG="1")
+        words = ["run", "hi", "--model", echo.name, "--session", "s", *form]
+        done = windlass(*words, cwd=tmp_path, env=env)
+        shown = windlass("show", "s", "--journal", *form, cwd=tmp_path, env=env)
+        exported = windlass("export", "s", cwd=tmp_path, env=env)
+        server.shutdown()
+
+    assert done.returncode == 0, done.stderr
+    assert all("canary" in key for key in server.seen)  # type: ignore[attr-defined]  # see above
+    assert len(server.seen) == 2  # type: ignore[attr-defined]  # the red proof: it was sent, so it was said
+    assert "_API_KEY]." in done.stdout
+    told = [each.stdout + each.stderr for each in (done, shown, exported)]
+    assert "canary" not in "".join(told)
+    assert b"_API_KEY]." in everything_in(tmp_path)
     assert b"canary" not in everything_in(tmp_path)
 
 

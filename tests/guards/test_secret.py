@@ -223,6 +223,28 @@ def test_many_secrets_are_redacted_each_by_its_name() -> None:
 
 def test_a_redactor_without_secrets_changes_nothing() -> None:
     assert Redactor([]).clean(KEY) == KEY
+    assert Redactor([]).clean_length(KEY) == len(KEY)
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("", 0),
+        ("hunter3", 7),
+        ("a hunter2", 2),
+        ("a hunterhunt", 8),
+        ("s", 1),
+        ("huhuhunter2", 4),
+    ],
+)
+def test_an_end_that_may_begin_a_secret_is_not_surely_clean(text: str, length: int) -> None:
+    assert Redactor([secret("hunter22")]).clean_length(text) == length
+
+
+def test_an_end_that_may_begin_a_coded_secret_is_not_surely_clean() -> None:
+    coded = base64.b64encode(KEY.encode()).decode()
+
+    assert Redactor([secret()]).clean_length(f": {coded[:5]}") == 2
 
 
 def test_text_that_was_cleaned_stays_as_it_is() -> None:

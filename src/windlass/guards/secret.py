@@ -60,13 +60,15 @@ class Secret:
 class Redactor:
     """Replaces every known secret in a text, also where it is base64, URL or JSON encoded."""
 
-    __slots__ = ("_bytes", "_forms")
+    __slots__ = ("_bytes", "_first", "_forms", "_longest")
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         forms = {form: secret.name for secret in secrets for form in _forms(secret.reveal())}
         # Longest first: one secret may be the beginning of another.
         self._forms = sorted(forms.items(), key=lambda item: -len(item[0]))
         self._bytes = tuple(form.encode() for form, _ in self._forms)
+        self._first = frozenset(form[0] for form, _ in self._forms)
+        self._longest = max((len(form) for form, _ in self._forms), default=0)
 
     def is_in(self, data: bytes) -> bool:
         """Whether any known secret can be read in these bytes."""
@@ -78,6 +80,15 @@ class Redactor:
             if form in text:
                 text = text.replace(form, f"[{name}]")
         return text
+
+    def clean_length(self, text: str) -> int:
+        """Return how much of a text that goes on is surely clean: its end may begin a secret."""
+        for at in range(max(0, len(text) - self._longest + 1), len(text)):
+            if text[at] in self._first:
+                end = text[at:]
+                if any(form.startswith(end) for form, _ in self._forms):
+                    return at
+        return len(text)
 
 
 def _forms(value: str) -> set[str]:

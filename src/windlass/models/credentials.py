@@ -155,6 +155,11 @@ def register(key: Secret) -> Secret:
     return key
 
 
+def redactor_of(key: Secret | None) -> Redactor:
+    """Return what takes a key out of what its provider says; the stand-in for none is no secret."""
+    return Redactor(() if key is None or key.reveal() == _NO_KEY else (key,))
+
+
 def cleaned(text: str) -> str:
     """Return text of a provider without any key that was ever handed out."""
     return _redactor.clean(text)

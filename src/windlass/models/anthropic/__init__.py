@@ -12,7 +12,8 @@ from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.anthropic.request import body_of
 from windlass.models.anthropic.stream import StreamReader
 from windlass.models.capabilities import Capabilities, capabilities_of
-from windlass.models.credentials import base_url_for, key_for
+from windlass.models.credentials import base_url_for, key_for, redactor_of
+from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import from_exception, malformed, overflow_reply
 from windlass.models.route import Route
 from windlass.models.sdk_client import SdkClient
@@ -52,6 +53,7 @@ class AnthropicModel:
         self._model = model
         self._base_url = base_url_for(_PROVIDER, base_url)
         self._key = key_for(_PROVIDER, base_url, given=api_key)
+        self._redactor = redactor_of(self._key)
         self._route = Route(_PROVIDER, self._base_url, model)
         self._capabilities = capabilities or capabilities_of(_PROVIDER, model)
         self._timeout = timeout
@@ -74,10 +76,11 @@ class AnthropicModel:
             LimitExceeded: the answer is larger than any reply.
         """
         sent = await body_of(request, route=self._route, capabilities=self._capabilities)
-        reader = StreamReader(self._route, emit, answer_tool=sent.answer_tool)
+        screen = KeyScreen(self._redactor, emit)
+        reader = StreamReader(self._route, screen.emit, answer_tool=sent.answer_tool)
         try:
             await self._read(sent.body, reader)
-            return reader.reply()
+            return screen.reply(reader.reply())
         except LimitExceeded:
             raise
         except Exception as raised:  # noqa: BLE001 - an SDK's errors are many; each is mapped

@@ -13,10 +13,11 @@ from windlass.errors import CallerError, LimitExceeded, ProviderError
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
-from windlass.models.credentials import base_url_for, key_for
+from windlass.models.credentials import base_url_for, key_for, redactor_of
 from windlass.models.google.lines import event_lines
 from windlass.models.google.request import Asked, ask_of
 from windlass.models.google.stream import ReplyReader
+from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import (
     cut_off,
     from_exception,
@@ -58,6 +59,7 @@ class GoogleModel:
     ) -> None:
         endpoint = base_url_for(_PROVIDER, base_url)
         self._key = key_for(_PROVIDER, base_url, given=api_key)
+        self._redactor = redactor_of(self._key)
         self._route = Route(_PROVIDER, endpoint, model)
         self._can = capabilities or capabilities_of(_PROVIDER, model)
         self._timeout = timeout
@@ -81,10 +83,11 @@ class GoogleModel:
             InvalidInput: the request names a variant that this model does not have.
         """
         asked = await ask_of(request, self._route, self._can)
-        reader = ReplyReader(request, self._route, emit)
+        screen = KeyScreen(self._redactor, emit)
+        reader = ReplyReader(request, self._route, screen.emit)
         try:
             await self._read(asked, reader)
-            return reader.reply()
+            return screen.reply(reader.reply())
         except LimitExceeded:
             raise
         except Exception as error:  # noqa: BLE001 - the door: above it only windlass's own errors exist

@@ -19,7 +19,8 @@ from windlass.errors import ConfigError, InvalidInput, ProviderError, WindlassEr
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.value import Json
-from windlass.models.credentials import KEY_SOURCES, base_url_for, key_for, register
+from windlass.models.credentials import KEY_SOURCES, base_url_for, key_for, redactor_of, register
+from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import (
     from_error_object,
     from_exception,
@@ -29,6 +30,7 @@ from windlass.models.provider_errors import (
 from windlass.models.route import Route, endpoint_of
 from windlass.models.sdk_client import SdkClient
 from windlass.models.server_events import json_events
+from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -78,6 +80,7 @@ class OpenAIConnection:
     ) -> None:
         self.provider = provider
         self.base_url, self._key = _address_and_key(provider, base_url, api_key)
+        self._redactor = redactor_of(self._key)
         self._timeout = timeout
         self._http_client = http_client
         self._client: SdkClient[AsyncOpenAI] = SdkClient(self._make, self._close)
@@ -85,6 +88,10 @@ class OpenAIConnection:
     def route(self, model: str) -> Route:
         """Return the route of a model there."""
         return Route(self.provider, self.base_url, model)
+
+    def screen(self, emit: EmitModelEvent) -> KeyScreen:
+        """Return what a reply is shown through."""
+        return KeyScreen(self._redactor, emit)
 
     async def aclose(self) -> None:
         """Close the connections; the next call opens new ones."""
@@ -133,13 +140,16 @@ class OpenAIConnection:
         self, api: Api, body: dict[str, Any]
     ) -> AsyncIterator[AsyncIterator[dict[str, Any] | None]]:
         async with AsyncExitStack() as stack:
+            failure: Exception | None = None
             try:
                 response = await stack.enter_async_context(self._open(api, body))
                 await self._check_type(response)
-            except WindlassError:
-                raise
             except Exception as error:  # noqa: BLE001 - whatever an SDK raises becomes ours here
-                raise from_exception(error, provider=self.provider) from None
+                failure = self._failure(error)
+            if (
+                failure is not None
+            ):  # out here, where it does not carry what the provider said with it
+                raise failure
             events = self._mapped(json_events(response.iter_bytes(), self.provider))
             yield await stack.enter_async_context(aclosing(events))
 
@@ -169,10 +179,15 @@ class OpenAIConnection:
         try:
             async for event in events:
                 yield event
-        except WindlassError:
-            raise
         except Exception as error:  # noqa: BLE001 - the HTTP client's, in mid-stream
-            raise from_exception(error, provider=self.provider) from None
+            failure = self._failure(error)
+        else:
+            return
+        raise failure
+
+    def _failure(self, error: Exception) -> Exception:
+        is_ours = isinstance(error, WindlassError)
+        return error if is_ours else from_exception(error, provider=self.provider)
 
     async def _check_type(self, response: AsyncAPIResponse[Any]) -> None:
         """Refuse an answer that is no stream; an error that came with status 200 is told as one.

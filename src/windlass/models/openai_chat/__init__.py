@@ -62,8 +62,9 @@ class OpenAIChatModel:
         """
         body = await self._input.body(request)
         wants_value = request.output is not None
-        reader = ChatReader(self.route, self.dialect, emit, wants_value=wants_value)
-        return await self._connection.ask("chat", body, reader)
+        screen = self._connection.screen(emit)
+        reader = ChatReader(self.route, self.dialect, screen.emit, wants_value=wants_value)
+        return screen.reply(await self._connection.ask("chat", body, reader))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -54,8 +54,9 @@ class OpenAIResponsesModel:
             LimitExceeded: the answer is larger than any reply.
         """
         body = await self._input.body(request)
-        reader = ResponseReader(self.route, emit, wants_value=request.output is not None)
-        return await self._connection.ask("responses", body, reader)
+        screen = self._connection.screen(emit)
+        reader = ResponseReader(self.route, screen.emit, wants_value=request.output is not None)
+        return screen.reply(await self._connection.ask("responses", body, reader))
 
     async def aclose(self) -> None:
         """Close the connections."""

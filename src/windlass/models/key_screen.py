@@ -1,0 +1,95 @@
+"""What a provider says, without the key that it was sent: some echo it, in a reply as in an error.
+
+Law 1. The key passes in no event, whole or in pieces, and in no field of the reply. A mark with its name
+    stands in its place.
+Law 2. Only an end that may begin the key is held back, until the next piece tells.
+Law 3. A blob is the provider's own and cannot be changed: one with the key in it is dropped.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from windlass.guards.secret import Redactor
+from windlass.kernel import canonical
+from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel.model_call import ModelReply, ReplyPart
+from windlass.kernel.value import Json
+from windlass.ports.model import EmitModelEvent, ModelEvent, ReasoningChunk, TextChunk
+
+
+class KeyScreen:
+    """Stands between one reply and whoever sees it. `redactor` knows the key that the provider was sent."""
+
+    def __init__(self, redactor: Redactor, emit: EmitModelEvent) -> None:
+        self._redactor = redactor
+        self._emit = emit
+        self._kind: type[TextChunk | ReasoningChunk] = TextChunk
+        self._held = ""
+
+    def emit(self, event: ModelEvent) -> None:
+        """Show an event, as far as it is surely clean."""
+        if not isinstance(event, self._kind):
+            self._flush()
+        if not isinstance(event, (TextChunk, ReasoningChunk)):
+            self._emit(event)
+            return
+        self._kind = type(event)
+        text = self._redactor.clean(self._held + event.text)
+        length = self._redactor.clean_length(text)
+        self._held = text[length:]
+        if length:
+            self._emit(self._kind(text=text[:length]))
+
+    def reply(self, reply: ModelReply) -> ModelReply:
+        """Show what was held back; return the whole reply, clean."""
+        self._flush()
+        if not self._redactor.is_in(canonical.encode(reply)):
+            return reply
+        return ModelReply(
+            parts=self._parts(reply.parts),
+            usage=reply.usage,
+            terminal=self._redactor.clean(reply.terminal),
+            diagnostic=self._clean(reply.diagnostic),
+            provider_usage=self._clean(reply.provider_usage),
+        )
+
+    def _flush(self) -> None:
+        held, self._held = self._held, ""
+        if held:
+            self._emit(self._kind(text=held))
+
+    def _parts(self, found: tuple[ReplyPart, ...]) -> tuple[ReplyPart, ...]:
+        parts = [part for each in found if (part := self._part(each)) is not None]
+        words = "".join([part.text for part in parts if isinstance(part, Text)])
+        if self._redactor.is_in(words.encode()):  # cut over two parts, which the reply's text joins
+            others = [part for part in parts if not isinstance(part, Text)]
+            parts = [Text(text=self._redactor.clean(words)), *others]
+        return tuple(parts)
+
+    def _part(self, part: ReplyPart) -> ReplyPart | None:
+        clean = self._redactor.clean
+        if isinstance(part, Text):
+            return Text(text=clean(part.text))
+        replay = None if self._redactor.is_in(canonical.encode(part.replay)) else part.replay
+        if isinstance(part, Reasoning):
+            text = clean(part.text)
+            return Reasoning(text=text, replay=replay) if text or replay is not None else None
+        return self._call(replace(part, replay=replay))
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        clean = self._redactor.clean
+        args = self._clean(call.args)
+        # Arguments may be spelled in ways that hide the key in their text; then it is written anew.
+        raw = clean(call.raw) if args == call.args else canonical.encode(args).decode()
+        return replace(call, call_id=clean(call.call_id), name=clean(call.name), args=args, raw=raw)
+
+    def _clean(self, value: Json) -> Json:
+        """Return a value with every text in it clean, also the names of its fields."""
+        if isinstance(value, str):
+            return self._redactor.clean(value)
+        if isinstance(value, dict):
+            return {self._redactor.clean(name): self._clean(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._clean(each) for each in value]
+        return value
