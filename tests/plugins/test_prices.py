@@ -82,25 +82,27 @@ def test_money_is_shown_as_people_write_it(amount: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "found"),
     [
-        -1,
-        -0.5,
-        float("nan"),
-        float("inf"),
-        "much",
-        "NaN",
-        "1e-19",
-        "1e400",
-        True,
-        None,
-        [3],
-        10**12,
+        (-1, "-1"),
+        (-0.5, "-0.5"),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+        ("much", "much"),
+        ("NaN", "NaN"),
+        ("1e-19", "1e-19"),
+        ("1e400", "1e400"),
+        (True, "bool"),
+        (None, "NoneType"),
+        ([3], "list"),
+        (10**12, "1000000000000"),
+        pytest.param(10**5000, "int", id="digits without end"),
     ],
 )
-def test_what_is_no_amount_of_money_is_refused(given: object) -> None:
-    with pytest.raises(ConfigError, match=r"Price\.output: found") as caught:
+def test_what_is_no_amount_of_money_is_refused_and_shown(given: object, found: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         read_money(given, field="Price.output")
+    assert str(caught.value).startswith(f"Price.output: found {found}, wanted an amount")
     assert caught.value.field == "Price.output"
 
 

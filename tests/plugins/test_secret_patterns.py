@@ -25,7 +25,7 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
 # What some pattern looks for before it begins at all.
 TRACES = (
     " 0123456789 @ + . : :// sk- sk-ant- gh github_pat_ xox hooks.slack.com akia aiza ya29. gocspx- eyj private key"
-    " authorization bearer passw passphrase pwd secret key token "
+    " authorization bearer passw passphrase pwd secret key token glpat- npm_ hf_ k_live_ k_test_ sg. xapp- "
 )
 
 
@@ -40,6 +40,7 @@ def found(text: str, patterns: Patterns = ALL) -> list[tuple[str, str]]:
         ("email", "bob.o'neil@example.co.uk".replace("o'n", "on")),
         ("email", "Bob+tag%x@mail-1.Example.COM"),
         ("email", "jörg@müller.de"),
+        ("email", "用户@例子.中国"),
         ("phone", "+49 30 1234567"),
         ("phone", "+49 (0)30 123 45 67"),
         ("phone", "+1-415-555-2671"),
@@ -64,6 +65,13 @@ def found(text: str, patterns: Patterns = ALL) -> list[tuple[str, str]]:
         ("github-token", GITHUB),
         ("github-token", "github_pat_" + "11ABCDEFG0abcdefghijkl_mnop"),
         ("slack-token", SLACK),
+        ("slack-token", "xapp-" + "1-A0123456789-abcdef"),
+        ("gitlab-token", "glpat-" + "abcdefghij0123456789"),
+        ("npm-token", "npm_" + "a1B2" * 9),
+        ("huggingface-token", "hf_" + "aBcD" * 9),
+        ("stripe-key", "sk_" + "live_" + "4eC39HqLyjWDarjtT1zdp7dc"),
+        ("stripe-key", "rk_" + "test_" + "4eC39HqLyjWDarjt"),
+        ("sendgrid-key", "SG." + "abcdefghijklmnopqrstuv." + "ABCDEFGHIJKLMNOPqrst-_uv"),
         ("openai-key", OPENAI),
         ("anthropic-key", ANTHROPIC),
         ("google-key", GOOGLE),
@@ -96,6 +104,9 @@ def test_this_is_found(kind: str, secret: str, around: str) -> None:
         ("aws_secret_access_key = wJalr/XUtn+FEMI", "password", "wJalr/XUtn+FEMI"),
         ("api-key: 1234", "password", "1234"),
         ("access_token=abc.def", "password", "abc.def"),
+        ("SLACK_BOT_TOKEN=abc", "password", "abc"),
+        ('{"api_token": "abc"}', "password", "abc"),
+        ("password=nullify", "password", "nullify"),
         ("postgres://bob:s3cret@db.example.com/x", "password", "s3cret"),
         ("redis://:s3cret@localhost", "password", "s3cret"),
         ("Authorization: Bearer abc.def", "authorization", "abc.def"),
@@ -152,6 +163,11 @@ def test_of_a_longer_text_this_is_meant(text: str, kind: str, secret: str) -> No
         "a bearer of responsibilities",
         "https://example.com:8080/a@b",
         "secretary: Bob",
+        '{"password": null, "api_key": false}',
+        "password=None",
+        "origin git@github.com:ada/engine.git",
+        "hf_hub_download",
+        "npm_config_registry",
         "",
         "é" * 50,
     ],
@@ -193,7 +209,8 @@ def test_some_keys_say_what_is_under_them(key: str, kind: str | None) -> None:
         "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "password ", "password=", 'password="',
         'password=\\"', "authorization: ", "bearer ", "bearer a", "+1", "+1 ", "+", "a:", "::", "1.", "255.", "://",
         "://a:", "ghp_", "github_pat_", "xoxb-", "AKIA", "AIza", "ya29.", "\n", " ", "bob@x.com ", "secret_access_key",
-        "hooks.slack.com/services/T",
+        "hooks.slack.com/services/T", "sk_live_", "SG.", "SG.aaaaaaaaaaaaaaaa.", "glpat-", "npm_", "hf_", "git@",
+        "password=null", "a@a.é",
     ],
 )  # fmt: skip
 def test_no_text_takes_longer_than_its_length(piece: str) -> None:

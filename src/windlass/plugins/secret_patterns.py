@@ -17,8 +17,10 @@ Check: TypeAlias = Callable[[str, int, int], int | None]
 
 _KEY_NAMES: Final = (
     r"(?:password|passwd|passphrase|pwd|secret(?:[_-]?access)?(?:[_-]?key)?|api[_-]?key|private[_-]?key"
-    r"|(?:access|auth|bearer|refresh|session)[_-]?token)"
+    r"|(?:access|api|auth|bearer|bot|refresh|session)[_-]?token)"
 )
+# What stands there when there is none.
+_NOT_NULL: Final = r"(?!(?:null|none|nil|undefined|true|false)(?:[\s\"',;&)\]}]|\Z))"
 _BETWEEN: Final = r"(?:\\?[\"'])?\s{0,4}[=:]\s{0,4}"
 _PASSWORD_KEY: Final = re.compile(rf"(?i){_KEY_NAMES}\Z")
 _AUTHORIZATION_KEY: Final = re.compile(r"(?i)authorization\Z")
@@ -156,7 +158,16 @@ _ALL: Final = (
         "gh",
         "github_pat_",
     ),
-    _pattern("slack-token", r"(?a)(?<![\w-])xox[abceoprs]-[A-Za-z0-9-]{10,}+", "xox"),
+    _pattern("gitlab-token", r"(?a)(?<![\w-])glpat-[\w-]{20,}+", "glpat-"),
+    _pattern("npm-token", r"(?a)(?<!\w)npm_[A-Za-z0-9]{36}(?!\w)", "npm_"),
+    _pattern("huggingface-token", r"(?a)(?<!\w)hf_[A-Za-z0-9]{30,}+", "hf_"),
+    _pattern(
+        "stripe-key", r"(?a)(?<!\w)[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+", "k_live_", "k_test_"
+    ),
+    _pattern("sendgrid-key", r"(?a)(?<![\w-])SG\.[\w-]{16,}+\.[\w-]{16,}+", "sg."),
+    _pattern(
+        "slack-token", r"(?a)(?<![\w-])(?:xox[abceoprs]|xapp)-[A-Za-z0-9-]{10,}+", "xox", "xapp-"
+    ),
     _pattern(
         "slack-webhook",
         r"(?a)(?<=hooks\.slack\.com/services/)T\w{1,20}/B\w{1,20}/\w{1,60}",
@@ -186,7 +197,7 @@ _ALL: Final = (
     ),
     _pattern(
         "password",
-        rf"(?i){_KEY_NAMES}{_BETWEEN}"
+        rf"(?i){_KEY_NAMES}{_BETWEEN}{_NOT_NULL}"
         r"(?:\\\"((?:(?!\\\")[^\n])++)|\"((?:[^\"\\\n]|\\.)++)|'((?:[^'\\\n]|\\.)++)|([^\s\"',;&]++))"
         r"|(?<=://)[^\s/:@]{0,64}:([^\s/@]{1,256})@",
         *("passw", "passphrase", "pwd", "secret", "key", "token", "://"),
@@ -206,7 +217,8 @@ _ALL: Final = (
     _pattern("phone", r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){7,14}(?!\d)", "+", check=_phone),
     _pattern(
         "email",
-        r"(?<![\w.%+-])[\w.%+-]++@(?:[\w-]++\.)+[A-Za-z]{2,}+",
+        # git@ is how repositories are addressed.
+        r"(?<![\w.%+-])(?!git@)[\w.%+-]++@(?:[\w-]++\.)+(?:[A-Za-z]{2,}+|[^\W\d_]{2,}+)",
         "@",
         gives_way=True,
     ),

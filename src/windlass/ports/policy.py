@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from windlass.kernel.value import EMPTY_DICT, JsonValue, Value
+import msgspec
+
+from windlass.kernel.value import EMPTY_DICT, JsonValue
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 
 
-class Allow(Value, kw_only=True):
+class Allow(msgspec.Struct, frozen=True):
     """The call may run."""
 
 
-class Deny(Value, kw_only=True):
+class Deny(msgspec.Struct, frozen=True):
     """The call may not run; the model is told why."""
 
     reason: str = ""
 
 
-class Ask(Value, kw_only=True):
+class Ask(msgspec.Struct, frozen=True):
     """A person decides. `action_key` names what a remembered decision covers; None: this tool."""
 
     title: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Context, Decimal, InvalidOperation
 from typing import TypeAlias
 
@@ -87,14 +88,14 @@ def read_money(given: object, *, field: str) -> Decimal:
     Raises:
         ConfigError: it is no amount of money.
     """
+    found = type(given).__name__
     if isinstance(given, (int, float, str, Decimal)) and not isinstance(given, bool):
-        try:
-            amount = Decimal(str(given))
-        except InvalidOperation:
-            amount = Decimal("NaN")
-        if amount.is_finite() and 0 <= amount < _MOST and _places(amount) <= _PLACES:
-            return amount
-    found = given if isinstance(given, (int, float)) else type(given).__name__
+        with suppress(InvalidOperation, ValueError):  # words, or digits without end
+            text = str(given)
+            found = text[:40]
+            amount = Decimal(text)
+            if amount.is_finite() and 0 <= amount < _MOST and _places(amount) <= _PLACES:
+                return amount
     wanted = f"an amount from 0 to {_MOST:,}, with {_PLACES} decimal places at most"
     raise ConfigError(
         f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted

@@ -35,6 +35,8 @@ from windlass.ports.directives import (
     ShortCircuit,
     Stop,
 )
+from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.plugin import Chunk
 from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 
@@ -195,6 +197,11 @@ def _short_circuit(said: ShortCircuit, hook: str) -> ShortCircuit:
     return said
 
 
+def _chunk(said: Chunk, hook: str) -> Chunk:
+    _words(said.text, f"{hook}.text")
+    return said
+
+
 def _request(said: ModelRequest, hook: str) -> ModelRequest:
     _words(said.model, f"{hook}.model")
     for at, message in enumerate(said.messages):
@@ -259,6 +266,7 @@ _ANSWERS: dict[str, tuple[type, ...]] = {
     "prompt": (),
     "view": (HistoryView,),
     "before_model": (ModelRequest, Send, Hold, Stop),
+    "on_stream": (TextChunk, ReasoningChunk),
     "after_model": (ModelReply, Stop),
     "before_tool": (Proceed, ReplaceArgs, ShortCircuit, Deny, Ask),
     "after_tool": (ToolOutcome, Deny),
@@ -279,6 +287,8 @@ _READ: dict[type, Callable[[Any, str], Any]] = {
     ModelRequest: _request,
     Send: _send,
     Hold: _hold,
+    TextChunk: _chunk,
+    ReasoningChunk: _chunk,
     Delivery: _delivery,
     Finale: _finale,
 }

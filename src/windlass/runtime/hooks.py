@@ -96,7 +96,7 @@ class Hooks:
                 turn.place = place
                 said = await getattr(turn.plugin, hook)(turn, *given)
                 if said is not None:
-                    said = self._read(turn, hook, said)
+                    said = self.read(turn, hook, said)
                 if turn.has_changes:
                     self._keep(turn, hook)
                 if said is not None:
@@ -119,7 +119,12 @@ class Hooks:
         _, said = await self.ask_from((turn,), 0, hook, where, *given)
         return said
 
-    def _read(self, turn: HostedTurn, hook: str, said: object) -> Any:  # noqa: ANN401 - as the hook says
+    def read(self, turn: HostedTurn, hook: str, said: object) -> Any:  # noqa: ANN401 - as the hook says
+        """Return what a hook said.
+
+        Raises:
+            PluginFault: it may not say that.
+        """
         try:
             return read_answer(hook, said)
         except CallerError as error:

@@ -25,7 +25,6 @@ from windlass.kernel.model_call import (
 )
 from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Continue, Hold, Retry, Send, Stop
-from windlass.ports.model import ReasoningChunk, TextChunk
 from windlass.ports.plugin import Chunk, Trouble
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.hosted_turn import HostedTurn
@@ -156,15 +155,20 @@ class ModelHooks:
         """Return a piece of the reply as it is shown; what a plugin fails on is not shown."""
         for turn in self._hooks.having("on_stream"):
             try:
-                said = turn.plugin.on_stream(turn, chunk)
-                if isinstance(said, (TextChunk, ReasoningChunk)):
-                    chunk = said
-            except Exception as error:  # noqa: BLE001 - a preview is no reason for a turn to fail
-                self._hooks.note(str(PluginFault(turn.name, "on_stream", error)))
+                chunk = self._seen(turn, chunk)
+            except PluginFault as fault:
+                self._hooks.note(str(fault))
                 return msgspec.structs.replace(chunk, text="")
-            finally:
-                turn.drop_changes()  # previews are not recorded, and neither is what they change
         return chunk
+
+    def _seen(self, turn: HostedTurn, chunk: Chunk) -> Chunk:
+        try:
+            said = turn.plugin.on_stream(turn, chunk)
+        except Exception as error:  # a preview is no reason for a turn to fail
+            raise PluginFault(turn.name, "on_stream", error) from error
+        finally:
+            turn.drop_changes()  # previews are not recorded, and neither is what they change
+        return chunk if said is None else self._hooks.read(turn, "on_stream", said)
 
     # ------------------------------------------------------------------ when it fails
 

@@ -91,6 +91,42 @@ async def test_a_piece_on_which_a_plugin_fails_is_not_shown_and_nothing_else_is_
     ]
 
 
+class Babbles(Plugin):
+    """Answers with what is no piece of a reply."""
+
+    name = "babbles"
+
+    def __init__(self, said: Any) -> None:  # noqa: ANN401 - whatever a plugin gives
+        self._said = said
+
+    def on_stream(self, _turn: PluginTurn, _chunk: Chunk) -> Any:  # noqa: ANN401 - the same
+        return self._said
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("a text", "on_stream: found str, wanted TextChunk or ReasoningChunk"),
+        (TextChunk(text=5), "on_stream.text: found int, wanted text"),  # type: ignore[arg-type]  # the point
+        (
+            TextChunk(text="\ud800"),
+            "on_stream.text: found a lone surrogate at character 0, wanted text without it",
+        ),
+    ],
+    ids=["no chunk", "no text", "no clean text"],
+)
+async def test_a_piece_for_which_a_plugin_gives_nonsense_is_not_shown_and_the_reply_stays(
+    stage: Stage, said: object, why: str
+) -> None:
+    seen, result = await shown_by(stage, Babbles(said))
+
+    assert seen == []
+    assert result.text == "My secret is safe."
+    assert [issue.message for issue in result.issues] == [
+        f"the plugin babbles gave something that cannot be used: {why}"
+    ]
+
+
 async def test_what_was_shown_before_a_crash_is_shown_again_and_kept_once(stage: Stage) -> None:
     saw: list[str] = []
     held = Talker(is_held=True)
