@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 from windlass.errors import InvalidInput
 from windlass.guards.ids import check_id
 from windlass.kernel import canonical
-from windlass.kernel.value import Value
+from windlass.kernel.value import FrozenList, Value
 
 EffectKind: TypeAlias = Literal[
     "model_call",
@@ -93,9 +93,12 @@ def replay_key(
         InvalidInput: an effect id that is no id, or a moment of no call.
     """
     check_id(effect_id, field="effect_id")
-    where = (scope.session_id, scope.turn_id, scope.turn_index, scope.iteration)
-    key = "/".join(["" if part is None else str(part) for part in where])
-    key = f"{key}/{kind}/{effect_id}"
+    turn_id, turn_index, iteration = scope.turn_id, scope.turn_index, scope.iteration
+    key = (
+        f"{scope.session_id}/{'' if turn_id is None else turn_id}"
+        f"/{'' if turn_index is None else turn_index}/{'' if iteration is None else iteration}"
+        f"/{kind}/{effect_id}"
+    )
     if call_ordinal is not None:
         _check_position(call_ordinal, "call_ordinal")
         key = f"{key}/{call_ordinal}"
@@ -150,13 +153,16 @@ def key_place(key: str) -> tuple[EffectKind, Moment | None]:
     count = len(segments)
     if not _SEGMENTS <= count <= _SEGMENTS + 2 or segments[4] not in KINDS:
         raise _no_key(f"{count} segments", "6 to 8, with a kind of effect in the fifth")
-    return segments[4], key_moment(key)
+    return segments[4], _moment_in(segments)
 
 
 def key_moment(key: str) -> Moment | None:
     """Return the moment that a replay key ends with, if it does."""
-    head, _, last = key.rpartition("/")
-    return last if head.count("/") == _SEGMENTS and last in MOMENTS else None
+    return _moment_in(key.split("/"))
+
+
+def _moment_in(segments: list[str]) -> Moment | None:
+    return segments[7] if len(segments) == _SEGMENTS + 2 and segments[7] in MOMENTS else None
 
 
 def call_key(key: str) -> str:
@@ -174,7 +180,7 @@ def idempotency_key(
     store_id: str, session_id: str, turn_id: str, effect_id: str, call_ordinal: int
 ) -> str:
     """Return what a tool hands to the world so that the world can tell a repeat from a new call."""
-    content = [store_id, session_id, turn_id, effect_id, call_ordinal]
+    content = FrozenList([store_id, session_id, turn_id, effect_id, call_ordinal])
     return f"wl_{canonical.digest(content)[:_IDEMPOTENCY_HEX]}"
 
 

@@ -35,7 +35,7 @@ from windlass.journal.claim import (
 )
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand
 from windlass.journal.diff import Difference, diff
-from windlass.journal.entries import Claimed, Entry, Recorded, Released, TurnStarted
+from windlass.journal.entries import Claimed, Entry, Recorded, TurnStarted
 from windlass.journal.keys import call_key
 from windlass.journal.moments import DirectAnswered, ModelAnswered, usage_of
 from windlass.journal.usage import UsageLine, sum_usage
@@ -90,22 +90,21 @@ class TurnJournal:
                 continue
             key = call_key(entry.key)
             before = new.get(key) or rows.get(key)
-            if isinstance(entry, Released):
-                if before is not None:
-                    new[key] = msgspec.structs.replace(before, reserved=None, reserved_for="")
-            elif isinstance(entry, Recorded):
+            if isinstance(entry, Recorded):
                 recorded += before is None or before.outcome is None
                 new[key] = (
                     _first_record(entry, key, generation)
                     if before is None
                     else _record_again(before, entry)
                 )
-            else:
+            elif isinstance(entry, Claimed):
                 new[key] = (
                     _first_claim(entry, key, generation)
                     if before is None
                     else _claim_again(before, entry, generation)
                 )
+            elif before is not None:  # released
+                new[key] = msgspec.structs.replace(before, reserved=None, reserved_for="")
         return Plan(new, started, recorded)
 
     def absorb(self, plan: Plan) -> None:
@@ -116,7 +115,13 @@ class TurnJournal:
 
     def usage(self) -> tuple[UsageLine, ...]:
         """Return what the turn has used, by source and model; a reservation without outcome is lost."""
-        return sum_usage(line for row in self._rows.values() for line in _usage_lines(row))
+        lines: list[UsageLine] = []
+        for row in self._rows.values():
+            if isinstance(row.outcome, (ModelAnswered, DirectAnswered)):
+                lines.append(_usage_line(row, row.outcome))
+            if row.lost or row.reserved is not None:
+                lines += lost_lines(row)
+        return sum_usage(lines)
 
 
 def _same_start(before: TurnStarted | None, entry: TurnStarted) -> TurnStarted:
@@ -202,13 +207,10 @@ def _mismatch(entry: Claimed | Recorded, places: tuple[Difference, ...]) -> Repl
     )
 
 
-def _usage_lines(row: JournalRow) -> Iterator[UsageLine]:
-    outcome = row.outcome
-    if isinstance(outcome, (ModelAnswered, DirectAnswered)):
-        source, model = _asked_by(row)
-        model = model if outcome.sent is None else outcome.sent.model
-        yield UsageLine(source=source, model=model, calls=1, usage=usage_of(outcome))
-    yield from lost_lines(row)
+def _usage_line(row: JournalRow, answered: ModelAnswered | DirectAnswered) -> UsageLine:
+    source, model = _asked_by(row)
+    model = model if answered.sent is None else answered.sent.model
+    return UsageLine(source=source, model=model, calls=1, usage=usage_of(answered))
 
 
 def lost_lines(row: JournalRow) -> Iterator[UsageLine]:

@@ -21,22 +21,20 @@ class UsageLine(Value, kw_only=True):
         """Let equal lines have equal bytes."""
         use_default(self, "usage", NO_USAGE)
 
-    def plus(self, other: UsageLine) -> UsageLine:
-        """Return both together; they are of one source and model."""
-        return UsageLine(
-            source=self.source,
-            model=self.model,
-            calls=self.calls + other.calls,
-            lost=self.lost + other.lost,
-            usage=self.usage + other.usage,
-        )
+    def plus(self, *others: UsageLine) -> UsageLine:
+        """Return all together; they are of one source and model."""
+        calls, lost, usage = self.calls, self.lost, self.usage
+        for other in others:
+            calls, lost, usage = calls + other.calls, lost + other.lost, usage + other.usage
+        return UsageLine(source=self.source, model=self.model, calls=calls, lost=lost, usage=usage)
 
 
 def sum_usage(lines: Iterable[UsageLine]) -> tuple[UsageLine, ...]:
     """Return one line per source and model, in their order."""
-    totals: dict[tuple[str, str], UsageLine] = {}
-    for line in lines:
-        place = (line.source, line.model)
-        known = totals.get(place)
-        totals[place] = line if known is None else known.plus(line)
-    return tuple(totals[place] for place in sorted(totals))
+    given = tuple(lines)
+    if len(given) < 2:
+        return given
+    by_place: dict[tuple[str, str], list[UsageLine]] = {}
+    for line in given:
+        by_place.setdefault((line.source, line.model), []).append(line)
+    return tuple([UsageLine.plus(*by_place[place]) for place in sorted(by_place)])

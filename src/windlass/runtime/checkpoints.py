@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from windlass.journal import CheckpointCommand, CheckpointGiven, Envelope
@@ -52,9 +54,9 @@ class Checkpoints:
         self.has_mail = False
 
     async def run(
-        self, effect: RunCheckpoint, messages: tuple[Message, ...], ending: Outcome | None
+        self, effect: RunCheckpoint, messages: Sequence[Message], ending: Outcome | None
     ) -> CheckpointPassed:
-        """Answer the machine's checkpoint; `messages` are the turn's last, `ending` how it would end here.
+        """Answer the machine's checkpoint; `messages` are the history so far, `ending` how it would end here.
 
         Raises:
             TurnOver: a plugin ends the turn.
@@ -88,7 +90,7 @@ class Checkpoints:
         given = CheckpointGiven(
             delivery=delivery,
             taken=taken,
-            patches=dict(patches),
+            patches=patches,
             issues=self._hooks.take_issues(),
         )
         hand.record(self._envelope(effect), given)
@@ -149,7 +151,7 @@ class Checkpoints:
                 self.has_mail = True
         return items
 
-    def _repair(self, messages: tuple[Message, ...]) -> tuple[InjectedMessage, ...]:
+    def _repair(self, messages: Sequence[Message]) -> tuple[InjectedMessage, ...]:
         output = self._output
         if output is None or self._repairs >= self._hand.limits.output_retries:
             return ()

@@ -217,14 +217,14 @@ class TurnFeed:
     def passed(self, event: Event) -> None:
         """Keep count of the calls whose previews might have to be taken back."""
         kind = type(event)
-        if event.preview:
-            if isinstance(event, Retracted):
-                for correlation_id in event.correlation_ids:
-                    self.unfinished.pop(correlation_id, None)
-            elif event.correlation_id:
-                self.unfinished[event.correlation_id] = None
-        elif kind in _ENDS_A_CALL:
+        if kind in _ENDS_A_CALL:
             self.unfinished.pop(event.correlation_id, None)
+        elif isinstance(event, Retracted):
+            for correlation_id in event.correlation_ids:
+                self.unfinished.pop(correlation_id, None)
+        elif event.preview:
+            if event.correlation_id:
+                self.unfinished[event.correlation_id] = None
         elif kind in _ENDS_PREVIEWS:
             self.unfinished.clear()
 
@@ -245,13 +245,13 @@ class _Past:
         self._age_ms = 0
 
     def append(self, turn_id: str, event: Event) -> int:
-        """Keep an event and return its position."""
-        self._ring.append((self.forget_old(), turn_id, event))
+        """Keep an event, as of when the clock was last looked at, and return its position."""
+        self._ring.append((self._age_ms, turn_id, event))
         self.position += 1
         return self.position
 
-    def forget_old(self) -> int:
-        """Drop what is too old, and return the age of the feed itself."""
+    def forget_old(self) -> None:
+        """Look at the clock, and drop what is too old."""
         # Only steps forward count: a clock that was put back must not keep the past for longer.
         now_ms = self._clock.now_ms()
         if now_ms > self._read_ms:
@@ -261,7 +261,6 @@ class _Past:
         oldest_ms = self._age_ms - self._max_age_ms
         while ring and ring[0][0] < oldest_ms:
             ring.popleft()
-        return self._age_ms
 
     def __len__(self) -> int:
         return len(self._ring)
@@ -312,13 +311,19 @@ class _Line:
         if self._held or until > turn.n_durable:
             self._held.append((turn, event, until))
         else:
+            self._past.forget_old()
             self._pass(turn, event)
 
     def let_through(self) -> None:
-        """Let pass what need not wait any more."""
+        """Let pass what need not wait any more: all of it in the same moment."""
         held = self._held
-        while held and held[0][2] <= held[0][0].n_durable:
-            turn, event, _ = held.popleft()
+        if held:
+            self._past.forget_old()
+        while held:
+            turn, event, until = held[0]
+            if until > turn.n_durable:
+                return
+            held.popleft()
             self._pass(turn, event)
 
     def drop(self, turn: TurnFeed, retracted: Retracted | None) -> None:

@@ -155,7 +155,7 @@ class Hooks:
             for patches in self._direct.pop(str(effect_id), ()):
                 self.states.apply(patches)
 
-    def take(self) -> Patches:
+    def take(self) -> dict[str, Any]:
         """Return what hooks changed since the last time, for the outcome that is about to be recorded."""
         if not self._taken:
             return EMPTY_DICT

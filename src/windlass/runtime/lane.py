@@ -74,6 +74,7 @@ class Lane:
         self._last: Ticket[UnitReceipt] | None = None
         # Tickets of the units with the last two replies; None: still in the open unit.
         self._replies: list[Ticket[UnitReceipt] | None] = []
+        # How many passes the open unit still waits for company; 0: nothing is open.
         self._passes_left = 0
         self.refusal: BaseException | None = None
 
@@ -81,35 +82,40 @@ class Lane:
 
     def accept(self, turn: NewTurn) -> None:
         """Let the turn be accepted with its first unit."""
-        self._check_order("accept", self._open.accept is None and not self._open.is_fenced)
+        self._check_goes_on("accept")
+        if self._open.accept is not None or self._open.is_fenced:
+            self._hand_in()  # what a unit holds has its fixed order; whatever comes out of it begins the next one
         self._open.accept = turn
         self._added()
 
     def start(self, start: Start) -> None:
         """Let the turn begin with its first unit: the lease claim rides along."""
-        self._check_order("start", not self._open.is_fenced)
+        self._check_goes_on("start")
+        if self._open.is_fenced:
+            self._hand_in()
         self._open.start = start
         self._added()
 
     def add(self, *entries: Entry, blobs: Iterable[str] = ()) -> None:
         """Add entries to the journal."""
-        self._check_order("add", not self._open.is_last)
-        self._open.entries.extend(entries)
-        self._open.blobs.extend(blobs)
+        self._check_goes_on("add")
+        unit = self._open
+        unit.entries += entries
+        unit.blobs += blobs
         for entry in entries:
-            if isinstance(entry, Recorded) and isinstance(entry.outcome, ModelAnswered):
+            if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
                 self._replies = [*self._replies[-1:], None]
         self._added()
 
     def open_wait(self, wait: Wait) -> None:
         """Open a wait."""
-        self._check_order("open_wait", not self._open.is_last)
+        self._check_goes_on("open_wait")
         self._open.waits.append(wait)
         self._added()
 
     def mark(self) -> int:
         """Return how many units have to be durable for all that was added so far to be so."""
-        return self._handed_in + (not self._open.is_empty)
+        return self._handed_in + bool(self._passes_left)
 
     # ------------------------------------------------------------------ barriers: somebody waits
 
@@ -142,14 +148,16 @@ class Lane:
 
     async def park(self) -> None:
         """Park the turn behind all that was added."""
+        self._raise_refusal()
         self._open.parks = True
         self._added()
         await self.durable()
 
     async def commit(self, commit: TurnCommit, *, blobs: Iterable[str] = ()) -> CommitReceipt:
         """End the turn behind all that was added."""
+        self._raise_refusal()
         self._open.commit = commit
-        self._open.blobs.extend(blobs)
+        self._open.blobs += blobs
         self._added()
         receipt = await self.durable()
         assert receipt is not None  # noqa: S101 - a unit that commits was handed in
@@ -158,21 +166,17 @@ class Lane:
 
     # ------------------------------------------------------------------ inside
 
-    def _check_order(self, what: str, fits: bool) -> None:  # noqa: FBT001 - reads as the condition it is
-        self._raise_refusal()
-        if fits:
-            return
-        if self._open.is_last:
+    def _check_goes_on(self, what: str) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        if self._open.parks or self._open.commit is not None:
             raise InvalidInput(f"Lane.{what}: the turn parks or ends in this unit", field=what)
-        # What the unit holds has its fixed order; whatever comes out of it begins the next one.
-        self._hand_in()
 
     def _raise_refusal(self) -> None:
         if self.refusal is not None:
             raise self.refusal
 
     def _added(self) -> None:
-        self._raise_refusal()
         if not self._passes_left:
             self._passes_left = _PATIENCE
             asyncio.get_running_loop().call_soon(self._pass, self._open)
@@ -180,16 +184,16 @@ class Lane:
     def _pass(self, unit: _OpenUnit) -> None:
         if unit is not self._open:
             return  # it was handed in at a barrier; what is open now has a patience of its own
-        self._passes_left -= 1
-        if self._passes_left:
+        if self._passes_left > 1:
+            self._passes_left -= 1
             asyncio.get_running_loop().call_soon(self._pass, unit)
-        elif self.refusal is None:
+        else:
             with suppress(WindlassError):  # the lane is refused by it, and says so from here on
                 self._hand_in()
 
     def _hand_in(self) -> None:
         self._raise_refusal()
-        if self._open.is_empty:
+        if not self._passes_left:
             return
         unit = self._open.seal(self._session_id, self._turn_id, self._generation, self._position)
         self._open = _OpenUnit()
@@ -224,6 +228,7 @@ class Lane:
             return
         self.refusal = refusal
         self._open = _OpenUnit()
+        self._passes_left = 0
         if self._on_refused is not None:
             self._on_refused(refusal)
 
@@ -245,14 +250,6 @@ class _OpenUnit:
     @property
     def is_fenced(self) -> bool:
         return bool(self.start or self.entries or self.waits or self.parks or self.commit)
-
-    @property
-    def is_last(self) -> bool:
-        return self.parks or self.commit is not None
-
-    @property
-    def is_empty(self) -> bool:
-        return self.accept is None and not self.is_fenced
 
     def seal(self, session_id: str, turn_id: str, generation: int, position: int) -> Unit:
         return Unit(

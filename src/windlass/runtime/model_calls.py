@@ -65,11 +65,12 @@ class ModelCalls:
     async def call(self, effect: CallModel) -> ModelReplied:
         """Answer the machine's call."""
         hand = self._hand
-        envelope = hand.envelope(ModelCallCommand.of(effect.request), str(effect.id))
+        effect_id = str(effect.id)
+        envelope = hand.envelope(ModelCallCommand.of(effect.request), effect_id)
         answered = hand.answer_to(envelope, ModelAnswered)
         if answered is None:
             hand.go_live()
-            answered = await self._buy(effect, envelope)
+            answered = await self._buy(effect.request, effect_id, envelope)
         else:
             self._hooks.take_up(answered)
         model = effect.request.model if answered.sent is None else answered.sent.model
@@ -80,10 +81,12 @@ class ModelCalls:
         hand.last_reply = result if isinstance(result, ModelReply) else None
         return ModelReplied(id=effect.id, result=result, text_streamed=is_shown)
 
-    async def _buy(self, effect: CallModel, envelope: Envelope) -> ModelAnswered:
+    async def _buy(self, asked: ModelRequest, effect_id: str, envelope: Envelope) -> ModelAnswered:
         hand, key = self._hand, envelope.key
-        request, reserve = await self._hooks.before(effect.request, str(effect.id), key)
-        stream = _Stream(hand, self._hooks, str(effect.id))
+        request, reserve = asked, None
+        if self._hooks.sees_requests:
+            request, reserve = await self._hooks.before(asked, effect_id, key)
+        stream = _Stream(hand, self._hooks, effect_id)
         hand.spent.reserve(key, "turn", request.model, reserve)
         try:
             await self._claim(envelope, request.model, reserve)
@@ -96,7 +99,7 @@ class ModelCalls:
             stream.retract()  # cancelled: what was shown of it will not be stored
             hand.spent.settle(key, is_lost=True)
             raise
-        sent = None if bought.request is effect.request else RequestSpec.of(bought.request)
+        sent = None if bought.request is asked else RequestSpec.of(bought.request)
         answered = self._hooks.answered(bought.result, sent, is_shown=stream.has_text)
         hand.record(envelope, answered, claimed=hand.spent.settle(key))
         return answered

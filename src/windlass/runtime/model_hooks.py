@@ -47,6 +47,7 @@ class ModelHooks:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._hand = hooks.hand
+        self.sees_requests = bool(hooks.having("before_model"))
         self.sees_replies = bool(hooks.having("after_model"))
         self.sees_streams = bool(hooks.having("on_stream"))
 
@@ -63,7 +64,7 @@ class ModelHooks:
             result=result,
             text_streamed=is_shown,
             sent=sent,
-            patches=dict(self._hooks.take()),
+            patches=self._hooks.take(),
             issues=self._hooks.take_issues(),
         )
 

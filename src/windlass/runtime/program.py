@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from windlass.journal import ToolContract
 from windlass.kernel import canonical
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
-from windlass.kernel.value import Json
+from windlass.kernel.value import Json, freeze
 from windlass.ports.model import Model
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.tool import ToolProvider
@@ -74,16 +74,17 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return known
 
     @property
-    def limits_record(self) -> Mapping[str, Any]:
+    def limits_record(self) -> dict[str, Any]:
         """Its limits as plain data, made once."""
-        record: Mapping[str, Any] | None = self.__dict__.get("_limits_record")
+        record: dict[str, Any] | None = self.__dict__.get("_limits_record")
         if record is None:
             record = self.__dict__["_limits_record"] = limits_record(self.limits)
         return record
 
 
-def limits_record(limits: Limits) -> Mapping[str, Any]:
+def limits_record(limits: Limits) -> dict[str, Any]:
     """Return limits as a start record keeps them: what is not the default."""
     plain: dict[str, Any] = msgspec.to_builtins(limits)
     plain.pop("type", None)
-    return plain
+    frozen: dict[str, Any] = freeze(plain)
+    return frozen

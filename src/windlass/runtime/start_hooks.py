@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -11,10 +12,10 @@ from windlass.guards.limits import check_limit
 from windlass.kernel.messages import Message, Part, PluginOrigin
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import InjectedMessage
+from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Abort, Refuse
 from windlass.ports.prompt import Contribution, render_prompt
 from windlass.runtime.hooks import Hooks
-from windlass.runtime.plugin_states import Patches
 from windlass.runtime.turn_signals import PluginFault
 
 _FIRST = -100
@@ -26,7 +27,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     input: tuple[Part, ...] | None = None
     messages: tuple[Message, ...] = ()
     prompt: str | None = None
-    patches: Patches = {}
+    patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
 
 

@@ -206,7 +206,7 @@ class ToolCallRun:
         Raises:
             ToolDenied: it may not.
         """
-        call, version = self.call, policy_version(self._hand.program)
+        call = self.call
         if wanted is None and self._approvals.has_no_say(tool):
             return Leave(call.args)
         ruling = await self._approvals.rule(tool, call, call.args, wanted)
@@ -223,8 +223,8 @@ class ToolCallRun:
             answer = self._hand.wait_over(view, f"{self._place}.approval")
             return await self._approvals.leave(answer, tool, call, view)
         except ToolDenied as error:
-            said = approvals.denied(str(error), version)
-            self._record_decision(said)
+            version = policy_version(self._hand.program)
+            self._record_decision(approvals.denied(str(error), version))
             raise
 
     async def _person(self, view: WaitView) -> WaitView:
@@ -288,13 +288,7 @@ class ToolCallRun:
             await self._batch.barrier()
 
     async def _attempts(self, tool: Tool, contract: Contract) -> Ended:
-        host = self._host()
-        ended = await self._repeated(tool, contract, host)
-        self._deferred_key = host.deferred
-        return ended
-
-    async def _repeated(self, tool: Tool, contract: Contract, host: CallHost) -> Ended:
-        hand = self._hand
+        hand, host = self._hand, self._host()
         attempt = hand.claim_count(self._asked.key) + 1
         tries = tool.retries
         while True:
@@ -304,6 +298,7 @@ class ToolCallRun:
             ended = await run_body(tool, ctx, self._checked, hand.limits.tool_timeout)
             may_repeat = contract in _RUNS_AGAIN or ended.not_started
             if not ended.is_failure or tries == 0 or not may_repeat or hand.is_leaving:
+                self._deferred_key = host.deferred
                 return ended
             tries -= 1
             attempt += 1

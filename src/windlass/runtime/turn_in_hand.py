@@ -43,7 +43,7 @@ from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
-from windlass.kernel.value import Json
+from windlass.kernel.value import Json, set_field
 from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView
 from windlass.ports.waits import AnswerStatus
 from windlass.runtime.feed import TurnFeed
@@ -187,7 +187,7 @@ class TurnInHand:
         Raises:
             ParkTurn: something else was asked under this key; a person decides.
         """
-        row = self.row(envelope.key)
+        row = None if self.journal is None else self.journal.row(envelope.key)
         if row is None:
             return None
         if row.digest != envelope.digest():
@@ -328,6 +328,15 @@ class TurnInHand:
 
     # ------------------------------------------------------------------ showing
 
+    def show(self, event: Event) -> None:
+        """Show what the machine said: it has its id already."""
+        if not self.is_live:
+            return
+        if event.preview:
+            self.feed.show(event)
+        else:
+            self.feed.hold(event, until=self.lane.mark())
+
     def tell(self, event: Event, correlation: str = "") -> None:
         """Show a preview."""
         if self.is_live:
@@ -344,16 +353,12 @@ class TurnInHand:
             self.feed.hold(self._stamped(event, correlation), until=self.lane.mark())
 
     def _stamped(self, event: Event, correlation: str) -> Event:
-        if event.id:
-            return event
+        # It was made to be shown, and nobody has seen it yet.
         self._shown += 1
-        return msgspec.structs.replace(
-            event,
-            id=self.ids.event(f"{self.generation}r{self._shown}"),
-            correlation_id=self.ids.correlation(correlation)
-            if correlation
-            else event.correlation_id,
-        )
+        set_field(event, "id", self.ids.event(f"{self.generation}r{self._shown}"))
+        if correlation:
+            set_field(event, "correlation_id", self.ids.correlation(correlation))
+        return event
 
     def take_blobs(self, outcome: ToolOutcome) -> tuple[str, ...]:
         """Return the digests of the bytes that an outcome refers to."""
@@ -373,8 +378,8 @@ class TurnInHand:
         return issue
 
     def claim_count(self, key: str) -> int:
-        """Return how often a call was claimed before."""
-        return self.attempts.get(call_key(key), 0)
+        """Return how often the call of this key was claimed before."""
+        return self.attempts.get(key, 0)
 
     def count_claims(self, entries: tuple[Entry, ...]) -> None:
         """Count the claims of a page of the journal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -44,6 +44,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
         hand: TurnInHand,
         outcome: Outcome,
         nodes: tuple[NodeBody, ...],
+        usage: tuple[UsageLine, ...],
         now_ms: int,
     ) -> TurnRecord:
         """Return the record of a turn that was just committed."""
@@ -55,8 +56,8 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
             turn_id=hand.turn_id,
             outcome=outcome,
             messages=messages,
-            tool_calls=tuple(raw.get(call.call_id, call) for call in _calls_in(messages)),
-            usage=hand.spent.lines(),
+            tool_calls=tuple(_calls_in(messages, raw)),
+            usage=usage,
             issues=tuple(hand.issues),
             iterations=hand.spent.model_calls,
             duration_ms=max(0, now_ms - started_ms),
@@ -67,7 +68,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Return the record of a turn as the store keeps it; its journal may be gone by now."""
         messages = tuple(_messages(page.nodes))
         started_ms = page.committed_ms
-        calls: tuple[CompletedToolCall, ...] = tuple(_calls_in(messages))
+        calls: tuple[CompletedToolCall, ...] = tuple(_calls_in(messages, {}))
         iterations = sum(message.role == "assistant" for message in messages)
         if journal is not None and journal.started is not None:
             started_ms = journal.started.started_ms
@@ -106,20 +107,26 @@ def _messages(nodes: Iterable[NodeBody]) -> Iterator[Message]:
             yield node.message
 
 
-def _calls_in(messages: Iterable[Message]) -> Iterator[CompletedToolCall]:
+def _calls_in(
+    messages: Iterable[Message], raw: Mapping[str, CompletedToolCall]
+) -> Iterator[CompletedToolCall]:
+    """Return the calls that messages ask for and answer: raw where that is known, else as they were shown."""
     asked: dict[str, ToolCall] = {}
     for message in messages:
         for part in message.parts:
             if type(part) is ToolCall:
                 asked[part.call_id] = part
             elif type(part) is ToolResult and part.call_id in asked:
-                call = asked[part.call_id]
-                yield CompletedToolCall(
-                    call_id=part.call_id,
-                    name=call.name,
-                    args=call.args,
-                    outcome=ToolOutcome(status=part.status, content=part.content),
-                )
+                yield raw.get(part.call_id) or _as_shown(asked[part.call_id], part)
+
+
+def _as_shown(call: ToolCall, result: ToolResult) -> CompletedToolCall:
+    return CompletedToolCall(
+        call_id=call.call_id,
+        name=call.name,
+        args=call.args,
+        outcome=ToolOutcome(status=result.status, content=result.content),
+    )
 
 
 def calls_so_far(journal: TurnJournal) -> tuple[CompletedToolCall, ...]:

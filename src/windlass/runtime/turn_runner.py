@@ -23,8 +23,16 @@ from windlass.journal import (
     TurnFinalized,
     TurnStarted,
 )
-from windlass.kernel import TurnMachine, effects, events
-from windlass.kernel.effects import Effect
+from windlass.kernel import TurnMachine
+from windlass.kernel.effects import (
+    Asked,
+    CallModel,
+    CallTools,
+    Emit,
+    RunCheckpoint,
+    SyncEnvironment,
+)
+from windlass.kernel.events import TurnEnded
 from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import Response
@@ -52,6 +60,7 @@ from windlass.runtime.turn_start import config_of, limits_of, opening_messages
 _NOTHING_LEFT = TurnFinalized()
 # How long the plugins of a cancelled turn have for what they leave behind.
 _LAST_WORDS_S = 2.0
+_LIMITED = (CallModel, CallTools)
 
 
 class Parked(NamedTuple):
@@ -190,47 +199,41 @@ class TurnRunner:
                 machine.finish(limit)
                 continue
             machine.respond(await self._perform(effect))
-            self._hooks.settle(effect.id)  # type: ignore[union-attr]  # what is answered has one
+            self._hooks.settle(effect.id)
             if self._tools.ends is not None:
                 self._finish(self._tools.ends)
                 return
 
-    def _next_effect(self) -> Effect | None:
+    def _next_effect(self) -> Asked | None:
         """Poll until nothing more is said; return what is to be answered."""
-        asked: Effect | None = None
-        while (effect := self.machine.poll()) is not None:
-            if type(effect) is effects.Emit:
-                self._show(effect.event)
-            elif hasattr(effect, "id") and type(effect) is not effects.CancelModel:
-                asked = effect
-        return asked
+        poll = self.machine.poll
+        while (effect := poll()) is not None:
+            if type(effect) is Emit:
+                # How the turn ended is shown when the commit is durable.
+                if type(effect.event) is not TurnEnded:
+                    self._hand.show(effect.event)
+            elif isinstance(effect, Asked):
+                return effect  # what is asked comes last
+        return None
 
-    def _show(self, event: events.Event) -> None:
-        if type(event) is events.TurnEnded:
-            return  # shown when the commit is durable
-        if event.preview:
-            self._hand.tell(event)
-        else:
-            self._hand.tell_fact(event)
-
-    async def _perform(self, effect: Effect) -> Response:
-        if type(effect) is effects.CallModel:
+    async def _perform(self, effect: Asked) -> Response:
+        if type(effect) is CallModel:
             self._is_waiting_for_model = True
             try:
                 return await self._models.call(effect)
             finally:
                 self._is_waiting_for_model = False
-        if type(effect) is effects.CallTools:
+        if type(effect) is CallTools:
             return await self._tools.run(effect)
-        if type(effect) is effects.RunCheckpoint:
-            last = tuple(self.machine.messages[-1:])
-            return await self.checkpoints.run(effect, last, self.machine.ending)
-        assert isinstance(effect, effects.SyncEnvironment)  # noqa: S101 - the standard loop runs no code
+        if type(effect) is RunCheckpoint:
+            machine = self.machine
+            return await self.checkpoints.run(effect, machine.messages, machine.ending)
+        assert isinstance(effect, SyncEnvironment)  # noqa: S101 - the standard loop runs no code
         return await self._environments.sync(effect)
 
-    def _limit_before(self, effect: Effect) -> Outcome | None:
+    def _limit_before(self, effect: Asked) -> Outcome | None:
         hand = self._hand
-        if type(effect) not in (effects.CallModel, effects.CallTools) or not hand.is_live:
+        if not hand.is_live or type(effect) not in _LIMITED:
             return None
         if hand.is_cancelled:
             return Stopped(reason="cancelled", detail=self._cancel_reason or "")
@@ -273,14 +276,15 @@ class TurnRunner:
             )
         with self._phase("commit"):
             await hand.lane.commit(commit, blobs=commit.blobs or ())
-        hand.memory.committed(machine.messages, nodes, hand.spent.lines())
+        usage = hand.spent.lines()
+        hand.memory.committed(machine.messages, nodes, usage)
         # Delivery comes after the commit and cannot undo it.
-        hand.tell_fact(events.TurnEnded(outcome=outcome), "0")
+        hand.tell_fact(TurnEnded(outcome=outcome), "0")
         hand.feed.end()
         # Both hold on to this runner.
         hand.messages_so_far, hand.history_now = tuple, tuple
         self._hooks.host.models = None
-        record = TurnRecord.of_hand(hand, outcome, nodes, now_ms)
+        record = TurnRecord.of_hand(hand, outcome, nodes, usage, now_ms)
         return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
 
     async def _finalized(self, outcome: Outcome) -> TurnFinalized:
@@ -345,6 +349,7 @@ def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
     for node in nodes:
         if type(node) is ConversationRecord:
             for part in node.message.parts:
-                content = getattr(part, "content", (part,))
-                found.update((one.ref, None) for one in content if type(one) is Attachment)
+                for one in getattr(part, "content", (part,)):
+                    if type(one) is Attachment:
+                        found[one.ref] = None
     return tuple(found)

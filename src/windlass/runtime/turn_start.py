@@ -65,7 +65,7 @@ def start_record(
         tools=program.tools_text,
         contracts=program.contracts,
         policy_version=policy_version(program),
-        limits=dict(limits),
+        limits=limits,
         generation=generation,
         driver="standard" if output is None else STRUCTURED,
         context=request.context,
@@ -76,7 +76,7 @@ def start_record(
         input=opening.input,
         messages=opening.messages,
         prompt=opening.prompt,
-        patches=dict(opening.patches),
+        patches=opening.patches,
         ends=opening.ends,
     )
     return _for_summary(started) if is_compaction(request) else started

@@ -18,7 +18,8 @@ class TurnUsage:
 
     def __init__(self) -> None:
         self.model_calls = 0
-        self._by_model: dict[str, UsageLine] = {}
+        # Calls of the turn itself and what they used, by model.
+        self._by_model: dict[str, tuple[int, Usage]] = {}
         self._direct: dict[str, UsageLine] = {}
         self._lost: list[UsageLine] = []
         # Reservations of calls under way, by key.
@@ -27,9 +28,8 @@ class TurnUsage:
     def count_reply(self, model: str, usage: Usage) -> None:
         """Count a call of the turn itself."""
         self.model_calls += 1
-        line = UsageLine(source="turn", model=model, calls=1, usage=usage)
         known = self._by_model.get(model)
-        self._by_model[model] = line if known is None else known.plus(line)
+        self._by_model[model] = (1, usage) if known is None else (known[0] + 1, known[1] + usage)
 
     def count_direct(self, key: str, command: DirectCallCommand, answered: DirectAnswered) -> None:
         """Count a call by a tool or a plugin."""
@@ -56,4 +56,8 @@ class TurnUsage:
 
     def lines(self) -> tuple[UsageLine, ...]:
         """Return what was used so far, by who asked and which model answered."""
-        return sum_usage((*self._by_model.values(), *self._direct.values(), *self._lost))
+        own = [
+            UsageLine(source="turn", model=model, calls=calls, usage=usage)
+            for model, (calls, usage) in self._by_model.items()
+        ]
+        return sum_usage((*own, *self._direct.values(), *self._lost))
