@@ -179,10 +179,11 @@ class LocalEngine:
         )
 
     async def _idle_session(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
-        memory = await self._resident.idle(session_id, agent, turn_id)
-        if session_id in self._drives:
-            raise HeadMoved(f"session {session_id}: another turn is under way")
-        return memory
+        if session_id not in self._drives:
+            memory = await self._resident.idle(session_id, agent, turn_id)
+            if session_id not in self._drives:
+                return memory
+        raise HeadMoved(f"session {session_id}: another turn is under way")
 
     def is_resident(self, session_id: str) -> bool:
         """Whether this worker owns the session and knows that nothing is under way in it."""
@@ -316,7 +317,7 @@ class LocalEngine:
             return
         memory = self._resident.get(turn.session_id)
         if memory is None or not memory.is_owned:
-            memory = self._resident.of_view(await store.load_session(turn.session_id))
+            memory = await self._resident.current(turn.session_id)
         # There may be another one behind it.
         self._busy_sessions.add(turn.session_id)
         await self._drive_known(memory, view, generation=None, takeovers=0)
@@ -335,7 +336,7 @@ class LocalEngine:
                 now_ms=world.clock.now_ms(),
             )
             view = await world.store.load_turn(session_id, turn_id)
-            session = await world.store.load_session(session_id)
+            memory = await self._resident.current(session_id)
         except (LeaseLost, HeadMoved, UnknownSession):
             return  # another worker was faster, or it has ended
         except StoreError as error:
@@ -344,7 +345,6 @@ class LocalEngine:
             return
         if view is None:
             return
-        memory = self._resident.of_view(session)
         # Something may have been queued behind it meanwhile.
         self._busy_sessions.add(session_id)
         await self._drive_known(

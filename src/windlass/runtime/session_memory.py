@@ -6,7 +6,7 @@ an older generation is refused, and the memory is then thrown away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from windlass.journal import (
@@ -47,7 +47,8 @@ class SessionMemory:
         self.is_owned = False
         self.is_idle = False
         self.messages: Chain[Message] = Chain()
-        self.remembered: set[str] = set()
+        # Actions that were allowed for the rest of the session, and by whom.
+        self.remembered: dict[str, str | None] = {}
         self.unknown_calls: set[str] = set()
         # What plugins keep, by name, and what all turns so far used.
         self.plugin_memories: dict[str, Mapping[str, Any]] = {}
@@ -57,7 +58,7 @@ class SessionMemory:
 
     @classmethod
     def of(cls, view: SessionView) -> SessionMemory:
-        """Return the memory of a session as the store shows it."""
+        """Return the memory of a session as the store shows it, with its last frame at least."""
         memory = cls(view.session_id, agent=view.agent, generation=view.generation, head=view.head)
         memory.usage = view.usage
         for page in view.pages:
@@ -81,9 +82,18 @@ class SessionMemory:
                 self.unknown_calls.add(node.call)
             elif type(node) is DecisionRemembered and node.session_id == self.session_id:
                 # A fork shares the nodes; what was decided in the other session stays there.
-                self.remembered.add(node.action_key)
+                self.remembered[node.action_key] = node.by
             elif type(node) is PluginRemembered:
                 self.plugin_memories[node.plugin] = node.memory
+
+    def nodes(self) -> Iterator[NodeBody]:
+        """Return what is remembered beside the messages, to be told again where a frame opens."""
+        for plugin, memory in sorted(self.plugin_memories.items()):
+            yield PluginRemembered(plugin=plugin, memory=dict(memory))
+        for action, by in self.remembered.items():
+            yield DecisionRemembered(session_id=self.session_id, action_key=action, by=by)
+        for call in sorted(self.unknown_calls):
+            yield OutcomeUnknown(call=call)
 
     def committed(
         self, messages: Chain[Message], nodes: tuple[NodeBody, ...], usage: tuple[UsageLine, ...]
