@@ -123,10 +123,20 @@ CASES: dict[str, Case] = {
         f"UPDATE turns SET strand = 1 WHERE {T3_ROW}", JOURNAL, "a/t3"
     ),
     "an active turn that is not there": Case(
-        "UPDATE sessions SET active = 999 WHERE id = 'a'", ("load_session",), "a"
+        "UPDATE sessions SET active = 999 WHERE id = 'a'",
+        (
+            "load_session",
+            "load_frame",
+        ),
+        "a",
     ),
     "a parent that is not there": Case(
-        "UPDATE sessions SET parent = 999 WHERE id = 'f'", ("load_fork",), "f"
+        "UPDATE sessions SET parent = 999 WHERE id = 'f'",
+        (
+            "load_fork",
+            "load_frame_of_fork",
+        ),
+        "f",
     ),
     "unknown wait state": Case(
         "UPDATE waits SET state = 'maybe' WHERE key = 'w_open'", ("load_turn", "resolve_open")
@@ -165,7 +175,7 @@ CASES: dict[str, Case] = {
     "a body that is gone": Case("DELETE FROM bodies WHERE is_blob = 0", JOURNAL, "a/t3, page 0"),
     "a bit in a history page": Case(
         f"UPDATE log SET page = {flip('page', 60)} WHERE {HISTORY} AND seq = 1",
-        ("load_session", "load_fork", "load_ended"),
+        ("load_session", "load_frame", "load_fork", "load_frame_of_fork", "load_ended"),
         "a",
     ),
     "a bit in a history link": Case(
@@ -173,14 +183,19 @@ CASES: dict[str, Case] = {
         ("load_session", "load_fork"),
         "a, page 1",
     ),
+    "a bit in a history link, seen from behind": Case(
+        f"UPDATE log SET link = {flip('link', 20)} WHERE {HISTORY} AND seq = 1",
+        ("load_frame", "load_frame_of_fork"),
+        "page 2: the page is not the one that was written there",
+    ),
     "a bit in the last history link": Case(
         f"UPDATE log SET link = {flip('link', 20)} WHERE {HISTORY} AND seq = 2",
-        ("load_session", "fork"),
+        ("load_session", "load_frame", "fork"),
         "a",
     ),
     "a bit in the session's link": Case(
         f"UPDATE sessions SET link = {flip('link', 20)} WHERE id = 'a'",
-        ("load_session", "commit"),
+        ("load_session", "load_frame", "commit"),
         "a",
     ),
     "a bit in a request": Case(
@@ -208,7 +223,7 @@ CASES: dict[str, Case] = {
     ),
     "a bit in the usage": Case(
         f"UPDATE sessions SET usage = {flip('usage', 50)} WHERE id = 'a'",
-        ("load_session", "commit"),
+        ("load_session", "load_frame", "commit"),
         "usage of a",
     ),
     # --- 58: formats of other releases, beside the log
@@ -265,17 +280,24 @@ CASES: dict[str, Case] = {
     ),
     "a history page missing": Case(
         f"DELETE FROM log WHERE {HISTORY} AND seq = 1",
-        ("load_session", "load_fork", "load_ended"),
+        ("load_session", "load_frame", "load_fork", "load_frame_of_fork", "load_ended"),
         "a",
     ),
     "the last history page missing": Case(
-        f"DELETE FROM log WHERE {HISTORY} AND seq = 2", ("load_session", "load_fork", "fork"), "a"
+        f"DELETE FROM log WHERE {HISTORY} AND seq = 2",
+        ("load_session", "load_frame", "load_fork", "load_frame_of_fork", "fork"),
+        "a",
     ),
     "the head set back": Case(
-        "UPDATE sessions SET head = 1 WHERE id = 'a'", ("load_session",), "a"
+        "UPDATE sessions SET head = 1 WHERE id = 'a'",
+        (
+            "load_session",
+            "load_frame",
+        ),
+        "a",
     ),
     "the head set forward": Case(
-        "UPDATE sessions SET head = 3 WHERE id = 'a'", ("load_session", "fork"), "a"
+        "UPDATE sessions SET head = 3 WHERE id = 'a'", ("load_session", "load_frame", "fork"), "a"
     ),
     "a request missing": Case(
         f"DELETE FROM log WHERE {A} AND strand < 0", ("load_turn", "load_queued"), "request of a/"

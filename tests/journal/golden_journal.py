@@ -334,6 +334,7 @@ PAGES: dict[str, Value] = {
     "UsageLine.least": UsageLine(source="turn", model="m-large"),
     "FrameOpened": FrameOpened(frame_id="f-1", reason="compacted", detail={"kept": 3}),
     "FrameOpened.least": FrameOpened(frame_id="f-1"),
+    "FrameOpened.carries": FrameOpened(frame_id="f-1", reason="compaction", carries=True),
     "JournalPage": JournalPage(format=1, generation=4, entries=(started, claimed, recorded)),
     "JournalPage.least": JournalPage(format=1, generation=0, entries=()),
     "HistoryPage": HistoryPage(

@@ -63,6 +63,39 @@ def test_two_chains_that_grow_from_one_do_not_meet() -> None:
     assert list(left.append(5)) == [1, 2, 5]
 
 
+def test_a_chain_that_grows_by_what_is_there_already_shares_it() -> None:
+    root = Chain([1])
+    grown = root.append(2).append(3)
+    again = root.append(2)
+
+    assert list(again) == [1, 2]
+    assert list(again.append(3).append(4)) == [1, 2, 3, 4]
+    assert list(grown) == [1, 2, 3]
+    kept = grown.memo("key", object)
+    assert again.memo("key", object) is kept
+    assert again.append(3).memo("key", object) is kept
+
+
+def test_what_is_merely_equal_is_not_what_is_there() -> None:
+    root: Chain[int] = Chain([0])
+    grown, other = root.append(1), root.append(True)
+
+    assert (list(grown), list(other)) == ([0, 1], [0, 1])
+    assert (grown[1], other[1]) == (1, True)
+    assert type(other[1]) is bool
+    assert grown.chain_digest() != other.chain_digest()
+
+
+def test_nothing_is_shared_with_a_storage_that_somebody_owns() -> None:
+    root = Chain([1])
+    put = root.grower()
+    put(2)
+
+    assert list(root.append(3)) == [1, 3]
+    assert list(root.append(2)) == [1, 2]
+    assert list(root.prefix(2)) == [1, 2]
+
+
 def test_a_tail_is_seen_in_its_own_version_only() -> None:
     root = Chain([1, 2])
     with_tail = root.with_tail(9)

@@ -17,6 +17,7 @@ from windlass.kernel import (
     TurnMachine,
     check_history,
 )
+from windlass.kernel.history import trust_history
 
 
 def message(id: str, role: Json, *parts: Any) -> Message:
@@ -215,3 +216,46 @@ def test_two_versions_that_part_are_judged_apart() -> None:
     with pytest.raises(InvalidInput):
         check_history(left.append(user("d", "x")))
     check_history(right.append(user("d", "y")))
+
+
+TRUSTED = [
+    user("a", "m1"),
+    asks(call("c1"), id="m2"),
+    answers(result("c1", "1"), id="m3"),
+    assistant("done", "m4"),
+]
+
+
+def trusted(*later: Message) -> Chain[Message]:
+    chain: Chain[Message] = Chain(TRUSTED)
+    trust_history(chain)
+    return chain + later
+
+
+def test_what_was_stored_is_not_looked_at_again_and_what_comes_then_is() -> None:
+    check_history(trusted(user("and?", "m5")))
+    # Nobody stores such a message; that it is not seen is how trusting shows.
+    blank: Chain[Message] = Chain([message("m1", "user")])
+    trust_history(blank)
+    check_history(blank)
+
+
+@pytest.mark.parametrize(
+    ("later", "where", "what"),
+    [
+        ([user("b", "m2")], "messages[4].id", "the id 'm2' a second time"),
+        ([asks(call("c1"), id="m5")], "messages[4].parts", "the call id 'c1' a second time"),
+        ([asks(call("c2"), id="m5")], "messages[4]", "the call 'c2' without result"),
+        (
+            [answers(result("c1", "1"), id="m5")],
+            "messages[4].parts[0]",
+            "a result for 'c1' without its call",
+        ),
+    ],
+)
+def test_what_comes_behind_what_is_trusted_has_to_fit_it(
+    later: list[Message], where: str, what: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_history(trusted(*later))
+    assert (refused.value.field, refused.value.found) == (where, what)

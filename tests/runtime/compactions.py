@@ -69,7 +69,7 @@ def nodes_of(
     machine: TurnMachine, history: tuple[Message, ...] = HISTORY, *, turn: str = TURN
 ) -> tuple[Any, ...]:
     assert machine.outcome is not None
-    return frame_nodes((SESSION, turn), history, machine.records, machine.outcome)
+    return frame_nodes((SESSION, turn), history, (), machine.records, machine.outcome)
 
 
 def texts(request: ModelRequest) -> list[str]:

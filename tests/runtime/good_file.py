@@ -106,6 +106,8 @@ def _worker(store: SqliteStore) -> str:
 DOORS: dict[str, Door] = {
     "load_session": lambda store: store.load_session("a"),
     "load_fork": lambda store: store.load_session("f"),
+    "load_frame": lambda store: store.load_session("a", frame=True),
+    "load_frame_of_fork": lambda store: store.load_session("f", frame=True),
     "load_turn": lambda store: store.load_turn("a", "t3"),
     "load_ended": lambda store: store.load_turn("a", "t1"),
     "load_queued": lambda store: store.load_turn("a", "t4"),

@@ -159,6 +159,7 @@ def test_a_summary_opens_a_frame_with_one_message() -> None:
         frame_id="f_3633887835d74bdc",
         reason="compaction",
         detail={"turns": 2, "messages": 6},
+        carries=True,
     )
     seed = record.message
     assert (seed.id, seed.role) == ("m_3633887835d74bdc.0.summary", "user")

@@ -53,7 +53,7 @@ def test_every_request_of_a_compaction_and_after_it_suits_every_provider(
     drain(machine)
     assert machine.is_done
     assert machine.outcome is not None
-    nodes = frame_nodes((SESSION, TURN), history, machine.records, machine.outcome)
+    nodes = frame_nodes((SESSION, TURN), history, (), machine.records, machine.outcome)
     if not isinstance(machine.outcome, Finished) or not machine.outcome.text:
         assert nodes == ()
         return

@@ -118,7 +118,7 @@ def test_a_summary_that_came_too_late_changes_nothing() -> None:
     machine = compacting()
     reply_to(machine, ModelReply(text="Booked."))
 
-    late = frame_nodes((SESSION, TURN), HISTORY, machine.records, Stopped(reason="cancelled"))
+    late = frame_nodes((SESSION, TURN), HISTORY, (), machine.records, Stopped(reason="cancelled"))
     assert late == ()
 
 

@@ -314,6 +314,7 @@ def overflowing() -> Callable[[], Scenario]:
                 "PluginRemembered",
                 "FrameOpened",
                 "ConversationRecord",
+                "PluginRemembered",
                 "ConversationRecord",
                 "ConversationRecord",
                 "PluginRemembered",

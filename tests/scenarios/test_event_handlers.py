@@ -247,9 +247,11 @@ class TidiedStore(MemoryStore):
 
     runtime: Runtime[str]
 
-    async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
+    async def load_session(
+        self, session_id: str, *, history: bool = True, frame: bool = False
+    ) -> SessionView:
         self.runtime._machinery.world.feeds.tidy()
-        return await super().load_session(session_id, history=history)
+        return await super().load_session(session_id, history=history, frame=frame)
 
 
 @pytest.mark.parametrize("way", ["stream", "collect"])

@@ -135,7 +135,7 @@ class Drives:
                 raise
             self._broken(memory, driving, error)  # whatever it is, the turn is not lost
         finally:
-            if not isinstance(ended, TurnRecord):
+            if ended is None:
                 self._residence.forget(memory.session_id)
             del self._by_session[memory.session_id]
             self.places.release()

@@ -182,10 +182,11 @@ class LocalEngine:
         )
 
     async def _idle_session(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
-        memory = await self._resident.idle(session_id, agent, turn_id)
-        if session_id in self._drives:
-            raise HeadMoved(f"session {session_id}: another turn is under way")
-        return memory
+        if session_id not in self._drives:
+            memory = await self._resident.idle(session_id, agent, turn_id)
+            if session_id not in self._drives:
+                return memory
+        raise HeadMoved(f"session {session_id}: another turn is under way")
 
     def _is_busy(self) -> bool:
         """Whether others have to know that this worker lives: it drives turns, or somebody waits for one."""
@@ -318,7 +319,7 @@ class LocalEngine:
             return
         memory = self._resident.get(turn.session_id)
         if memory is None or not memory.is_owned:
-            memory = self._resident.of_view(await store.load_session(turn.session_id))
+            memory = await self._resident.current(turn.session_id)
         # There may be another one behind it.
         self._busy_sessions.add(turn.session_id)
         await self._drive_known(memory, view, generation=None, takeovers=0)
@@ -337,7 +338,7 @@ class LocalEngine:
         )
         view = await world.store.load_turn(session_id, turn_id)
         assert view is not None  # noqa: S101 - it was taken over
-        memory = self._resident.of_view(await world.store.load_session(session_id))
+        memory = await self._resident.current(session_id)
         # Something may have been queued behind it meanwhile.
         self._busy_sessions.add(session_id)
         await self._drive_known(

@@ -37,11 +37,10 @@ class Residence:
         self._sessions[memory.session_id] = memory
         return memory
 
-    def of_view(self, view: SessionView) -> SessionMemory:
-        """Keep a session as the store shows it."""
-        memory = SessionMemory.of(view)
-        memory.is_owned = view.owner == self._world.worker_id
-        return self.keep(memory)
+    async def current(self, session_id: str) -> SessionMemory:
+        """Return a session as the store has it now."""
+        view, memory = await self._look(session_id)
+        return self._take(view, memory)
 
     async def idle(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
         """Return a session in which nothing is under way, for a turn that it has not had.
@@ -50,17 +49,32 @@ class Residence:
             HeadMoved: something is, or the turn has ended meanwhile.
         """
         known = self._sessions.get(session_id)
-        if known is not None:
+        if known is not None and known.is_owned:
             return self.keep(known)
         try:
-            view = await self._world.store.load_session(session_id)
+            view, memory = await self._look(session_id)
         except UnknownSession:
             return self.keep(SessionMemory(session_id, agent=agent))
         if view.active is not None or view.queued:
             raise HeadMoved(f"session {session_id}: another turn is under way")
         if any(page.turn_id == turn_id for page in view.pages):
             raise HeadMoved(f"session {session_id}: turn {turn_id} has ended")
-        return self.of_view(view)
+        return self._take(view, memory)
+
+    async def _look(self, session_id: str) -> tuple[SessionView, SessionMemory]:
+        """Ask the store for a session. What is known of it is read again only if the head has moved."""
+        store, known = self._world.store, self._sessions.get(session_id)
+        if known is not None:
+            view = await store.load_session(session_id, history=False)
+            if view.head == known.head:
+                return view, known
+        view = await store.load_session(session_id, frame=True)
+        return view, SessionMemory.of(view)
+
+    def _take(self, view: SessionView, memory: SessionMemory) -> SessionMemory:
+        memory.generation = view.generation
+        memory.is_owned = view.owner == self._world.worker_id
+        return self.keep(memory)
 
     def evict(self, busy: Container[str]) -> None:
         """Let go of long histories in which nothing has happened since the last time."""

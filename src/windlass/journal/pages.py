@@ -22,13 +22,17 @@ from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, check_inst
 
 
 class FrameOpened(JsonValue, kw_only=True):
-    """A context boundary: what follows is seen without what came before."""
+    """A context boundary: what follows is seen without what came before.
+
+    `carries`: what the session remembers is told again on this page, so that a turn needs none from before it.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("detail",)
 
     frame_id: str
     reason: str = ""
     detail: Json = None
+    carries: bool = False
 
 
 class DecisionRemembered(Value, kw_only=True):
@@ -86,6 +90,12 @@ class HistoryPage(Value, kw_only=True):
     usage: tuple[UsageLine, ...] = ()
     events: tuple[Event, ...] = ()
     committed_ms: int = 0
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the next turn needs nothing of what came before this page."""
+        first = self.nodes[0] if self.nodes else None
+        return type(first) is FrameOpened and first.carries
 
 
 def strand_seed(session_id: str, turn_id: str | None = None) -> bytes:

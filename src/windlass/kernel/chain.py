@@ -7,7 +7,7 @@ the next version all cost what is new, whatever the length.
 
 Law 1. A chain never changes. Appending returns a longer one; the shorter one stays as it was.
 Law 2. Only the longest chain over a storage may grow in place, and none if somebody owns the storage.
-    Any other copies its part first.
+    Any other copies its part first, unless it appends what stands there already, as a replay does.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Chain(Sequence[T]):
         storage = self._storage
         length = self.length
         if storage.tip != length:
+            if storage.tip > length and _is_same(storage.items[length], item):
+                return self.prefix(length + 1)
             return self._copied().append(item)
         storage.items.append(item)
         storage.tip = length = length + 1
@@ -229,3 +231,8 @@ def as_chain(items: object, *, field: str) -> Chain[Any]:
 
 def _equal(left: object, right: object) -> bool:
     return left is right or left == right
+
+
+def _is_same(left: object, right: object) -> bool:
+    """Whether two items have one digest; equal ones may not, as 1 and True are equal."""
+    return _equal(left, right) and canonical.encode(left) == canonical.encode(right)

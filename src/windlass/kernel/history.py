@@ -81,6 +81,18 @@ class _Checked:
             return _Problem(last, f"messages[{last}]", f"the call {unanswered[0]!r} without result")
         return None
 
+    def trust(self, history: Chain[Message]) -> None:
+        """Take all of it as checked."""
+        self._read = len(history)
+        self._ids = {message.id for message in history}
+        self._calls = {
+            part.call_id
+            for message in history
+            if message.role == "assistant"
+            for part in message.parts
+            if type(part) is ToolCall
+        }
+
     def _read_message(self, at: int, message: Message) -> None:
         found = self._trouble(message)
         if found is not None:
@@ -148,6 +160,11 @@ def check_history(history: Chain[Message]) -> None:
             found=problem.found,
             wanted="a history in which every call has exactly one result, in order",
         )
+
+
+def trust_history(history: Chain[Message]) -> None:
+    """Take messages for a history: they were one when they were stored, and are as they were stored."""
+    history.memo(_Checked, _Checked).trust(history)
 
 
 def _calls_of(message: Message) -> tuple[str, ...]:

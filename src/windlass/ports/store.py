@@ -186,8 +186,12 @@ class Store(Protocol):
         """
         ...
 
-    async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
+    async def load_session(
+        self, session_id: str, *, history: bool = True, frame: bool = False
+    ) -> SessionView:
         """Return a session, with its history unless that is not wanted.
+
+        `frame` leaves out what its next turn does not need: all before the last page that is a beginning.
 
         Raises:
             UnknownSession: there is none.

@@ -175,18 +175,23 @@ class CompactionDriver:
 def frame_nodes(
     place: tuple[str, str],
     history: Sequence[Message],
+    remembered: Iterable[NodeBody],
     records: Iterable[Record],
     outcome: Outcome,
 ) -> tuple[NodeBody, ...]:
-    """Return what the compaction turn at `place`, its session and id, adds: a frame and its first message, or nothing."""
+    """Return what the compaction turn at `place`, its session and id, adds, or nothing.
+
+    A frame, its first message, and all that the session has `remembered`: nobody need look behind it to go on.
+    """
     seeds = [one for one in records if type(one) is ConversationRecord and is_seed(one.message)]
     if not isinstance(outcome, Finished) or not seeds:
         return ()
     detail: dict[str, Json] = {"turns": inputs_of(history), "messages": len(history)}
     if begins_with_summary(history):
         detail["updates"] = history[0].id
-    frame = FrameOpened(frame_id=f"f_{TurnIds(*place).prefix}", reason=COMPACTION, detail=detail)
-    return (frame, *seeds)
+    frame_id = f"f_{TurnIds(*place).prefix}"
+    frame = FrameOpened(frame_id=frame_id, reason=COMPACTION, detail=detail, carries=True)
+    return (frame, *seeds, *remembered)
 
 
 def _telling(waiting: WaitingModel) -> int:

@@ -45,7 +45,7 @@ async def provisional_messages(
     if journal.started is None or program is None:
         asked = input_message(view)
         return () if asked is None else (asked,)
-    session = await store.load_session(view.session_id)
+    session = await store.load_session(view.session_id, frame=True)
     return _Replay(view, journal, SessionMemory.of(session), program).messages()
 
 

@@ -6,7 +6,7 @@ an older generation is refused, and the memory is then thrown away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from windlass.journal import (
@@ -20,6 +20,7 @@ from windlass.journal import (
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
+from windlass.kernel.history import trust_history
 from windlass.kernel.messages import ConversationRecord, Message, ToolCall, ToolResult
 from windlass.kernel.value import Json
 from windlass.ports import SessionView
@@ -47,7 +48,8 @@ class SessionMemory:
         self.is_owned = False
         self.is_idle = False
         self.messages: Chain[Message] = Chain()
-        self.remembered: set[str] = set()
+        # Actions that were allowed for the rest of the session, and by whom.
+        self.remembered: dict[str, str | None] = {}
         self.unknown_calls: set[str] = set()
         # What plugins keep, by name, and what all turns so far used.
         self.plugin_memories: dict[str, Mapping[str, Any]] = {}
@@ -57,55 +59,67 @@ class SessionMemory:
 
     @classmethod
     def of(cls, view: SessionView) -> SessionMemory:
-        """Return the memory of a session as the store shows it."""
+        """Return the memory of a session as the store shows it, with its last frame at least."""
         memory = cls(view.session_id, agent=view.agent, generation=view.generation, head=view.head)
         memory.usage = view.usage
+        said: list[Message] = []
         for page in view.pages:
-            memory.take_nodes(page.nodes)
+            memory._take(page.nodes, said)
+        memory.messages = Chain(said)
+        # Each turn began with a check of all before it, and the store has compared the links.
+        trust_history(memory.messages)
         return memory
 
     def next_generation(self) -> int:
         """Return the generation under which this worker may begin a turn."""
         return self.generation if self.is_owned else self.generation + 1
 
-    def take_nodes(self, nodes: Iterable[NodeBody]) -> None:
-        """Take in what a turn added."""
-        calls: dict[str, ToolCall] = {}
-        for node in nodes:
-            if type(node) is ConversationRecord:
-                self.messages = self.messages.append(node.message)
-                self._note_unknown(node.message, calls)
-            elif type(node) is FrameOpened:
-                self.messages = Chain()
-            elif type(node) is OutcomeUnknown:
-                self.unknown_calls.add(node.call)
-            elif type(node) is DecisionRemembered and node.session_id == self.session_id:
-                # A fork shares the nodes; what was decided in the other session stays there.
-                self.remembered.add(node.action_key)
-            elif type(node) is PluginRemembered:
-                self.plugin_memories[node.plugin] = node.memory
+    def nodes(self) -> Iterator[NodeBody]:
+        """Return what is remembered beside the messages, to be told again where a frame opens."""
+        for plugin, memory in sorted(self.plugin_memories.items()):
+            yield PluginRemembered(plugin=plugin, memory=dict(memory))
+        for action, by in self.remembered.items():
+            yield DecisionRemembered(session_id=self.session_id, action_key=action, by=by)
+        for call in sorted(self.unknown_calls):
+            yield OutcomeUnknown(call=call)
 
     def committed(
         self, messages: Chain[Message], nodes: tuple[NodeBody, ...], usage: tuple[UsageLine, ...]
     ) -> None:
         """Take in the turn that was just committed; `messages` is the history as the turn saw it."""
         self.usage = sum_usage((*self.usage, *usage))
-        said = sum(type(node) is ConversationRecord for node in nodes)
-        whole = messages.length == self.messages.length + said
-        if whole and not any(type(node) is FrameOpened for node in nodes):
+        said: list[Message] = []
+        self._take(nodes, said)
+        if any(type(node) is FrameOpened for node in nodes):
+            self.messages = Chain(said)
+        elif messages.length == self.messages.length + len(said):
             # The turn's own chain knows its digests and projections, and nothing is copied.
-            self.messages = Chain()
-            self.take_nodes(nodes)
             self.messages = messages
         else:
-            self.take_nodes(nodes)
+            self.messages += said
         self.head += 1
 
-    def _note_unknown(self, message: Message, calls: dict[str, ToolCall]) -> None:
-        for part in message.parts:
-            if type(part) is ToolCall:
-                calls[part.call_id] = part
-            elif type(part) is ToolResult and part.status == "unknown":
-                call = calls.get(part.call_id)
-                if call is not None:
-                    self.unknown_calls.add(call_digest(call.name, call.args))
+    def _take(self, nodes: Iterable[NodeBody], said: list[Message]) -> None:
+        """Take in what a turn added; its messages go behind those that were `said` in the frame so far."""
+        for node in nodes:
+            if type(node) is ConversationRecord:
+                message = node.message
+                said.append(message)
+                for part in message.parts:
+                    if type(part) is ToolResult and part.status == "unknown":
+                        self._note_unknown(part.call_id, said)
+            elif type(node) is FrameOpened:
+                said.clear()
+            elif type(node) is OutcomeUnknown:
+                self.unknown_calls.add(node.call)
+            elif type(node) is DecisionRemembered and node.session_id == self.session_id:
+                # A fork shares the nodes; what was decided in the other session stays there.
+                self.remembered[node.action_key] = node.by
+            elif type(node) is PluginRemembered:
+                self.plugin_memories[node.plugin] = node.memory
+
+    def _note_unknown(self, call_id: str, said: Sequence[Message]) -> None:
+        """Note a call that may have acted: the last message is its result, the one before it asked."""
+        for part in said[-2].parts:
+            if type(part) is ToolCall and part.call_id == call_id:
+                self.unknown_calls.add(call_digest(part.name, part.args))

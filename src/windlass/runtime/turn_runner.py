@@ -324,7 +324,10 @@ class TurnRunner:
         hand = self._hand
         if self._started.driver == COMPACTION:
             place = (hand.session_id, hand.turn_id)
-            frame = frame_nodes(place, hand.memory.messages, self.machine.records, outcome)
+            memory = hand.memory
+            frame = frame_nodes(
+                place, memory.messages, memory.nodes(), self.machine.records, outcome
+            )
             return (*frame, *self._hooks.states.nodes())
         remembered = (
             DecisionRemembered(session_id=hand.session_id, action_key=action, by=by)

@@ -12,8 +12,9 @@ from windlass.stores.memory import vacuum
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
 
 
-def view(session: SessionRow, *, history: bool) -> SessionView:
-    """Return a session as it stands."""
+def view(session: SessionRow, *, history: bool, frame: bool = False) -> SessionView:
+    """Return a session as it stands; of its history nothing, the last frame, or all."""
+    pages = (_frame(session) if frame else _pages(session, session.head)) if history else ()
     return SessionView(
         session_id=session.session_id,
         agent=session.agent,
@@ -26,16 +27,31 @@ def view(session: SessionRow, *, history: bool) -> SessionView:
         usage=session.usage,
         parent=session.parent.session_id if session.parent is not None else None,
         parent_head=session.parent_head if session.parent is not None else None,
-        pages=tuple(_pages(session, session.head)) if history else (),
+        pages=tuple(pages),
     )
 
 
-def _pages(session: SessionRow, count: int) -> Iterator[HistoryPage]:
+def _pages(session: SessionRow, count: int) -> list[HistoryPage]:
     """Return the first pages of a session, the inherited ones first."""
+    return list(_newest_first(session, count))[::-1]
+
+
+def _frame(session: SessionRow) -> list[HistoryPage]:
+    """Return the pages from the last beginning on."""
+    found: list[HistoryPage] = []
+    for page in _newest_first(session, session.head):
+        found.append(page)
+        if page.is_beginning:
+            break
+    return found[::-1]
+
+
+def _newest_first(session: SessionRow, count: int) -> Iterator[HistoryPage]:
+    """Return the first `count` pages of a session, the inherited ones last."""
+    for at in range(count - session.parent_head - 1, -1, -1):
+        yield session.pages[at].page
     if session.parent is not None:
-        yield from _pages(session.parent, min(count, session.parent_head))
-    for row in session.pages[: max(count - session.parent_head, 0)]:
-        yield row.page
+        yield from _newest_first(session.parent, min(count, session.parent_head))
 
 
 def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
@@ -64,8 +80,9 @@ def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
 
 
 def _page_of(session: SessionRow, turn: TurnRow) -> HistoryPage | None:
-    rows = (row.page for row in session.pages if row.page.turn_id == turn.turn_id)
-    return next(rows, None) if turn.state == "done" else None
+    if turn.receipt is None:
+        return None
+    return session.pages[turn.receipt.head - session.parent_head - 1].page
 
 
 def summary(session: SessionRow) -> SessionSummary:

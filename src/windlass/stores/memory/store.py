@@ -149,8 +149,10 @@ class MemoryStore(Doors):
         turn = session.turns.get(turn_id) if session is not None else None
         return sessions.view_turn(session, turn) if session and turn else None
 
-    async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
-        return sessions.view(self._tables.session(session_id), history=history)
+    async def load_session(
+        self, session_id: str, *, history: bool = True, frame: bool = False
+    ) -> SessionView:
+        return sessions.view(self._tables.session(session_id), history=history, frame=frame)
 
     async def list_sessions(
         self, *, after: str = "", limit: int = 100

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -14,6 +16,10 @@ from windlass.stores.sqlite.rows import SessionRow
 
 _PAGES = (
     "SELECT seq, link, page FROM log WHERE session = ? AND strand = 0 AND seq <= ? ORDER BY seq"
+)
+_PAGES_BACK = (
+    "SELECT seq, link, page FROM log WHERE session = ? AND strand = 0 AND seq <= ?"
+    " ORDER BY seq DESC"
 )
 _PAGE = "SELECT link, page FROM log WHERE session = ? AND strand = 0 AND seq = ?"
 _PARENT = "SELECT id, parent, parent_head FROM sessions WHERE no = ?"
@@ -63,6 +69,27 @@ def load_history(db: apsw.Connection, session: SessionRow) -> list[HistoryPage]:
             field=f"history of {session.id}",
         )
     return pages
+
+
+def load_frame(db: apsw.Connection, session: SessionRow) -> list[HistoryPage]:
+    """Return the pages from the last beginning on: checked like all, and none before it is read."""
+    strand = Strand(db, f"history of {session.id}", HistoryPage, link=session.link)
+    pages: list[HistoryPage] = []
+    with closing(_newest_first(db, session)) as stored:
+        for page in strand.read_back(stored, start=session.head):
+            pages.append(page)
+            if page.is_beginning:
+                break
+    pages.reverse()
+    return pages
+
+
+def _newest_first(db: apsw.Connection, session: SessionRow) -> Generator[Any, None, None]:
+    """Return the rows of all pages, and below them the link that the first builds on."""
+    stretches = lineage(db, session)
+    for number, _, last in reversed(stretches):
+        yield from db.execute(_PAGES_BACK, (number, last))
+    yield 0, strand_seed(stretches[0].session_id), b""
 
 
 def load_page(db: apsw.Connection, session: SessionRow, seq: int) -> HistoryPage:

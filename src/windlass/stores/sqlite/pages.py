@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import apsw
@@ -72,20 +73,39 @@ class Strand(Generic[T]):
             FormatUnsupported: a page was written by a release with another format.
         """
         pages: list[T] = []
-        link, kind, wanted = self.link, self._kind, start
+        link, wanted = self.link, start
         for seq, stored_link, data in stored:
             link = link_page(link, data)
             if seq != wanted or link != stored_link:
                 raise self._corrupt(seq, wanted)
-            if bodies.MARK in data:
-                pages.append(read_page(self._db, data, kind, place=f"{self._place}, page {seq}"))
-            else:
-                pages.append(self._read(data, seq))
+            pages.append(self._read(data, seq))
             wanted += 1
         self.link = link
         return pages
 
+    def read_back(self, stored: Iterable[Any], *, start: int) -> Iterator[T]:
+        """Return the pages of (seq, link, data) rows from `start` down, whose link is the strand's.
+
+        Each is checked against the link of the one before it. Below the first page of all, `stored` has the link
+        that it builds on, as number 0.
+
+        Raises:
+            JournalCorrupt, FormatUnsupported: as `read`.
+        """
+        link, page = self.link, None
+        for wanted, (seq, link_before, data) in zip(count(start, -1), stored):
+            if seq != wanted:
+                raise self._corrupt(seq, wanted)
+            if (link_before if page is None else link_page(link_before, page)) != link:
+                at = seq if page is None else seq + 1
+                raise self._corrupt(at, at)
+            if page is not None:
+                yield self._read(page, seq + 1)
+            link, page = link_before, data
+
     def _read(self, data: bytes, seq: int) -> T:
+        if bodies.MARK in data:
+            return read_page(self._db, data, self._kind, place=f"{self._place}, page {seq}")
         try:
             return canonical.read(data, self._kind)
         except (InvalidInput, LimitExceeded, FormatUnsupported) as error:

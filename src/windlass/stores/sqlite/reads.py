@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import apsw
 
 from windlass.errors import JournalCorrupt
@@ -14,7 +16,7 @@ from windlass.ports.views import (
     TurnView,
 )
 from windlass.stores.sqlite import inbox, turns, waits
-from windlass.stores.sqlite.history import lineage, load_history, load_page
+from windlass.stores.sqlite.history import lineage, load_frame, load_history, load_page
 from windlass.stores.sqlite.pages import read_page
 from windlass.stores.sqlite.query import first, select
 from windlass.stores.sqlite.rows import (
@@ -25,21 +27,27 @@ from windlass.stores.sqlite.rows import (
     read_usage,
 )
 
+Wanted: TypeAlias = Literal["whole", "frame", "none"]
+"""How much of a session's history is to be read."""
+
 # How many turns of history may be read while the event loop waits.
 _SHORT = 4
 
 
-def glance_at_session(rows: Rows, session_id: str, *, history: bool) -> SessionView | None:
+def glance_at_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView | None:
     """Return a session that is read in no time; None if its history wants a thread of its own."""
     session = rows.session(session_id)
-    if history and session.head > _SHORT:
+    if wanted != "none" and session.head > _SHORT:
         return None
-    return load_session(rows, session_id, history=history)
+    return load_session(rows, session_id, wanted)
 
 
-def load_session(rows: Rows, session_id: str, *, history: bool) -> SessionView:
-    """Return a session, with its history unless that is not wanted."""
+def load_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView:
+    """Return a session with as much of its history as is wanted."""
     session = rows.session(session_id)
+    pages: list[HistoryPage] = []
+    if wanted != "none":
+        pages = (load_frame if wanted == "frame" else load_history)(rows.db, session)
     return SessionView(
         session_id=session.id,
         agent=session.agent,
@@ -52,7 +60,7 @@ def load_session(rows: Rows, session_id: str, *, history: bool) -> SessionView:
         usage=read_usage(session),
         parent=_parent(rows.db, session),
         parent_head=session.parent_head,
-        pages=tuple(load_history(rows.db, session)) if history else (),
+        pages=tuple(pages),
     )
 
 

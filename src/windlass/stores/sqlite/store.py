@@ -230,15 +230,16 @@ class SqliteStore(Doors):
         self._doorman.check_names(session_id, turn_id)
         return await self._look(lambda rows: reads.load_turn(rows, session_id, turn_id))
 
-    async def load_session(self, session_id: str, *, history: bool = True) -> SessionView:
-        """Return a session, with its history unless that is not wanted."""
+    async def load_session(
+        self, session_id: str, *, history: bool = True, frame: bool = False
+    ) -> SessionView:
+        """Return a session, with its history, or its last frame, unless that is not wanted."""
         self._doorman.check_names(session_id)
-        found = self._glance(
-            lambda rows: reads.glance_at_session(rows, session_id, history=history)
-        )
+        wanted: reads.Wanted = ("frame" if frame else "whole") if history else "none"
+        found = self._glance(lambda rows: reads.glance_at_session(rows, session_id, wanted))
         if found is not None:
             return found
-        return await self._look(lambda rows: reads.load_session(rows, session_id, history=history))
+        return await self._look(lambda rows: reads.load_session(rows, session_id, wanted))
 
     async def list_sessions(
         self, *, after: str = "", limit: int = 100

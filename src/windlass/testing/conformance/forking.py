@@ -3,6 +3,8 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
+import msgspec
+
 from windlass.errors import (
     HeadMoved,
     IdempotencyConflict,
@@ -10,6 +12,7 @@ from windlass.errors import (
     SessionDeleted,
     UnknownSession,
 )
+from windlass.journal import FrameOpened, HistoryPage
 from windlass.ports import CancelReceipt, NewItem, SessionView, WaitAnswer
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import reply
@@ -96,6 +99,39 @@ async def a_fork_of_a_fork_may_begin_before_its_parent_did(scene: Scene) -> None
 
     expect(await _turn_ids(scene, "g1"), ["t1"])
     expect(await _turn_ids(scene, "g3"), ["t1", "t2", "f3"])
+
+
+@FORKING.claim
+async def a_frame_is_all_from_the_last_page_that_is_a_beginning(scene: Scene) -> None:
+    """A frame alone is no beginning: what was remembered before it is not told again there."""
+    opened = FrameOpened(frame_id="f")
+    begun = FrameOpened(frame_id="g", carries=True)
+    nodes = ((), (begun,), (), (begun,), (opened,), ())
+    worker = await scene.join()
+    for head, added in enumerate(nodes):
+        await scene.accept(f"t{head + 1}")
+        turn = await scene.start(f"t{head + 1}", worker_id=worker)
+        end = msgspec.structs.replace(ending(head=head), nodes=added)
+        await scene.commit(turn, end)
+    forks = {"f6": ("s1", 6), "f5": ("s1", 5), "f3": ("s1", 3), "f1": ("s1", 1), "f0": ("s1", 0)}
+    forks |= {"g5": ("f6", 5), "g2": ("f5", 2)}
+    for name, (parent, at) in forks.items():
+        await scene.store.fork(parent, name, at=at)
+
+    found = {name: await _frame(scene, name) for name in ("s1", *forks)}
+    whole = (await scene.session("s1")).pages
+
+    wanted = {"s1": whole[3:], "f6": whole[3:], "f5": whole[3:5], "f3": whole[1:3]}
+    wanted |= {"f1": whole[:1], "f0": (), "g5": whole[3:5], "g2": whole[1:2]}
+    expect(found, wanted)
+    await _grown(scene, 1, session_id="f3", prefix="own")
+    expect([page.turn_id for page in await _frame(scene, "f3")], ["t2", "t3", "own4"])
+    bare = await scene.store.load_session("s1", history=False, frame=True)
+    expect((bare.head, bare.pages), (6, ()))
+
+
+async def _frame(scene: Scene, session_id: str) -> tuple[HistoryPage, ...]:
+    return (await scene.store.load_session(session_id, frame=True)).pages
 
 
 @FORKING.claim
