@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.scenarios.payers import payer, script
@@ -159,9 +161,10 @@ async def test_siblings_that_act_run_once_while_one_waits(stage: Stage) -> None:
     assert result.issues == ()
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_an_answer_counts_at_once_though_a_sibling_still_runs(
-    stage: Stage, allowed: bool
+    stage: Stage, allowed: bool, elsewhere: bool
 ) -> None:
     desk, slow = Desk(), Desk(is_open=False)
 
@@ -173,14 +176,16 @@ async def test_an_answer_counts_at_once_though_a_sibling_still_runs(
 
     model = ScriptedModel([calls(("act", {}), ("pay", {"cents": 5})), say("Done.")])
     agent = Agent("payer", model=model, tools=[act, *payer(desk, model).toolbox])
-    async with stage.runtime(agent) as rt:
+    async with stage.runtime(agent) as rt, stage.runtime() as other:
+        answerer = other if elsewhere else rt
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await slow.entered.wait()
         await until(lambda: _asks(rt))
-        (wait,) = await rt.approvals()
-        await (rt.approve(wait.key) if allowed else rt.deny(wait.key, reason="No."))
+        (wait,) = await answerer.approvals()
+        await (answerer.approve(wait.key) if allowed else answerer.deny(wait.key, reason="No."))
         if allowed:
-            await desk.entered.wait()  # while the sibling is still inside
+            async with asyncio.timeout(5):
+                await desk.entered.wait()  # while the sibling is still inside
         slow.gate.set()
         result = await handle.result(timeout=5)
 

@@ -264,6 +264,7 @@ class LocalEngine:
                 driving.drive.cancel((view.cancel if view is not None else None) or "")
         if due.waits:
             due = await self._due(now_ms)
+        self._drives.look()
         await self._take_due(due)
         for inbox in due.inboxes:
             await self._open_mail(inbox)
@@ -319,13 +320,12 @@ class LocalEngine:
             await self._world.store.release(turn.session_id, generation=generation)
 
     async def _begin_queued(self, turn: DueTurn) -> None:
-        store = self._world.store
-        view = await store.load_turn(turn.session_id, turn.turn_id)
+        view = await self._world.store.load_turn(turn.session_id, turn.turn_id)
         if view is None or view.state != "queued" or view.request is None:
             return
         memory = self._resident.get(turn.session_id)
         if memory is None or not memory.is_owned:
-            memory = self._resident.of_view(await store.load_session(turn.session_id))
+            memory = await self._resident.read(turn.session_id)
         # There may be another one behind it.
         self._busy_sessions.add(turn.session_id)
         await self._drive_known(memory, view, generation=None, takeovers=0)
@@ -344,7 +344,7 @@ class LocalEngine:
         )
         view = await world.store.load_turn(session_id, turn_id)
         assert view is not None  # noqa: S101 - it was taken over
-        memory = self._resident.of_view(await world.store.load_session(session_id))
+        memory = await self._resident.read(session_id)
         # Something may have been queued behind it meanwhile.
         self._busy_sessions.add(session_id)
         await self._drive_known(

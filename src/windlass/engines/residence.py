@@ -37,8 +37,11 @@ class Residence:
         self._sessions[memory.session_id] = memory
         return memory
 
-    def of_view(self, view: SessionView) -> SessionMemory:
-        """Keep a session as the store shows it."""
+    async def read(self, session_id: str) -> SessionMemory:
+        """Keep a session as the store has it now."""
+        return self._of_view(await self._world.store.load_session(session_id))
+
+    def _of_view(self, view: SessionView) -> SessionMemory:
         memory = SessionMemory.of(view)
         memory.is_owned = view.owner == self._world.worker_id
         return self.keep(memory)
@@ -60,7 +63,7 @@ class Residence:
             raise HeadMoved(f"session {session_id}: another turn is under way")
         if any(page.turn_id == turn_id for page in view.pages):
             raise HeadMoved(f"session {session_id}: turn {turn_id} has ended")
-        return self.of_view(view)
+        return self._of_view(view)
 
     def evict(self, busy: Container[str]) -> None:
         """Let go of long histories in which nothing has happened since the last time."""
