@@ -345,14 +345,15 @@ class StoreLaws(RuleBasedStateMachine):
         kind=st.sampled_from((None, "approval", "timer")),
         session=st.one_of(st.none(), sessions),
         turn=st.one_of(st.none(), turns),
+        key=st.one_of(st.none(), st.none(), keys),
         limit=st.integers(1, 3),
     )
     def list_waits(
-        self, kind: str | None, session: str | None, turn: str | None, limit: int
+        self, kind: str | None, session: str | None, turn: str | None, key: str | None, limit: int
     ) -> None:
         self.ask(
             lambda side: side.store.list_waits(
-                kind=kind, session_id=session, turn_id=turn, limit=limit
+                kind=kind, session_id=session, turn_id=turn, key=key, limit=limit
             )
         )
 

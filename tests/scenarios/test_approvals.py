@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from windlass import Agent, Limits, Runtime, Wait, tool
-from windlass.errors import InvalidInput
+from windlass.errors import InvalidInput, LimitExceeded
 from windlass.kernel.outcomes import Finished
-from windlass.testing import ScriptedModel, call, calls, say
+from windlass.testing import FunctionModel, ScriptedModel, call, calls, say
 
 
 async def test_a_call_that_asks_parks_the_turn_and_says_what_it_wants(stage: Stage) -> None:
@@ -159,9 +161,10 @@ async def test_siblings_that_act_run_once_while_one_waits(stage: Stage) -> None:
     assert result.issues == ()
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_an_answer_counts_at_once_though_a_sibling_still_runs(
-    stage: Stage, allowed: bool
+    stage: Stage, allowed: bool, elsewhere: bool
 ) -> None:
     desk, slow = Desk(), Desk(is_open=False)
 
@@ -173,14 +176,16 @@ async def test_an_answer_counts_at_once_though_a_sibling_still_runs(
 
     model = ScriptedModel([calls(("act", {}), ("pay", {"cents": 5})), say("Done.")])
     agent = Agent("payer", model=model, tools=[act, *payer(desk, model).toolbox])
-    async with stage.runtime(agent) as rt:
+    async with stage.runtime(agent) as rt, stage.runtime() as other:
+        answerer = other if elsewhere else rt
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await slow.entered.wait()
         await until(lambda: _asks(rt))
-        (wait,) = await rt.approvals()
-        await (rt.approve(wait.key) if allowed else rt.deny(wait.key, reason="No."))
+        (wait,) = await answerer.approvals()
+        await (answerer.approve(wait.key) if allowed else answerer.deny(wait.key, reason="No."))
         if allowed:
-            await desk.entered.wait()  # while the sibling is still inside
+            async with asyncio.timeout(5):
+                await desk.entered.wait()  # while the sibling is still inside
         slow.gate.set()
         result = await handle.result(timeout=30)
 
@@ -372,3 +377,28 @@ async def test_a_parked_result_shows_what_was_said_and_done_so_far(stage: Stage)
         "user", "assistant", "user", "assistant",
     ]  # fmt: skip
     assert [(one.name, one.outcome.value) for one in parked.tool_calls] == [("look", "seen")]
+
+
+async def test_all_open_waits_are_listed_however_many_a_store_shows_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.api.machinery._WAITS", 2)
+    asks = FunctionModel(lambda _request: call("pay", cents=5))
+    agent = Agent("payer", model=asks, tools=list(payer(Desk(), script()).toolbox))
+    async with stage.runtime(agent) as rt:
+        for number in range(3):
+            await rt.session(f"s{number}").run("Pay 5.")
+        listed = await rt.approvals()
+        status = await rt.status()
+
+    assert [wait.session_id for wait in listed] == ["s0", "s1", "s2"]
+    assert status.open_waits == 3
+
+
+async def test_who_answers_is_a_name_and_no_novel(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+        with pytest.raises(LimitExceeded, match="by: metadata_bytes"):
+            await rt.approve(parked.waits[0].key, by="e" * 20_000)
+        assert len(await rt.approvals()) == 1

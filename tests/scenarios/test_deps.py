@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -88,6 +89,19 @@ async def test_deps_given_to_a_turn_go_before_the_factory(stage: Stage) -> None:
         await rt.session("s").run("Go.", turn_id="t", deps=Shop("given"))
 
     assert [shop.name for shop in desk.runs] == ["given"]
+
+
+async def test_deps_that_come_with_a_turn_that_has_ended_are_not_kept(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(clerk(desk, model)) as rt:
+        for _ in range(2):  # as when a message is delivered twice
+            shop = Shop("given")
+            kept = weakref.ref(shop)
+            await rt.session("s").run("Go.", turn_id="t", deps=shop)
+            del shop
+        desk.runs.clear()
+
+        assert kept() is None
 
 
 async def test_deps_are_let_go_of_when_the_turn_parks(stage: Stage) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from pathlib import Path
 
 import pytest
 
 from tests.scenarios.payers import payer
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from tests.scenarios.workers import echo, worker
-from windlass import Agent, Runtime
+from windlass import Agent, Runtime, TurnResult, tool
 from windlass.journal import Contract
 from windlass.kernel import ModelReply, ModelRequest, ToolResult
 from windlass.testing import FunctionModel, ScriptedModel, call, say
@@ -116,6 +118,47 @@ async def test_a_worker_whose_lease_is_over_is_robbed_and_what_it_does_comes_too
 
 async def _is_done(rt: Runtime[str]) -> bool:
     return await rt.turn("s", "t").status() == "done"
+
+
+def test_a_turn_whose_loop_was_closed_under_it_is_taken_over_when_its_lease_is_over(
+    tmp_path: Path,
+) -> None:
+    entered = threading.Event()
+
+    @tool(effect="idempotent")
+    async def act() -> str:
+        """Act, and never end the first time."""
+        if not entered.is_set():
+            entered.set()
+            await asyncio.Event().wait()
+        return "acted"
+
+    def opened() -> Runtime[str]:
+        model = ScriptedModel([call("act"), say("Done.")])
+        store = f"sqlite:///{tmp_path / 'a.db'}"
+        return Runtime(Agent("a", model=model, tools=[act]), store=store, lease_s=0.2)
+
+    forgotten = opened()
+
+    async def leave_open() -> None:
+        await forgotten.__aenter__()
+        await forgotten.session("s").submit("Go.", turn_id="t")
+        while not entered.is_set():  # noqa: ASYNC110 - of another thread's making
+            await asyncio.sleep(0.01)
+
+    async def go_on() -> TurnResult[str]:
+        async with opened() as rt:
+            return await rt.turn("s", "t").result(timeout=10)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_open())
+    stray = asyncio.all_tasks(loop)
+    loop.close()
+    result = asyncio.run(go_on())
+    for task in stray:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # that they were left is the point
+
+    assert result.text == "Done."
 
 
 @pytest.mark.parametrize("n_rounds", [5])

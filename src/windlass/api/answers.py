@@ -75,7 +75,7 @@ class Answers:
         self, value: Json, by: str | None, status: AnswerStatus = "answered"
     ) -> WaitAnswer:
         if by is not None:
-            check_text(by, field="by")
+            _check_words(by, "by")
         return WaitAnswer(status=status, value=value, by=by, now_ms=self._now())
 
     def _now(self) -> int:
@@ -88,16 +88,14 @@ class Answers:
             InvalidInput: it is a wait of another kind.
         """
         check_text(key, field="key")
-        for view in await self._machinery.store.list_waits():
-            wait = view.wait
-            if wait.key == key:
-                if (wait.kind == "approval") != (kind == "approval"):
-                    verb = "approve or deny" if wait.kind == "approval" else "resolve or reject"
-                    raise InvalidInput(
-                        f"key: it is a wait of kind {wait.kind}; use {verb}", field="key"
-                    )
-                return wait
-        return None
+        found = await self._machinery.store.list_waits(key=key)
+        if not found:
+            return None
+        wait = found[0].wait
+        if (wait.kind == "approval") != (kind == "approval"):
+            verb = "approve or deny" if wait.kind == "approval" else "resolve or reject"
+            raise InvalidInput(f"key: it is a wait of kind {wait.kind}; use {verb}", field="key")
+        return wait
 
     def _check_edit(self, edit: Mapping[str, Any], wait: Wait | None) -> None:
         """Refuse arguments that the tool would not take, as far as this process has the tool."""

@@ -16,13 +16,15 @@ from windlass.errors import ConfigError, UnknownSession
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
-from windlass.ports import CancelReceipt, Store, TurnView
+from windlass.ports import CancelReceipt, Store, TurnView, Wait
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.price import Price
 from windlass.runtime.feeds import Feeds
 from windlass.runtime.program import Program
 from windlass.runtime.world import World
+
+_WAITS = 1_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +132,13 @@ class Machinery:
         if receipt.status == "requested":
             self.engine.cancel(session_id, turn_id, reason)
         return receipt
+
+    async def open_waits(self, kind: str | None = None) -> tuple[Wait, ...]:
+        """Return all open waits, oldest first."""
+        limit = _WAITS
+        while len(found := await self.store.list_waits(kind=kind, limit=limit)) == limit:
+            limit *= 10
+        return tuple(view.wait for view in found)
 
     async def view(self, session_id: str, turn_id: str) -> TurnView:
         """Return a turn as it stands.

@@ -215,8 +215,7 @@ class Runtime(Generic[O]):
 
     async def waits(self, kind: str | None = None) -> tuple[Wait, ...]:
         """Return the open waits, oldest first."""
-        views = await self._machinery.store.list_waits(kind=kind)
-        return tuple(view.wait for view in views)
+        return await self._machinery.open_waits(kind)
 
     async def approvals(self) -> tuple[Wait, ...]:
         """Return the open approvals, oldest first."""
@@ -268,7 +267,7 @@ class Runtime(Generic[O]):
         """Return what this runtime does, and what it leaves alone."""
         world = self._machinery.world
         due = await world.store.due(self._machinery.clock.now_ms())
-        waits = await world.store.list_waits()
+        waits = await self._machinery.open_waits()
         return RuntimeStatus(
             worker_id=world.worker_id or None,
             is_durable=world.store.is_durable,

@@ -118,7 +118,11 @@ class Admission:
     async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         while True:
             found = await self._engine.outcome(session_id, turn_id)
-            if isinstance(found, TurnRecord) or not await self._answer_with_deps(found):
+            if isinstance(found, TurnRecord):
+                # It may have ended elsewhere, or before it was asked for again.
+                self._engine.deps.forget(session_id, turn_id)
+                return found
+            if not await self._answer_with_deps(found):
                 return found
 
     async def _answer_with_deps(self, view: TurnView) -> bool:

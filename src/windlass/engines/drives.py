@@ -82,6 +82,11 @@ class Drives:
         for driving in self._by_session.values():
             driving.drive.wake()
 
+    def look(self) -> None:
+        """Let calls that wait beside others look for answers: nobody tells of those from other processes."""
+        for driving in self._by_session.values():
+            driving.drive.look()
+
     async def leave(self, grace_s: float) -> None:
         """Let all turns go; bodies that run have so long to end."""
         self._is_leaving = True

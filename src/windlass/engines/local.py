@@ -267,6 +267,7 @@ class LocalEngine:
                 driving.drive.cancel((view.cancel if view is not None else None) or "")
         if due.waits:
             due = await due_work(world.store, self._programs, now_ms)
+        self._drives.look()
         await self._take_due(due)
         for inbox in due.inboxes:
             await self._open_mail(inbox)
@@ -313,8 +314,7 @@ class LocalEngine:
             await self._world.store.release(turn.session_id, generation=generation)
 
     async def _begin_queued(self, turn: DueTurn) -> None:
-        store = self._world.store
-        view = await store.load_turn(turn.session_id, turn.turn_id)
+        view = await self._world.store.load_turn(turn.session_id, turn.turn_id)
         if view is None or view.state != "queued" or view.request is None:
             return
         memory = self._resident.get(turn.session_id)

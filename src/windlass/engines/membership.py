@@ -33,12 +33,14 @@ class Membership:
     async def _join(self) -> str:
         world = self._world
         worker_id = await world.store.join(until_ms=world.until_ms(), now_ms=world.clock.now_ms())
+        loop = asyncio.get_running_loop()
         self._keeper = LeaseKeeper(
             world.store,
             world.clock,
             worker_id,
             lease_ms=world.lease_ms,
-            is_needed=self._is_busy,
+            # A loop that was closed under its turns drives them no further: others may.
+            is_needed=lambda: self._is_busy() and not loop.is_closed(),
             on_lost=lambda error: _log.warning("lease: %s", error.code),
         )
         self._keeper.start()

@@ -258,6 +258,7 @@ class Store(Protocol):
         kind: str | None = None,
         session_id: str | None = None,
         turn_id: str | None = None,
+        key: str | None = None,
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
         """Return the open waits, oldest first.

@@ -93,6 +93,11 @@ class Drive:
         if self._runner is not None:
             self._runner.wake()
 
+    def look(self) -> None:
+        """Let calls that wait look for answers."""
+        if self._runner is not None:
+            self._runner.look()
+
     # ------------------------------------------------------------------ driving
 
     async def run(self) -> TurnRecord | Parked:

@@ -319,8 +319,13 @@ class TurnInHand:
         await self.reload_waits()
 
     async def reload_waits(self) -> None:
-        """Look again how the turn's waits stand."""
-        turn = await self.world.store.load_turn(self.session_id, self.turn_id)
+        """Look again how the turn's waits stand; the turn is read only if one of them has its answer."""
+        store = self.world.store
+        found = await store.list_waits(session_id=self.session_id, turn_id=self.turn_id)
+        still_open = {view.wait.key for view in found}
+        if all(view.state != "open" or key in still_open for key, view in self.waits.items()):
+            return
+        turn = await store.load_turn(self.session_id, self.turn_id)
         if turn is not None:
             for view in turn.waits:
                 self.waits[view.wait.key] = view

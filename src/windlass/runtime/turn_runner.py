@@ -131,6 +131,10 @@ class TurnRunner:
     def wake(self) -> None:
         """Let the turn look for answers and for mail."""
         self.checkpoints.has_mail = True
+        self.look()
+
+    def look(self) -> None:
+        """Let calls that wait look for answers: they may have come from another process."""
         self._tools.wake()
 
     # ------------------------------------------------------------------ driving

@@ -209,11 +209,12 @@ class MemoryStore(Doors):
         kind: str | None = None,
         session_id: str | None = None,
         turn_id: str | None = None,
+        key: str | None = None,
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
         check_place(session_id, turn_id)
         found = waits.open_waits(self._tables, kind=kind, session_id=session_id, turn_id=turn_id)
-        return found[:limit]
+        return tuple(view for view in found if key in (None, view.wait.key))[:limit]
 
     # ---------------------------------------------------------------- bytes
 

@@ -7,7 +7,9 @@ from typing import Any
 import apsw
 
 
-def select(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+def select(
+    db: apsw.Connection, sql: str, values: tuple[Any, ...] | dict[str, Any] = ()
+) -> list[Any]:
     """Return all rows of a query."""
     return db.execute(sql, values).fetchall()
 

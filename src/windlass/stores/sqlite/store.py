@@ -339,12 +339,15 @@ class SqliteStore(Doors):
         kind: str | None = None,
         session_id: str | None = None,
         turn_id: str | None = None,
+        key: str | None = None,
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
         """Return the open waits, oldest first."""
         check_place(session_id, turn_id)
         return await self._look(
-            lambda rows: waits.list_open(rows.db, kind, session_id, turn_id, limit)
+            lambda rows: waits.list_open(
+                rows.db, kind=kind, session=session_id, turn=turn_id, key=key, limit=limit
+            )
         )
 
     # ---------------------------------------------------------------- bytes

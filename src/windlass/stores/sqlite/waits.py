@@ -17,13 +17,15 @@ _WAITS = (
     "SELECT sessions.id, turns.id, key, kind, expires_ms, waits.state, consumed, wait, answer FROM waits"
     " LEFT JOIN sessions ON sessions.no = waits.session LEFT JOIN turns ON turns.no = waits.turn "
 )
-_OPEN = "WHERE waits.state = 'open' AND (?1 IS NULL OR kind = ?1)"
-_OF_SESSION = " AND waits.session = (SELECT no FROM sessions WHERE id = ?3)"
-_OF_TURN = (
-    " AND waits.turn = (SELECT turns.no FROM sessions JOIN turns ON turns.session = sessions.no"
-    " WHERE sessions.id = ?3 AND turns.id = ?4)"
-)
-_OLDEST_FIRST = " ORDER BY +waits.no LIMIT ?2"
+_OPEN = "WHERE waits.state = 'open'"
+_WHERE = {
+    "kind": " AND kind = :kind",
+    "session": " AND waits.session = (SELECT no FROM sessions WHERE id = :session)",
+    "turn": " AND waits.turn = (SELECT turns.no FROM sessions JOIN turns ON turns.session = sessions.no"
+    " WHERE sessions.id = :session AND turns.id = :turn)",
+    "key": " AND key = :key",
+}
+_OLDEST_FIRST = " ORDER BY +waits.no LIMIT :limit"
 _STATES = frozenset(get_args(WaitState))
 # One that its turn left behind was answered by nobody.
 _UNANSWERED = frozenset({"open", "superseded"})
@@ -59,19 +61,10 @@ def of_turn(db: apsw.Connection, turn: TurnRow) -> tuple[WaitView, ...]:
     return tuple(map(_view, select(db, _WAITS + "WHERE turn = ? ORDER BY waits.no", (turn.no,))))
 
 
-def list_open(
-    db: apsw.Connection, kind: str | None, session_id: str | None, turn_id: str | None, limit: int
-) -> tuple[WaitView, ...]:
-    """Return the open waits, oldest first."""
-    values: tuple[object, ...] = (kind, limit)
-    of = ""
-    if session_id is not None:
-        values += (session_id,)
-        of = _OF_SESSION
-        if turn_id is not None:
-            values += (turn_id,)
-            of = _OF_TURN
-    return tuple(map(_view, select(db, _WAITS + _OPEN + of + _OLDEST_FIRST, values)))
+def list_open(db: apsw.Connection, **wanted: str | int | None) -> tuple[WaitView, ...]:
+    """Return the open waits, oldest first: of a kind, a session, a turn or a key, up to a limit."""
+    where = "".join(one for name, one in _WHERE.items() if wanted[name] is not None)
+    return tuple(map(_view, select(db, _WAITS + _OPEN + where + _OLDEST_FIRST, wanted)))
 
 
 def consume(rows: Rows, turn: TurnRow, key: str) -> None:

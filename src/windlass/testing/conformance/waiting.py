@@ -256,6 +256,9 @@ async def open_waits_are_listed_oldest_first_by_kind_and_session(scene: Scene) -
     expect(await keys(session_id="s1"), ["c", "a"])
     expect(await keys(session_id="s1", kind="timer"), ["a"])
     expect(await keys(session_id="s9"), [])
+    expect(await keys(key="b"), ["b"])
+    expect(await keys(key="b", session_id="s1"), [])
+    expect(await keys(key="z"), [])
 
 
 @WAITING.claim
