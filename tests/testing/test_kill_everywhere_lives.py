@@ -60,11 +60,12 @@ async def test_a_crash_waits_for_bodies_in_threads() -> None:
     """No thread can be stopped half way, and one that ran on would be seen by the next process."""
 
     def scenario() -> Any:  # noqa: ANN401 - a scenario
-        go = threading.Event()
+        began, go = threading.Event(), threading.Event()
 
         @tool(effect="idempotent")
         async def quick(ctx: ToolContext[Bank]) -> str:
             """Let the slow one go, and wait."""
+            assert began.wait(30)
             go.set()
             await asyncio.sleep(0)
             return "quick"
@@ -72,7 +73,8 @@ async def test_a_crash_waits_for_bodies_in_threads() -> None:
         @tool(effect="idempotent")
         def slow(ctx: ToolContext[Bank]) -> str:
             """Work on while the process dies."""
-            go.wait(5)
+            began.set()
+            go.wait(30)
             sum(range(300_000))
             ctx.deps.log.append("slow has ended")
             return "slow"
