@@ -31,6 +31,8 @@ __all__ = ["decode", "digest", "encode", "link", "prepare", "read"]
 T = TypeVar("T")
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+# Of these the bytes tell afterwards whether one is refused.
+_TOLD_BY_BYTES = frozenset({str, float, bool, type(None)})
 # A chain inside a value is decoded on its own, so an error in it carries two paths, inner first.
 _PATH = re.compile(r" - at `(?:key in )?([^`]*)`")
 
@@ -130,7 +132,8 @@ def read(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
 
 
 def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
-    _check_root(value)
+    if not isinstance(value, _SOUND):
+        _check_root(value)
     try:
         data = encoder.encode(value)
     except RecursionError:
@@ -139,8 +142,9 @@ def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
         unclean = isinstance(error, UnicodeEncodeError) and _bad_leaf(_as_builtins(value), "$")
         raise unclean or _refusal(error) from None
     # The only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
-    # walk that tells a refused leaf from an innocent one is, too.
-    if b"null" in data or b"\\u0000" in data:
+    # walk that tells a refused leaf from an innocent one is, too. (`in` would first try to take the
+    # needle for a number, and each time raise a TypeError inside.)
+    if data.count(b"null") or data.count(b"\\u0000"):
         refused = _bad_leaf(_as_builtins(value), "$")
         if refused is not None:
             raise refused
@@ -149,11 +153,10 @@ def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
 
 def _check_root(value: object) -> None:
     kind = value.__class__
-    if isinstance(value, msgspec.Struct) or kind is FrozenDict or kind is FrozenList:
-        return
     if isinstance(value, (list, tuple)):
-        # Values are sound already; only what is plain among them has to be looked at, in its place.
-        freeze([None if isinstance(item, msgspec.Struct) else item for item in value], field="$")
+        for at, item in enumerate(value):
+            if type(item) not in _TOLD_BY_BYTES and not isinstance(item, _SOUND):
+                freeze(item, field=f"$[{at}]", depth=1)
     elif kind in _SCALARS or isinstance(value, dict):
         freeze(value, field="$")
     elif not hasattr(value, "canonical_items"):
@@ -281,6 +284,7 @@ def _build(type_: Any, items: Any) -> Any:
     return build(type_, items)
 
 
+_SOUND = (msgspec.Struct, FrozenDict, FrozenList)
 _ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_items)
 _DIGEST_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_chain)
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}

@@ -70,10 +70,9 @@ class Chain(Sequence[T]):
                 return self.prefix(length + 1)
             return self._copied().append(item)
         storage.items.append(item)
-        storage.tip = length = length + 1
         longer: Chain[T] = _new(Chain)
         longer._storage = storage
-        longer.length = length
+        longer.length = storage.tip = length + 1
         return longer
 
     def with_tail(self, item: T) -> Chain[T]:
@@ -99,8 +98,8 @@ class Chain(Sequence[T]):
         chain.length = length
         return chain
 
-    def memo(self, key: Hashable, make: Callable[[], M]) -> M:
-        """Return the object that a reader keeps with the shared storage, made on first use.
+    def memo(self, key: Hashable, make: Callable[..., M], *given: object) -> M:
+        """Return the object that a reader keeps with the shared storage, made of what is given on first use.
 
         It may hold what was derived from items already there, since those never change. It sees
         chains of every length over this storage.
@@ -110,7 +109,7 @@ class Chain(Sequence[T]):
         if kept is None:
             if len(memos) >= _MAX_MEMOS:
                 del memos[next(iter(memos))]
-            kept = memos[key] = make()
+            kept = memos[key] = make(*given)
         return kept
 
     def item_digest(self, index: int) -> str:
@@ -172,10 +171,8 @@ class Chain(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
             return tuple(self._storage.items[: self.length][index])
-        at = index + self.length if index < 0 else index
-        if not 0 <= at < self.length:
-            raise IndexError(index)
-        return self._storage.items[at]
+        # The storage may be longer; a range knows the places of this chain.
+        return self._storage.items[range(self.length)[index]]
 
     def last(self) -> T:
         """Return the last item."""

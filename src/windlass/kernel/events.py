@@ -80,6 +80,11 @@ class ToolStarted(_JsonEvent, kw_only=True):
     name: str
     args: dict[str, Any] = EMPTY_DICT
 
+    def __post_init__(self) -> None:
+        """Freeze the arguments, unless they come from a value and are frozen already."""
+        if type(self.args) is not FrozenDict:
+            super().__post_init__()
+
 
 class ToolProgress(_JsonEvent, kw_only=True):
     """A running tool reports something."""

@@ -38,14 +38,12 @@ class _CallIndex:
         self.places: dict[str, int] = {}
 
     def read_on(self, history: Chain[Message]) -> None:
-        at = self.read
-        for message in history.since(at):
+        for at, message in enumerate(history.since(self.read), self.read):
             if message.role == "assistant":
                 for part in message.parts:
                     if type(part) is ToolCall:
                         self.places.setdefault(part.call_id, at)
-            at += 1
-        self.read = at
+        self.read = history.length
 
 
 def has_call(call_id: str, history: Chain[Message]) -> bool:

@@ -6,10 +6,13 @@ grace iteration, announced to the model; the next overrun ends the turn.
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.value import Value
 
 _OVERFLOW_SHARE_PERCENT = 95
+_OVERFLOW = "The prompt filled the context window; no token was left for a reply."
 
 
 class LimitState(Value, kw_only=True):
@@ -38,3 +41,10 @@ def is_context_overflow(reply: ModelReply, max_context_tokens: int | None) -> bo
     if reply.terminal != "output_limit" or reply.usage.output_tokens or not max_context_tokens:
         return False
     return reply.usage.prompt_tokens * 100 >= max_context_tokens * _OVERFLOW_SHARE_PERCENT
+
+
+def with_overflow_told(reply: ModelReply, max_context_tokens: int | None) -> ModelReply:
+    """Return the reply, as a context overflow if it really was one."""
+    if not is_context_overflow(reply, max_context_tokens):
+        return reply
+    return msgspec.structs.replace(reply, terminal="context_overflow", diagnostic=_OVERFLOW)

@@ -21,7 +21,7 @@ from windlass.kernel import actions, effects, events, responses, states
 from windlass.kernel.chain import Chain, as_chain
 from windlass.kernel.driver import DriverView, TurnConfig
 from windlass.kernel.ids import TurnIds
-from windlass.kernel.limits import LimitState, is_context_overflow
+from windlass.kernel.limits import LimitState, with_overflow_told
 from windlass.kernel.messages import Message, Record, Text, TurnCause, is_blank
 from windlass.kernel.model_call import ModelFailure, ModelReply, Usage
 from windlass.kernel.outbox import Outbox
@@ -45,7 +45,6 @@ _TERMINAL: dict[str, tuple[StopReason, str]] = {
 
 _PREPARE_ITERATION = states.PrepareIteration()
 _TO_END = frozenset({states.Ended})
-_FINISH = actions.Finish
 _NOWHERE: frozenset[type] = frozenset()
 _NOTHING_OUT: tuple[None, frozenset[type], Any] = (None, _NOWHERE, None)
 
@@ -93,7 +92,8 @@ class TurnMachine:
         self._config = config
         self._ids = ids
         self._state: states.State = snapshot.state
-        self._due = type(snapshot.state) in _EXPECTED
+        # Whether the state has something to do or to ask that it has not asked yet.
+        self._due = type(snapshot.state) is not states.Ended
         # Where the input that is being handled may lead; each leads to one state.
         self._next = _NOWHERE
         # Whether the batch being applied did something that a Progress has to carry.
@@ -130,7 +130,7 @@ class TurnMachine:
             synced_iteration=self._synced,
             next_effect=self._last_effect + 1,
             next_message=transcript.next_message,
-            next_event=self._outbox.next_event,
+            next_event=self._outbox.last_event + 1,
             told_records=transcript.told,
             usage=self._usage,
             limit=self._limit,
@@ -184,14 +184,16 @@ class TurnMachine:
         """Return the next effect. None: answer the outstanding one, or the turn is over."""
         if self._queue:
             return self._queue.popleft()
-        if self._due:
-            self._due = False
-            return self._state.effect()  # type: ignore[union-attr] # due only while waiting
-        state = type(self._state)
-        if state is states.PrepareIteration or state is states.Preparing:
-            self._prepare()
+        if not self._due:
+            return None
+        state: Any = self._state
+        if type(state) in _PREPARING:
+            self._next, prepare = _PREPARING[type(state)]
+            self._outbox.effect_id = 0
+            prepare(self)
             return self.poll()
-        return None
+        self._due = False
+        return state.effect()  # type: ignore[no-any-return]
 
     def respond(self, response: responses.Response) -> None:
         """Take the answer to the outstanding effect; any other answer changes nothing.
@@ -204,8 +206,6 @@ class TurnMachine:
         wanted, following, handle = _EXPECTED.get(type(state), _NOTHING_OUT)
         if type(response) is not wanted or response.id != state.effect_id:
             return
-        if wanted is responses.ToolsReturned:
-            response = state.in_call_order(response)
         self._next = following
         self._outbox.effect_id = response.id
         handle(self, state, response)
@@ -247,12 +247,8 @@ class TurnMachine:
 
     # --- preparing -------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
-        self._next = states.NEXT[type(self._state), "poll"]
-        self._outbox.effect_id = 0
-        if type(self._state) is states.PrepareIteration:
-            self._prepare_iteration()
-        elif self._config.max_iterations == 0:
+    def _begin(self) -> None:
+        if self._config.max_iterations == 0:
             self._end(Stopped(reason="max_iterations", detail="The turn may take no iteration."))
         elif self._config.sync_environment:
             self._sync_environment(update_config=False)
@@ -303,17 +299,13 @@ class TurnMachine:
             check_instance(reply, ModelFailure, field="result")
             self._end_in_model_failure(reply)  # type: ignore[arg-type] # checked
             return
-        if is_context_overflow(reply, self._config.max_context_tokens):
-            reply = msgspec.structs.replace(
-                reply,
-                terminal="context_overflow",
-                diagnostic="The prompt filled the context window; no token was left for a reply.",
-            )
         driver = self._config.driver
-        if reply.terminal in _TERMINAL and reply.terminal not in driver.handles:
-            self._count_usage(reply)
-            self._end_in_terminal(reply, text_streamed=response.text_streamed)
-            return
+        if reply.terminal in _TERMINAL:
+            reply = with_overflow_told(reply, self._config.max_context_tokens)
+            if reply.terminal not in driver.handles:
+                self._count_usage(reply)
+                self._end_in_terminal(reply, text_streamed=response.text_streamed)
+                return
         # Asked before anything changes: a driver that raises leaves the machine as it was.
         wanted = driver.on_model(self._view(), state, reply, response.text_streamed)
         self._count_usage(reply)
@@ -325,11 +317,12 @@ class TurnMachine:
         if self._config.emit_trace:
             self._log(effects.ReplyLogged(iteration=self._iteration, reply=reply))
 
-    def _on_tools(self, _state: states.WaitingTools, response: responses.ToolsReturned) -> None:
-        wanted = self._config.driver.on_tools(self._view(), response.results)
-        for place, result in enumerate(response.results):
+    def _on_tools(self, state: states.WaitingTools, response: responses.ToolsReturned) -> None:
+        results = state.in_call_order(response.results)
+        wanted = self._config.driver.on_tools(self._view(), results)
+        for place, result in enumerate(results):
             self._outbox.tool_finished(result, place)
-        self._follow(wanted, response.results)
+        self._follow(wanted, results)
 
     def _on_code(self, state: states.WaitingCode, response: responses.CodeReturned) -> None:
         result = response.result
@@ -356,7 +349,7 @@ class TurnMachine:
         if type(delivery) is not responses.CheckpointDelivery:
             check_instance(delivery, responses.Failure, field="delivery")
             self._end_in_failure(delivery, "checkpoint_failed")  # type: ignore[arg-type] # checked
-        elif self._transcript.take(delivery):
+        elif delivery is not responses.NOTHING_CAME and self._transcript.take(delivery):
             self._go_on_with_delivery(state)
         elif state.then is None:
             self._enter(_PREPARE_ITERATION)
@@ -406,10 +399,8 @@ class TurnMachine:
             if type(wanted) is not list and type(wanted) is not tuple:
                 _refuse(self, wanted)
             for action in wanted:
-                kind = type(action)
-                _APPLY.get(kind, _refuse)(self, action)
-                if kind is _FINISH:
-                    return
+                if _APPLY.get(type(action), _refuse)(self, action):
+                    return  # it ended the turn
             if self._state is before:
                 self._enter(_PREPARE_ITERATION)
         except actions.DriverFault as fault:
@@ -417,17 +408,19 @@ class TurnMachine:
         if self._has_news:
             self._tell_progress()
 
-    def _apply_finish(self, action: actions.Finish) -> None:
+    def _apply_finish(self, action: actions.Finish) -> bool:
         if self._has_news:
             self._tell_progress()
         self._end(action.outcome)
+        return True
 
     def _apply_emit(self, action: actions.EmitEvent) -> None:
         self._outbox.emit(action.event)
 
     def _apply_append(self, action: actions.Append) -> None:
-        self._transcript.extend(action.records)
-        self._has_news = self._has_news or bool(action.records)
+        if action.records:
+            self._transcript.extend(action.records)
+            self._has_news = True
 
     def _apply_model(self, action: actions.StartModel) -> None:
         self._last_effect = effect_id = self._last_effect + 1
@@ -532,7 +525,7 @@ class TurnMachine:
 
     def _end(self, outcome: Outcome) -> None:
         self._enter(states.Ended(outcome=outcome))
-        self._has_news = False
+        self._due = self._has_news = False
         self._outbox.effect_id = 0
         self._outbox.emit(events.TurnEnded(outcome=outcome))
         self._outbox.push(
@@ -547,14 +540,13 @@ class TurnMachine:
     # --- small steps -------------------------------------------------------------------------------
 
     def _enter(self, state: states.State) -> None:
-        kind = type(state)
-        if kind not in self._next:
+        if type(state) not in self._next:
             raise actions.DriverFault(
                 f"The driver led from {self._state.name} to {state.name}, which is no step."
             )
         self._next = _NOWHERE
         self._state = state
-        self._due = kind in _EXPECTED
+        self._due = True
 
     def _tell_progress(self) -> None:
         self._has_news = False
@@ -576,11 +568,18 @@ def _refuse(_machine: TurnMachine, action: object) -> None:
 
 
 _HANDLERS: dict[type, Any] = {
+    states.Preparing: TurnMachine._begin,
+    states.PrepareIteration: TurnMachine._prepare_iteration,
     states.WaitingEnvironment: TurnMachine._on_environment,
     states.WaitingModel: TurnMachine._on_model,
     states.WaitingTools: TurnMachine._on_tools,
     states.WaitingCode: TurnMachine._on_code,
     states.WaitingCheckpoint: TurnMachine._on_checkpoint,
+}
+# preparing state → where that may lead, who does it
+_PREPARING = {
+    state: (states.NEXT[state, "poll"], _HANDLERS[state])
+    for state in (states.Preparing, states.PrepareIteration)
 }
 # waiting state → the response it waits for, where that may lead, who handles it
 _EXPECTED = {

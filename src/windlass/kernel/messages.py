@@ -8,7 +8,15 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from windlass.errors import InvalidInput
 from windlass.guards.ids import check_id
 from windlass.guards.text import check_text
-from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, set_field, use_default
+from windlass.kernel.value import (
+    EMPTY_DICT,
+    FrozenDict,
+    Json,
+    JsonValue,
+    Value,
+    set_field,
+    use_default,
+)
 
 P = TypeVar("P")
 Role: TypeAlias = Literal["system", "user", "assistant", "event"]
@@ -64,8 +72,9 @@ class ToolCall(JsonValue, kw_only=True):
 
     def __post_init__(self) -> None:
         """Freeze the arguments; refuse any that are not an object, and unclean text."""
-        super().__post_init__()
-        check_object(self.args, field="ToolCall.args")
+        if type(self.args) is not FrozenDict or self.replay is not None:
+            super().__post_init__()
+            check_object(self.args, field="ToolCall.args")
         check_text(self.name, field="ToolCall.name")
         check_text(self.raw, field="ToolCall.raw")
 

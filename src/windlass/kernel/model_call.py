@@ -182,10 +182,14 @@ class ModelReply(JsonValue, kw_only=True):
 
     def __post_init__(self) -> None:
         """Bring text and parts into agreement."""
-        super().__post_init__()
-        repair_text(self, "terminal", "diagnostic", "request_body")
-        use_default(self, "usage", NO_USAGE)
-        use_default(self, "terminal", STOP)
+        if self.provider_usage is not None:
+            super().__post_init__()
+        if self.usage is not NO_USAGE:
+            use_default(self, "usage", NO_USAGE)
+        if self.terminal is not STOP:
+            repair_text(self, "terminal")
+            use_default(self, "terminal", STOP)
+        repair_text(self, "diagnostic", "request_body")
         if type(self.parts) is not tuple:
             set_field(self, "parts", tuple(self.parts))
         said = "".join([part.text for part in self.parts if type(part) is Text])

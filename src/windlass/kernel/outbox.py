@@ -16,28 +16,23 @@ from windlass.kernel.value import set_field
 class Outbox:
     """A queue that mints event ids. `effect_id` says what events are about; 0 is the turn itself."""
 
-    __slots__ = ("_about", "_event", "effect_id", "next_event", "push", "queue")
+    __slots__ = ("_about", "_event", "effect_id", "last_event", "push", "queue")
 
     def __init__(self, ids: TurnIds, queue: Iterable[Told], next_event: int) -> None:
         self._event = ids.event("")
         self._about = ids.correlation("")
         self.queue: deque[Told] = deque(queue)
         self.push = self.queue.append
-        self.next_event = next_event
+        self.last_event = next_event - 1
         self.effect_id = 0
-
-    def new_id(self) -> str:
-        """Mint an event's id."""
-        position = self.next_event
-        self.next_event = position + 1
-        return f"{self._event}{position}"
 
     # What every iteration says is built here at once, without a copy.
 
     def model_started(self, iteration: int, message_count: int, tools: tuple[str, ...]) -> None:
         """Say that a model call is about to go out."""
+        self.last_event = position = self.last_event + 1
         event = ModelStarted(
-            id=self.new_id(),
+            id=f"{self._event}{position}",
             correlation_id=f"{self._about}{self.effect_id}",
             iteration=iteration,
             message_count=message_count,
@@ -47,8 +42,9 @@ class Outbox:
 
     def usage_reported(self, iteration: int, usage: Usage, cumulative: Usage) -> None:
         """Say what a call used, and the turn so far."""
+        self.last_event = position = self.last_event + 1
         event = UsageReported(
-            id=self.new_id(),
+            id=f"{self._event}{position}",
             correlation_id=f"{self._about}{self.effect_id}",
             iteration=iteration,
             usage=usage,
@@ -58,8 +54,9 @@ class Outbox:
 
     def tool_finished(self, call: CompletedToolCall, place: int) -> None:
         """Say how a call of the effect ended."""
+        self.last_event = position = self.last_event + 1
         event = ToolFinished(
-            id=self.new_id(),
+            id=f"{self._event}{position}",
             correlation_id=f"{self._about}{self.effect_id}.{place}",
             call_id=call.call_id,
             name=call.name,
@@ -76,7 +73,8 @@ class Outbox:
         """
         stamped: Event = event.__copy__()  # type: ignore[union-attr] # msgspec does not declare it
         if not event.id:
-            set_field(stamped, "id", self.new_id())
+            self.last_event = position = self.last_event + 1
+            set_field(stamped, "id", f"{self._event}{position}")
         if not event.correlation_id:
             set_field(stamped, "correlation_id", f"{self._about}{self.effect_id}")
         self.push(Emit(event=stamped))

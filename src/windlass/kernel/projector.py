@@ -50,6 +50,7 @@ CONTINUE = "(continue)"
 
 _NOTHING: frozenset[str] = frozenset()
 _SENT_AS_IS = frozenset({Text, ToolCall})
+_SPEAKERS = frozenset({"user", "assistant"})
 _NOTES = {"system": "[note from the system]\n", "event": "[event]\n"}
 
 
@@ -100,8 +101,7 @@ class ChatProjector:
         shown = view.messages
         if config.view is not WHOLE:
             shown = shown_messages(shown, config.view)
-        rendering = shown.memo(key, lambda: _Rendering(config.system_prompt, hidden))
-        messages = rendering.of(shown)
+        messages = shown.memo(key, _Rendering, config.system_prompt, hidden).of(shown)
         if view.causes:
             messages = messages.with_tail(_user(render_causes(view.causes)))
         elif not messages.length or messages.last().role != "user":
@@ -133,8 +133,8 @@ class _Rendering:
     def of(self, history: Chain[Message]) -> Chain[ModelMessage]:
         lengths = self._lengths
         if len(lengths) <= history.length:
+            length = lengths[-1]
             for message in history.since(len(lengths) - 1):
-                length = lengths[-1]
                 if message.role != "event" or message.id not in self._hidden:
                     sent = render_message(message)
                     if sent is not None:
@@ -149,9 +149,9 @@ class _Rendering:
 
 def render_message(message: Message) -> ModelMessage | None:
     """Return a message as it is sent, or None if nothing of it is."""
-    role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
     if _goes_as_it_is(message):
-        return ModelMessage(role=role, parts=message.parts)  # type: ignore[arg-type]
+        return ModelMessage(role=message.role, parts=message.parts)  # type: ignore[arg-type]
+    role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
     parts: list[RequestPart] = []
     for part in message.parts:
         sent = part if type(part) in _SENT_AS_IS else _render_part(part, message)
@@ -171,7 +171,7 @@ def render_message(message: Message) -> ModelMessage | None:
 
 def _goes_as_it_is(message: Message) -> bool:
     """Whether nothing of a message has to change: words, then calls or results, none of it pruned."""
-    if message.prune != "intact" or message.role in _NOTES:
+    if message.prune != "intact" or message.role not in _SPEAKERS:
         return False
     has_calls = False
     for part in message.parts:

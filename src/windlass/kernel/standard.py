@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from windlass.errors import CallerError
 from windlass.guards.limits import DEFAULT_LIMITS
@@ -98,12 +100,10 @@ class StandardDriver:
         text_streamed: bool,  # noqa: FBT001 - the port's shape
     ) -> list[Action]:
         """Run the calls of a reply, or end with its words."""
-        done: list[Action] = []
+        finished = events.ModelFinished(iteration=view.iteration, text=reply.text)
+        done: list[Action] = [EmitEvent(event=finished)]
         if reply.text and not text_streamed:
-            done.append(EmitEvent(event=events.TextDelta(text=reply.text)))
-        done.append(
-            EmitEvent(event=events.ModelFinished(iteration=view.iteration, text=reply.text))
-        )
+            done.insert(0, EmitEvent(event=events.TextDelta(text=reply.text)))
         reading = _read(view, reply)
         if not reading.n_calls:
             return done + _answer(view, reply, reading.parts)
@@ -120,7 +120,7 @@ class StandardDriver:
         """Give the results to the model, or end the turn if one of them says so."""
         done = _answer_last_reply(view, completed, missing={})
         for call in completed:
-            if call.outcome.status == "ok" and call.outcome.control is not None:
+            if call.outcome.control is not None and call.outcome.status == "ok":
                 return [*done, Finish(outcome=_controlled(call))]
         return done + _go_on(view)
 
@@ -149,7 +149,7 @@ class StandardDriver:
 # --- reading a reply ---------------------------------------------------------------------------
 
 
-class _Reading(NamedTuple):
+class _Reading(msgspec.Struct, gc=False):
     """A reply as the driver keeps it: what was said, and which of its calls may run."""
 
     parts: tuple[Part, ...]
@@ -168,7 +168,8 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
         if type(part) is not ToolCall:
             if not is_blank(part):
                 parts.append(part)
-                has_late_words = has_late_words or bool(taken)
+                if taken:
+                    has_late_words = True
         elif len(taken) == _MAX_CALLS:
             n_dropped += 1
         else:
@@ -340,7 +341,7 @@ def _count_in(record: DriverRecord, key: str) -> int:
 
 def _go_on(view: DriverView) -> list[Action]:
     """Begin the next iteration, unless the limit is reached: this loop gets no grace."""
-    if not is_reached(view.iteration + 1, view.iteration_offset, view.max_iterations):
+    if not is_reached(view.iteration + 1, view.iteration_offset, view.config.max_iterations):
         return [*_NEXT]
     text = f"The turn stopped at its limit of {view.max_iterations} iterations."
     note = Message(id=view.message_id("limit"), role="system", parts=(Text(text=text),))

@@ -8,6 +8,7 @@ diagram in docs/architecture/turn.md is drawn from the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import ClassVar, TypeAlias, get_args
 
@@ -33,6 +34,9 @@ from windlass.kernel.responses import (
 )
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall
 from windlass.kernel.value import Json, JsonValue, Value, check_instance
+
+_COMPLETED = frozenset({CompletedToolCall})
+_call_id = attrgetter("call_id")
 
 
 class Preparing(Value, kw_only=True):
@@ -95,22 +99,21 @@ class WaitingTools(Value, kw_only=True):
         ids = [call.call_id for call in self.calls]
         return {at: by_id[call_id] for at, call_id in enumerate(ids) if call_id in by_id}
 
-    def in_call_order(self, response: ToolsReturned) -> ToolsReturned:
-        """Return the response with its results as the calls stand.
+    def in_call_order(self, results: Sequence[CompletedToolCall]) -> tuple[CompletedToolCall, ...]:
+        """Return a response's results as the calls stand.
 
         Raises:
             InvalidInput: they are not one for each call.
         """
-        results = response.results
-        if type(results) is tuple and len(results) == len(self.calls):
-            for call, result in zip(self.calls, results, strict=True):
-                if type(result) is not CompletedToolCall or result.call_id != call.call_id:
-                    break
-            else:
-                return response
+        wanted = [*map(_call_id, self.calls)]
+        if (
+            type(results) is tuple
+            and _COMPLETED.issuperset(map(type, results))
+            and [*map(_call_id, results)] == wanted
+        ):
+            return results
         for at, result in enumerate(as_chain(results, field="results")):
             check_instance(result, CompletedToolCall, field=f"results[{at}]")
-        wanted = [call.call_id for call in self.calls]
         found = [result.call_id for result in results]
         if sorted(found) != sorted(wanted):
             raise InvalidInput(
@@ -121,8 +124,7 @@ class WaitingTools(Value, kw_only=True):
                 wanted=wanted,
             )
         by_id = {result.call_id: result for result in results}
-        ordered = tuple([by_id[call_id] for call_id in wanted])
-        return ToolsReturned(id=response.id, results=ordered)
+        return tuple([by_id[call_id] for call_id in wanted])
 
 
 class WaitingCode(JsonValue, kw_only=True):

@@ -144,8 +144,10 @@ class ToolOutcome(JsonValue, kw_only=True):
 
     def __post_init__(self) -> None:
         """Freeze the value; take plain text for content and shown."""
-        super().__post_init__()
-        use_default(self, "status", OK)
+        if self.value is not None:
+            super().__post_init__()
+        if self.status is not OK:
+            use_default(self, "status", OK)
         if type(self.content) is not tuple:
             set_field(self, "content", as_parts(self.content))
         if self.shown is not None and type(self.shown) is not tuple:
@@ -181,9 +183,12 @@ class CompletedToolCall(JsonValue, kw_only=True):
     replay: Json = None
 
     def __post_init__(self) -> None:
-        """Freeze arguments and blob; repair the name."""
-        super().__post_init__()
-        repair_text(self, "name")
+        """Freeze arguments and blob, unless they are frozen already; repair the name."""
+        if type(self.args) is not FrozenDict or self.replay is not None:
+            super().__post_init__()
+        name = self.name
+        if type(name) is not str or not name.isascii() or "\x00" in name:
+            repair_text(self, "name")
 
     def as_result(self, name: str) -> ToolResult:
         """Return what the model is shown of it, under the name that it called."""

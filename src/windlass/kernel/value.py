@@ -56,7 +56,10 @@ class JsonValue(Value, kw_only=True):
         for name in self.json_fields:
             given = getattr(self, name)
             if type(given) not in _FROZEN:
-                set_field(self, name, freeze(given, field=f"{type(self).__name__}.{name}"))
+                try:
+                    set_field(self, name, _freeze(given, _MAX_DEPTH))
+                except _Refused as refused:
+                    raise refused.error(f"{type(self).__name__}.{name}") from None
 
 
 set_field = msgspec.structs.force_setattr
@@ -68,7 +71,8 @@ def repair_text(value: Value, *names: str) -> None:
         given = getattr(value, name)
         if given is None:
             continue
-        check_instance(given, str, field=f"{type(value).__name__}.{name}")
+        if type(given) is not str:
+            check_instance(given, str, field=f"{type(value).__name__}.{name}")
         if not is_clean(given):
             set_field(value, name, clean_text(given))
 
@@ -126,8 +130,8 @@ EMPTY_DICT = FrozenDict()
 _FROZEN = frozenset({FrozenDict, FrozenList, type(None), bool})
 
 
-def freeze(value: object, *, field: str = "value") -> Json:
-    """Return a deep frozen copy of plain JSON.
+def freeze(value: object, *, field: str = "value", depth: int = 0) -> Json:
+    """Return a deep frozen copy of plain JSON, which stands inside something of that depth.
 
     Raises:
         InvalidInput: something in it is not JSON; `field` is the path to it.
@@ -135,7 +139,7 @@ def freeze(value: object, *, field: str = "value") -> Json:
             an object has too many keys.
     """
     try:
-        return _freeze(value, _MAX_DEPTH)
+        return _freeze(value, _MAX_DEPTH - depth)
     except _Refused as refused:
         raise refused.error(field) from None
 
@@ -182,7 +186,7 @@ def _freeze(value: object, room: int) -> Json:
         if value.bit_length() > _MAX_INTEGER_BITS:  # type: ignore[attr-defined]
             raise _Refused("a huge integer", f"at most {_MAX_INTEGER_BITS:,} bits")
         return value
-    if value is None or kind is bool or kind is FrozenDict or kind is FrozenList:
+    if kind in _FROZEN:
         return value
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
