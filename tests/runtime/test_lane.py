@@ -114,7 +114,7 @@ async def test_what_was_added_is_handed_in_by_itself_within_a_few_passes(
 class Idle(Lane):
     """Breaks law 3: hands in at barriers only."""
 
-    def _added(self) -> None:
+    def _pass(self, _unit: object) -> None:
         pass
 
 

@@ -61,8 +61,8 @@ class Checkpoints:
         Raises:
             TurnOver: a plugin ends the turn.
         """
-        hand = self._hand
-        results = self._new_results()
+        hand, has_plugins = self._hand, bool(self._hooks.having("at_checkpoint"))
+        results = self._new_results() if has_plugins else ()
         if hand.journal is not None:
             known = hand.answer_to(self._envelope(effect), CheckpointGiven)
             if known is not None:
@@ -72,7 +72,7 @@ class Checkpoints:
                 return CheckpointPassed(id=effect.id)
         items = await self._mail() if self.has_mail else ()
         delivery = await self._entering(items, effect) if items else NOTHING_CAME
-        if self._hooks.having("at_checkpoint"):
+        if has_plugins:
             hand.go_live()
             at = AtCheckpoint(
                 kind=effect.kind, results=results, outcome=ending, reply=hand.last_reply

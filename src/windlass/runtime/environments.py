@@ -37,18 +37,20 @@ class Environments:
                 self._hooks.states.apply(known.patches)
                 if isinstance(known.result, Environment):
                     self._use(known.result)
-                await self._look_up()
+                if hand.program.providers:
+                    await self._look_up()
                 return EnvironmentSynced(id=effect.id, result=known.result)
             if hand.was_passed(effect.id):
                 return EnvironmentSynced(id=effect.id)
         hand.go_live()
-        built = await self._look_up() or await self._build(effect)
+        failure = await self._look_up() if hand.program.providers else None
+        built = failure or await self._build(effect)
         patches = self._hooks.take()
         if isinstance(built, Environment):
             self._use(built)
         if built is None and not patches:
             return EnvironmentSynced(id=effect.id)
-        moment = EnvironmentBuilt(result=built, patches=dict(patches))
+        moment = EnvironmentBuilt(result=built, patches=patches)
         hand.record(self._envelope(effect), moment)
         return EnvironmentSynced(id=effect.id, result=built)
 
@@ -77,14 +79,15 @@ class Environments:
         before, started = self._before(), hand.started
         assert started is not None  # noqa: S101 - it was written before anything
         prompt = prompt_of(started) if before is None else before.system_prompt
+        place = str(effect.id)
         try:
             # The first iteration's prompt was made when the turn began.
             if effect.update_config or hand.program.providers:
                 is_override = "prompt" in hand.request.overrides
                 base = started.instructions
-                prompt = await hooked_prompt(hooks, str(effect.id), base, is_override=is_override)
+                prompt = await hooked_prompt(hooks, place, base, is_override=is_override)
             hand.system_prompt = prompt
-            view = await hooked_view(hooks, str(effect.id))
+            view = await hooked_view(hooks, place)
         except PluginFault as fault:
             return Failure(message=str(fault), code="plugin_failed")
         if (
@@ -98,8 +101,6 @@ class Environments:
 
     async def _look_up(self) -> Failure | None:
         hand = self._hand
-        if not hand.program.providers:
-            return None
         tools = [tool for tool in hand.program.toolbox if tool.spec.name != FINDER]
         try:
             for provider in hand.program.providers:

@@ -252,8 +252,10 @@ class _Past:
 
     def forget_old(self) -> None:
         """Look at the clock, and drop what is too old."""
-        # Only steps forward count: a clock that was put back must not keep the past for longer.
         now_ms = self._clock.now_ms()
+        if now_ms == self._read_ms:
+            return
+        # Only steps forward count: a clock that was put back must not keep the past for longer.
         if now_ms > self._read_ms:
             self._age_ms += now_ms - self._read_ms
         self._read_ms = now_ms
@@ -311,7 +313,8 @@ class _Line:
         if self._held or until > turn.n_durable:
             self._held.append((turn, event, until))
         else:
-            self._past.forget_old()
+            if event is not None:
+                self._past.forget_old()
             self._pass(turn, event)
 
     def let_through(self) -> None:

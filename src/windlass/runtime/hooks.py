@@ -57,7 +57,8 @@ class Hooks:
         """Return the turn as each plugin with this hook sees it, in order."""
         found = self._by_hook.get(hook)
         if found is None:
-            found = tuple([self._turn_of(plugin) for plugin in self.plugins.having(hook)])
+            plugins = self.plugins.having(hook)
+            found = tuple([self._turn_of(plugin) for plugin in plugins]) if plugins else ()
             self._by_hook[hook] = found
         return found
 

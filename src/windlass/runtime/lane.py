@@ -82,36 +82,30 @@ class Lane:
 
     def accept(self, turn: NewTurn) -> None:
         """Let the turn be accepted with its first unit."""
-        self._check_goes_on("accept")
-        if self._open.accept is not None or self._open.is_fenced:
-            self._hand_in()  # what a unit holds has its fixed order; whatever comes out of it begins the next one
-        self._open.accept = turn
-        self._added()
+        unit = self._open_for("accept")
+        if unit.accept is not None or unit.is_fenced:
+            unit = self._next_unit("accept")
+        unit.accept = turn
 
     def start(self, start: Start) -> None:
         """Let the turn begin with its first unit: the lease claim rides along."""
-        self._check_goes_on("start")
-        if self._open.is_fenced:
-            self._hand_in()
-        self._open.start = start
-        self._added()
+        unit = self._open_for("start")
+        if unit.is_fenced:
+            unit = self._next_unit("start")
+        unit.start = start
 
     def add(self, *entries: Entry, blobs: Iterable[str] = ()) -> None:
         """Add entries to the journal."""
-        self._check_goes_on("add")
-        unit = self._open
+        unit = self._open_for("add")
         unit.entries += entries
         unit.blobs += blobs
         for entry in entries:
             if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
                 self._replies = [*self._replies[-1:], None]
-        self._added()
 
     def open_wait(self, wait: Wait) -> None:
         """Open a wait."""
-        self._check_goes_on("open_wait")
-        self._open.waits.append(wait)
-        self._added()
+        self._open_for("open_wait").waits.append(wait)
 
     def mark(self) -> int:
         """Return how many units have to be durable for all that was added so far to be so."""
@@ -148,17 +142,14 @@ class Lane:
 
     async def park(self) -> None:
         """Park the turn behind all that was added."""
-        self._raise_refusal()
-        self._open.parks = True
-        self._added()
+        self._open_for("park").parks = True
         await self.durable()
 
     async def commit(self, commit: TurnCommit, *, blobs: Iterable[str] = ()) -> CommitReceipt:
         """End the turn behind all that was added."""
-        self._raise_refusal()
-        self._open.commit = commit
-        self._open.blobs += blobs
-        self._added()
+        unit = self._open_for("commit")
+        unit.commit = commit
+        unit.blobs += blobs
         receipt = await self.durable()
         assert receipt is not None  # noqa: S101 - a unit that commits was handed in
         assert receipt.committed is not None  # noqa: S101 - and is answered with its receipt
@@ -166,20 +157,26 @@ class Lane:
 
     # ------------------------------------------------------------------ inside
 
-    def _check_goes_on(self, what: str) -> None:
+    def _open_for(self, what: str) -> _OpenUnit:
+        """Return the open unit, which has its patience from the first thing on that is added to it."""
         if self.refusal is not None:
             raise self.refusal
-        if self._open.parks or self._open.commit is not None:
+        unit = self._open
+        if unit.parks or unit.commit is not None:
             raise InvalidInput(f"Lane.{what}: the turn parks or ends in this unit", field=what)
+        if not self._passes_left:
+            self._passes_left = _PATIENCE
+            asyncio.get_running_loop().call_soon(self._pass, unit)
+        return unit
+
+    def _next_unit(self, what: str) -> _OpenUnit:
+        """Return a new unit: what one holds has its fixed order, and what comes out of it begins the next one."""
+        self._hand_in()
+        return self._open_for(what)
 
     def _raise_refusal(self) -> None:
         if self.refusal is not None:
             raise self.refusal
-
-    def _added(self) -> None:
-        if not self._passes_left:
-            self._passes_left = _PATIENCE
-            asyncio.get_running_loop().call_soon(self._pass, self._open)
 
     def _pass(self, unit: _OpenUnit) -> None:
         if unit is not self._open:

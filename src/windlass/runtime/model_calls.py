@@ -89,7 +89,9 @@ class ModelCalls:
         stream = _Stream(hand, self._hooks, effect_id)
         hand.spent.reserve(key, "turn", request.model, reserve)
         try:
-            await self._claim(envelope, request.model, reserve)
+            await hand.lane.may_call_model()
+            if reserve is not None:
+                await self._claim(envelope, request.model, reserve)
             bought = await self._attempts(request, stream, key)
         except (ParkTurn, TurnOver):
             self._release(key)
@@ -104,13 +106,11 @@ class ModelCalls:
         hand.record(envelope, answered, claimed=hand.spent.settle(key))
         return answered
 
-    async def _claim(self, envelope: Envelope, model: str, reserve: Usage | None) -> None:
+    async def _claim(self, envelope: Envelope, model: str, reserve: Usage) -> None:
         """Let what a call may cost be written down before it is made."""
         lane = self._hand.lane
-        await lane.may_call_model()
-        if reserve is not None:
-            lane.add(Claimed.of(envelope, reserved=reserve, reserved_for=model))
-            await lane.durable()
+        lane.add(Claimed.of(envelope, reserved=reserve, reserved_for=model))
+        await lane.durable()
 
     def _release(self, key: str) -> None:
         """Write down that a call which was reserved for has bought nothing."""
@@ -179,7 +179,9 @@ class ModelCalls:
         source = getattr(envelope.command, "usage_source", "")
         hand.spent.reserve(key, source, sent.model, reserve)
         try:
-            await self._claim(envelope, sent.model, reserve)
+            await hand.lane.may_call_model()
+            if reserve is not None:
+                await self._claim(envelope, sent.model, reserve)
             result = await self._ask(model, sent, None)
         except ProviderError:
             self._release(key)

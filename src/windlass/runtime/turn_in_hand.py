@@ -116,7 +116,9 @@ class TurnInHand:
         self.system_prompt = ""
         self._last_recorded = 0
         self._shown = 0
-        self._scope = self._scope_now()
+        self._scope = Scope(
+            session_id=self.session_id, turn_id=turn_id, turn_index=self.turn_index, iteration=0
+        )
 
     # ------------------------------------------------------------------ what is known already
 
@@ -159,23 +161,18 @@ class TurnInHand:
         self, command: Command, effect_id: str, *, call_ordinal: int | None = None
     ) -> Envelope:
         """Return what asks the world for something, under the key of its place in the turn."""
-        if self._scope.iteration != self.iteration:
-            self._scope = self._scope_now()
+        scope = self._scope
+        if scope.iteration != self.iteration:
+            # Only the count is another one: nothing has to be checked again.
+            scope = self._scope = scope.__copy__()  # type: ignore[attr-defined]  # msgspec does not declare it
+            set_field(scope, "iteration", self.iteration)
         kind = kind_of(command)
         invocation = Invocation(
-            scope=self._scope,
+            scope=scope,
             subject=EffectSubject(effect_id=effect_id, kind=kind),
-            replay_key=replay_key(self._scope, kind, effect_id, call_ordinal=call_ordinal),
+            replay_key=replay_key(scope, kind, effect_id, call_ordinal=call_ordinal),
         )
         return Envelope(invocation=invocation, command=command)
-
-    def _scope_now(self) -> Scope:
-        return Scope(
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            turn_index=self.turn_index,
-            iteration=self.iteration,
-        )
 
     def row(self, key: str) -> JournalRow | None:
         """Return what the journal knows under a key."""

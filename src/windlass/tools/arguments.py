@@ -30,7 +30,7 @@ def frozen_args(args: object) -> Mapping[str, Json]:
     Raises:
         ArgsInvalid: not an object, not JSON, or too large.
     """
-    if not isinstance(args, Mapping):
+    if not isinstance(args, (dict, Mapping)):
         raise refused("args", type(args).__name__, "an object")
     try:
         frozen = freeze(args if isinstance(args, dict) else dict(args), field="args")
@@ -54,13 +54,13 @@ def check_names(
     Raises:
         ArgsInvalid: naming them.
     """
-    missing = [name for name in known if name in required and name not in args]
-    if missing:
-        raise refused(f"args.{missing[0]}", "nothing", "a value: this argument is required")
-    unknown = [name for name in args if name not in known]
-    if unknown:
+    if not args.keys() >= required:
+        missing = next(name for name in known if name in required and name not in args)
+        raise refused(f"args.{missing}", "nothing", "a value: this argument is required")
+    if not args.keys() <= known.keys():
+        unknown = next(name for name in args if name not in known)
         wanted = "one of: " + ", ".join(known) if known else "no arguments"
-        raise refused(f"args.{unknown[0][:_MAX_NAME]}", "an argument that does not exist", wanted)
+        raise refused(f"args.{unknown[:_MAX_NAME]}", "an argument that does not exist", wanted)
 
 
 def converted(name: str, value: Json, hint: Any, schema: Mapping[str, Any]) -> object:  # noqa: ANN401 - hint

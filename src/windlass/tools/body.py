@@ -79,7 +79,7 @@ class Body:
             raise self._failed(f"raised {type(error).__name__}") from error
 
     def _checked(self, value: object) -> object:
-        if not inspect.isawaitable(value):
+        if isinstance(value, str) or not inspect.isawaitable(value):
             return value
         close = getattr(value, "close", None) or getattr(value, "cancel", None)
         if close is not None:

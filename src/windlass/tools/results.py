@@ -65,6 +65,8 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
 def _made(value: object, room: int) -> Clipped:
     if isinstance(value, str) and not is_clean(value):
         return _repaired(value, room)
+    if type(value) is str:
+        return _of_value(value, room)
     if _is_content(value):
         return _of_content(_parts(value), room)
     return _of_value(as_json(value), room)
