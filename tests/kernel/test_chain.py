@@ -63,6 +63,13 @@ def test_two_chains_that_grow_from_one_do_not_meet() -> None:
     assert list(left.append(5)) == [1, 2, 5]
 
 
+def test_a_chain_holds_what_longer_ones_show() -> None:
+    root = Chain([1])
+    grown = root.append(2).append(3)
+
+    assert (len(root), root.n_held, grown.n_held) == (1, 3, 3)
+
+
 def test_a_chain_that_grows_by_what_is_there_already_shares_it() -> None:
     root = Chain([1])
     grown = root.append(2).append(3)

@@ -100,6 +100,11 @@ class Chain(Sequence[T]):
         chain.length = length
         return chain
 
+    @property
+    def n_held(self) -> int:
+        """How many items are held in memory for it, with those that only longer chains show."""
+        return len(self._storage.items)
+
     def memo(self, key: Hashable, make: Callable[[], M]) -> M:
         """Return the object that a reader keeps with the shared storage, made on first use.
 
