@@ -88,6 +88,7 @@ from windlass.kernel import (
     Value,
     events,
 )
+from windlass.kernel.projector import SentPrefix
 
 scope = Scope(session_id="s-1", turn_id="t-1", turn_index=2, iteration=3)
 spec = RequestSpec(
@@ -337,6 +338,13 @@ PAGES: dict[str, Value] = {
     "FrameOpened.carries": FrameOpened(frame_id="f-1", reason="compaction", carries=True),
     "JournalPage": JournalPage(format=1, generation=4, entries=(started, claimed, recorded)),
     "JournalPage.least": JournalPage(format=1, generation=0, entries=()),
+    "HistoryPage.prefix": HistoryPage(
+        format=1,
+        turn_id="t-1",
+        nodes=(),
+        outcome=built.stopped,
+        prefix=SentPrefix(first="0" * 64, count=65, digest="1" * 64),
+    ),
     "HistoryPage": HistoryPage(
         format=1,
         turn_id="t-1",

@@ -99,6 +99,7 @@ from windlass.kernel import (
     WaitOpened,
     WaitResolved,
 )
+from windlass.kernel.projector import SentPrefix
 
 text = Text(text='Grüße, "null", \\u0000, 🚢\n')
 call = ToolCall(
@@ -215,6 +216,8 @@ MODEL_CALLS: dict[str, Value] = {
     "Usage.least": Usage(),
     "Generation": generation,
     "Generation.least": Generation(),
+    "SentPrefix": SentPrefix(first="0" * 64, count=65, digest="1" * 64, rendering=7),
+    "SentPrefix.least": SentPrefix(first="0" * 64, count=65, digest="1" * 64),
     "ModelMessage": ModelMessage(role="user", parts=(result, text)),
     "ModelRequest": request,
     "ModelRequest.least": least_request,

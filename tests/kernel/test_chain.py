@@ -63,6 +63,13 @@ def test_two_chains_that_grow_from_one_do_not_meet() -> None:
     assert list(left.append(5)) == [1, 2, 5]
 
 
+def test_a_chain_holds_what_longer_ones_show() -> None:
+    root = Chain([1])
+    grown = root.append(2).append(3)
+
+    assert (len(root), root.n_held, grown.n_held) == (1, 3, 3)
+
+
 def test_a_chain_that_grows_by_what_is_there_already_shares_it() -> None:
     root = Chain([1])
     grown = root.append(2).append(3)
@@ -312,3 +319,34 @@ def test_a_chain_adds_up_with_sequences_only(other: object) -> None:
         add(Chain([1]), other)
     with pytest.raises(TypeError):
         add(other, Chain([1]))
+
+
+def test_a_digest_that_is_known_is_gone_on_from() -> None:
+    whole = Chain([1, 2, 3])
+    chain = Chain([1, 2])
+    chain.take_digest(Chain([1, 2]).chain_digest())
+
+    assert chain.append(3).chain_digest() == whole.chain_digest()
+    assert chain.chain_digest() == Chain([1, 2]).chain_digest()
+    # What nobody computed is computed when it is asked for.
+    assert chain.prefix(1).chain_digest() == hexdigest(EMPTY + ONE)
+    assert (chain.item_digest(0), chain.item_digest(1)) == (ONE, TWO)
+
+
+def test_a_digest_that_was_computed_is_not_taken() -> None:
+    chain = Chain([1, 2])
+    wanted = chain.chain_digest()
+    chain.take_digest("0" * 64)
+
+    assert chain.chain_digest() == wanted
+
+
+def test_a_digest_is_taken_behind_what_was_computed() -> None:
+    root = Chain([1])
+    root.chain_digest()
+    longer = root.append(2).append(3)
+    longer.take_digest("0" * 64)
+
+    assert longer.chain_digest() == "0" * 64
+    assert root.chain_digest() == hexdigest(EMPTY + ONE)
+    assert longer.prefix(2).chain_digest() == Chain([1, 2]).chain_digest()

@@ -79,7 +79,7 @@ class Residence:
     def evict(self, busy: Container[str]) -> None:
         """Let go of long histories in which nothing has happened since the last time."""
         for session_id, memory in tuple(self._sessions.items()):
-            if len(memory.messages) <= _MAX_IDLE_MESSAGES or session_id in busy:
+            if memory.messages.n_held <= _MAX_IDLE_MESSAGES or session_id in busy:
                 continue
             if memory.is_idle:
                 del self._sessions[session_id]

@@ -18,6 +18,7 @@ from windlass.kernel import canonical
 from windlass.kernel.events import Event
 from windlass.kernel.messages import ConversationRecord, DriverRecord
 from windlass.kernel.outcomes import Outcome
+from windlass.kernel.projector import SentPrefix
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, check_instance
 
 
@@ -79,7 +80,10 @@ class JournalPage(Value, kw_only=True):
 
 
 class HistoryPage(Value, kw_only=True):
-    """What one turn added to its session, and how it ended."""
+    """What one turn added to its session, and how it ended.
+
+    `prefix` is there every so often: the digest of what requests begin with from here on.
+    """
 
     FORMAT: ClassVar[int] = 1
 
@@ -90,6 +94,7 @@ class HistoryPage(Value, kw_only=True):
     usage: tuple[UsageLine, ...] = ()
     events: tuple[Event, ...] = ()
     committed_ms: int = 0
+    prefix: SentPrefix | None = None
 
     @property
     def is_beginning(self) -> bool:

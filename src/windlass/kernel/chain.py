@@ -42,6 +42,7 @@ class _Storage(Generic[T]):
         self.items = items
         # The length of the one chain that may grow in place; none may while somebody owns it.
         self.tip = len(items)
+        # Empty text where nobody computed it, because the digest of more was known.
         self.digests: list[str] = []
         self.links: list[str] = []
         self.memos: dict[Any, Any] = {}
@@ -98,6 +99,11 @@ class Chain(Sequence[T]):
         chain.length = length
         return chain
 
+    @property
+    def n_held(self) -> int:
+        """How many items are held in memory for it, with those that only longer chains show."""
+        return len(self._storage.items)
+
     def memo(self, key: Hashable, make: Callable[..., M], *given: object) -> M:
         """Return the object that a reader keeps with the shared storage, made of what is given on first use.
 
@@ -117,14 +123,23 @@ class Chain(Sequence[T]):
         if not 0 <= index < self.length:
             raise IndexError(index)
         self._extend_links()
-        return self._storage.digests[index]
+        return self._storage.digests[index] or canonical.digest(self[index])
 
     def chain_digest(self) -> str:
         """Return the digest of the whole sequence (`canonical`, Law 4)."""
         if not self.length:
             return _EMPTY
         self._extend_links()
-        return self._storage.links[self.length - 1]
+        return self._storage.links[self.length - 1] or Chain(self).chain_digest()
+
+    def take_digest(self, digest: str) -> None:
+        """Take the digest of the whole sequence for known: somebody has computed it for the same items before."""
+        storage = self._storage
+        n_new = self.length - len(storage.links)
+        if n_new > 0:
+            storage.digests += [""] * n_new
+            storage.links += [""] * n_new
+            storage.links[-1] = digest
 
     def canonical_items(self) -> tuple[T, ...]:
         """Return the items as `canonical.encode` writes them."""

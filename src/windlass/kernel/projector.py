@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.history_view import (
     CLEARED,
@@ -43,10 +44,14 @@ from windlass.kernel.messages import (
 )
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel.value import Value
 
 # Said in the user's place where a provider demands a user message and the history has none.
 OPENING = "(the conversation goes on from here)"
 CONTINUE = "(continue)"
+
+RENDERING = 1
+"""Counts the ways in which messages were ever rendered: a digest made in one says nothing in another."""
 
 _NOTHING: frozenset[str] = frozenset()
 _SENT_AS_IS = frozenset({Text, ToolCall})
@@ -90,6 +95,18 @@ class Projector(Protocol):
     def project(self, view: ProjectorView) -> ModelRequest: ...
 
 
+class SentPrefix(Value, kw_only=True):
+    """What requests begin with from some message of a history on: the prompt and `count` - 1 messages, by their digest.
+
+    `first` is the digest of the first of them, by which a prompt is told from another.
+    """
+
+    first: str
+    count: int
+    digest: str
+    rendering: int = RENDERING
+
+
 class ChatProjector:
     """System prompt, then the history, then what woke the turn."""
 
@@ -115,6 +132,30 @@ class ChatProjector:
             generation=config.generation,
             session_id=config.session_id,
         )
+
+
+def sent_prefix(history: Chain[Message], system_prompt: str) -> SentPrefix | None:
+    """Return what requests begin with after all of `history`; None if that is nothing."""
+    sent = _sent(history, system_prompt)
+    if not sent.length:
+        return None
+    return SentPrefix(
+        first=canonical.digest(sent[0]), count=sent.length, digest=sent.chain_digest()
+    )
+
+
+def take_prefix(history: Chain[Message], system_prompt: str, prefix: SentPrefix) -> None:
+    """Spare the next request the digests of `history`, if it is sent as it was when `prefix` was made."""
+    sent = _sent(history, system_prompt)
+    if (sent.length, RENDERING) != (prefix.count, prefix.rendering):
+        return
+    if canonical.digest(sent[0]) == prefix.first:
+        sent.take_digest(prefix.digest)
+
+
+def _sent(history: Chain[Message], system_prompt: str) -> Chain[ModelMessage]:
+    key = (ChatProjector, system_prompt, _NOTHING)
+    return history.memo(key, _Rendering, system_prompt, _NOTHING).of(history)
 
 
 class _Rendering:

@@ -17,6 +17,7 @@ from windlass.kernel import canonical
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Part
 from windlass.kernel.outcomes import Outcome
+from windlass.kernel.projector import SentPrefix
 from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, check_instance
 from windlass.ports.inbox import NewItem
 from windlass.ports.waits import Wait
@@ -70,6 +71,7 @@ class TurnCommit(Value, kw_only=True):
     """The end of a turn: what it adds to the session, in one transaction.
 
     `blobs` are those that the history holds on to; None: all that the turn's units named. The others go with the journal.
+    `prefix` goes into the page as it is.
     """
 
     expected_head: int
@@ -80,10 +82,12 @@ class TurnCommit(Value, kw_only=True):
     events: tuple[Event, ...] = ()
     now_ms: int = 0
     blobs: tuple[str, ...] | None = None
+    prefix: SentPrefix | None = None
 
     def digest(self) -> str:
-        """Return what a retried commit is compared by: its content, not when or onto what."""
-        return canonical.digest(msgspec.structs.replace(self, expected_head=0, now_ms=0))
+        """Return what a retried commit is compared by: its content, not when or onto what, nor what follows from it."""
+        content = msgspec.structs.replace(self, expected_head=0, now_ms=0, prefix=None)
+        return canonical.digest(content)
 
 
 class Unit(Value, kw_only=True):

@@ -22,8 +22,12 @@ from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.history import trust_history
 from windlass.kernel.messages import ConversationRecord, Message, ToolCall, ToolResult
+from windlass.kernel.projector import SentPrefix, take_prefix
 from windlass.kernel.value import Json
-from windlass.ports import SessionView
+from windlass.ports import SessionView, TurnCommit
+
+_PREFIX_EVERY = 64
+"""How many messages whoever reads a session may have to hash, about."""
 
 
 def call_digest(name: str, args: Json) -> str:
@@ -35,8 +39,8 @@ class SessionMemory:
     """A session as its worker knows it: history as messages, and what earlier turns decided."""
 
     __slots__ = (
-        "agent", "generation", "head", "is_announced", "is_idle", "is_owned", "messages", "plugin_memories",
-        "remembered", "session_id", "unknown_calls", "usage",
+        "_prefix", "_prefix_at", "agent", "generation", "head", "is_announced", "is_idle", "is_owned", "messages",
+        "plugin_memories", "remembered", "session_id", "unknown_calls", "usage",
     )  # fmt: skip
 
     def __init__(self, session_id: str, *, agent: str, generation: int = 0, head: int = 0) -> None:
@@ -48,6 +52,9 @@ class SessionMemory:
         self.is_owned = False
         self.is_idle = False
         self.messages: Chain[Message] = Chain()
+        # How many messages had been said when their digest was stored last; and that, until it was used.
+        self._prefix_at = 0
+        self._prefix: SentPrefix | None = None
         # Actions that were allowed for the rest of the session, and by whom.
         self.remembered: dict[str, str | None] = {}
         self.unknown_calls: set[str] = set()
@@ -65,6 +72,8 @@ class SessionMemory:
         said: list[Message] = []
         for page in view.pages:
             memory._take(page.nodes, said)
+            if page.prefix is not None:
+                memory._prefix, memory._prefix_at = page.prefix, len(said)
         memory.messages = Chain(said)
         # Each turn began with a check of all before it, and the store has compared the links.
         trust_history(memory.messages)
@@ -73,6 +82,20 @@ class SessionMemory:
     def next_generation(self) -> int:
         """Return the generation under which this worker may begin a turn."""
         return self.generation if self.is_owned else self.generation + 1
+
+    def use_prefix(self, system_prompt: str) -> None:
+        """Let requests with this prompt begin with the digest that was stored, instead of one message after the other."""
+        prefix, self._prefix = self._prefix, None
+        if prefix is not None:
+            take_prefix(self.messages.prefix(self._prefix_at), system_prompt, prefix)
+
+    def is_prefix_due(self, messages: Chain[Message], nodes: tuple[NodeBody, ...]) -> bool:
+        """Whether a turn that adds these nodes should store the digest of its messages, for whoever reads them."""
+        if messages.length < self._prefix_at + _PREFIX_EVERY:
+            return False
+        # Not with messages among them that are not stored.
+        said = sum(type(node) is ConversationRecord for node in nodes)
+        return messages.length == self.messages.length + said
 
     def nodes(self) -> Iterator[NodeBody]:
         """Return what is remembered beside the messages, to be told again where a frame opens."""
@@ -84,9 +107,10 @@ class SessionMemory:
             yield OutcomeUnknown(call=call)
 
     def committed(
-        self, messages: Chain[Message], nodes: tuple[NodeBody, ...], usage: tuple[UsageLine, ...]
+        self, messages: Chain[Message], commit: TurnCommit, usage: tuple[UsageLine, ...]
     ) -> None:
         """Take in the turn that was just committed; `messages` is the history as the turn saw it."""
+        nodes = commit.nodes
         self.usage = sum_usage((*self.usage, *usage))
         said: list[Message] = []
         self._take(nodes, said)
@@ -97,6 +121,8 @@ class SessionMemory:
             self.messages = messages
         else:
             self.messages += said
+        if commit.prefix is not None:
+            self._prefix_at = messages.length
         self.head += 1
 
     def _take(self, nodes: Iterable[NodeBody], said: list[Message]) -> None:
@@ -110,6 +136,7 @@ class SessionMemory:
                         self._note_unknown(part.call_id, said)
             elif type(node) is FrameOpened:
                 said.clear()
+                self._prefix, self._prefix_at = None, 0
             elif type(node) is OutcomeUnknown:
                 self.unknown_calls.add(node.call)
             elif type(node) is DecisionRemembered and node.session_id == self.session_id:

@@ -33,8 +33,10 @@ from windlass.kernel.effects import (
     SyncEnvironment,
 )
 from windlass.kernel.events import TurnEnded
+from windlass.kernel.history_view import WHOLE
 from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.kernel.responses import Response
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import TurnCommit
@@ -86,6 +88,8 @@ class TurnRunner:
             output=output,
             compact=options_of(hand.request),
         )
+        self._prompt = config.system_prompt
+        hand.memory.use_prefix(config.system_prompt)
         history = hand.memory.messages
         opening = opening_messages(place, started, hand.request)
         for message in opening:
@@ -277,11 +281,12 @@ class TurnRunner:
                 events=tuple(hand.issues),
                 now_ms=now_ms,
                 blobs=_blobs(nodes),
+                prefix=self._prefix(nodes),
             )
         with self._phase("commit"):
             await hand.lane.commit(commit, blobs=commit.blobs or ())
         usage = hand.spent.lines()
-        hand.memory.committed(machine.messages, nodes, usage)
+        hand.memory.committed(machine.messages, commit, usage)
         # Delivery comes after the commit and cannot undo it.
         hand.tell_fact(TurnEnded(outcome=outcome), "0")
         hand.feed.end()
@@ -340,6 +345,17 @@ class TurnRunner:
         # History has the arguments that the model gave; those that ran instead are kept beside it.
         unknown = (OutcomeUnknown(call=digest) for digest in sorted(hand.unknown_edits))
         return (*self.machine.records, *remembered, *unknown, *self._hooks.states.nodes())
+
+    def _prefix(self, nodes: tuple[NodeBody, ...]) -> SentPrefix | None:
+        """Return the digest of what the next request begins with, every so often, if all is shown."""
+        messages = self.machine.messages
+        opens_frame = self._started.driver == COMPACTION
+        if opens_frame or not self._hand.memory.is_prefix_due(messages, nodes):
+            return None
+        now = self.machine.snapshot().environment
+        if now is not None and now.view is not WHOLE:
+            return None
+        return sent_prefix(messages, self._prompt if now is None else now.system_prompt)
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
         hand = self._hand

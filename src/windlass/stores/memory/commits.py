@@ -90,6 +90,7 @@ def _commit(session: SessionRow, turn: TurnRow, commit: TurnCommit, digest: str)
         usage=usage,
         events=tuple(commit.events),
         committed_ms=commit.now_ms,
+        prefix=commit.prefix,
     )
     # History outlives the journal, so it holds on to all that the journal held on to.
     held = turn.blobs if commit.blobs is None else commit.blobs

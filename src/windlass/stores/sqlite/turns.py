@@ -182,6 +182,7 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
             usage=usage,
             events=end.events,
             committed_ms=end.now_ms,
+            prefix=end.prefix,
         )
     )
     link = link_page(session.link, page.data)
