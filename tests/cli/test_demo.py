@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 
 from windlass.cli import demo
+from windlass.cli.demo_seen import Act, Seen
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "windlass", "demo"]
@@ -157,6 +159,33 @@ def test_output_that_is_no_terminal_has_no_colors(piped: str) -> None:
     assert max(map(len, piped.splitlines())) <= 100
 
 
+def test_programs_are_told_the_same_one_value_per_line(shown: str, tmp_path: Path) -> None:
+    done = run("--json", "--dir", str(tmp_path / "kept"))
+    assert (done.returncode, done.stderr) == (0, "")
+    *rows, last = [json.loads(line) for line in done.stdout.splitlines()]
+
+    told: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        assert list(row) == ["process", "pid", "what", "asked", "answered", "how"]
+        told.setdefault(str(row["process"]), []).append((row["what"], row["how"]))
+    assert told == {
+        number: [(what, how) for what, _, how in lines] for number, lines in cells(shown).items()
+    }
+    pids = last.pop("pids")
+    assert [row["pid"] for row in rows if row["process"] == 2] == [pids[1]] * 4
+    assert last == {
+        "question": "Book 2 nights in Lisbon for at most 300 euros.",
+        "answer": ANSWER,
+        "killed": [{"pid": pids[0], "in": "book"}, {"pid": pids[1], "in": "notify"}],
+        "replies": {"bought": 5, "twice": 0},
+        "ran": {"look_up": 1, "book": 2, "notify": 1, "pay": 1},
+        "bookings": 1,
+        "messages": 1,
+        "payments": 1,
+        "kept": str(tmp_path / "kept"),
+    }
+
+
 def masked(text: str) -> list[str]:
     """The lines without what differs from run to run: process ids and keys."""
     text = re.sub(r"pid \d+", "pid PID", text)
@@ -216,7 +245,7 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
 # --- the faults that turn the demo's own check red ---------------------------------------------
 
 
-GOOD = demo.Seen(
+GOOD = Seen(
     pids=[1, 2, 3, 4, 5],
     model=["a", "b", "c", "d", "e"],
     tools=["look_up", "book", "book", "notify", "pay"],
@@ -258,7 +287,7 @@ def test_what_does_not_hold_is_named(changed: dict[str, object], claim: str) -> 
 
 def test_a_process_that_ends_otherwise_is_told(tmp_path: Path) -> None:
     """`approve` on an empty file finds nothing to approve and is to die in no tool."""
-    act = demo.Act(role="approve", title="", dies_in="pay")
+    act = Act(role="approve", title="", dies_in="pay")
 
     with pytest.raises(demo.NotAsTold, match="process 1 ended with 0, wanted -9"):
         demo._play(act, 1, tmp_path)
@@ -267,7 +296,15 @@ def test_a_process_that_ends_otherwise_is_told(tmp_path: Path) -> None:
 def test_what_is_not_as_told_ends_it_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "ACTS", (demo.Act(role="approve", title="", dies_in="pay"),))
+    monkeypatch.setattr(demo, "ACTS", (Act(role="approve", title="", dies_in="pay"),))
 
     assert demo.run(tmp_path, plain=True) == 1
     assert capsys.readouterr().err == "demo: process 1 ended with 0, wanted -9\n"
+    assert demo.run(tmp_path, plain=True, json=True) == 1
+    assert json.loads(capsys.readouterr().err) == {
+        "error": {
+            "code": "not_as_told",
+            "message": "process 1 ended with 0, wanted -9",
+            "field": None,
+        }
+    }

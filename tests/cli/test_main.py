@@ -92,7 +92,7 @@ def test_each_command_has_help_of_its_own(command: str, capsys: pytest.CaptureFi
 def test_the_demo_keeps_its_options(tmp_path: Path) -> None:
     options = set(re.findall(r"--[a-z-]+", windlass("demo", "--help", cwd=tmp_path).stdout))
 
-    assert options == {"--plain", "--dir", "--help"}
+    assert options == {"--plain", "--json", "--dir", "--help"}
 
 
 @pytest.mark.parametrize(

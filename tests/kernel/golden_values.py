@@ -225,6 +225,7 @@ MODEL_CALLS: dict[str, Value] = {
     "ModelReply.least": ModelReply(),
     "ModelFailure": failure,
     "ModelFailure.least": ModelFailure(message="busy"),
+    "Generation.variant": Generation(variant="high"),
 }
 
 TOOL_CALLS: dict[str, Value] = {

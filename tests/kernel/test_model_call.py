@@ -266,6 +266,21 @@ def test_a_list_of_stop_sequences_is_taken() -> None:
 # --- failures ----------------------------------------------------------------------------------
 
 
+def test_a_request_has_the_variant_of_its_generation_unless_it_has_another() -> None:
+    high = Generation(variant="high")
+
+    assert ModelRequest(model="m", messages=(HI,), generation=high).variant == "high"
+    assert ModelRequest(model="m", messages=(HI,), generation=high, variant="low").variant == "low"
+    assert ModelRequest(model="m", messages=(HI,), generation=Generation(seed=1)).variant is None
+    assert ModelRequest(model="m", messages=(HI,), variant="low").variant == "low"
+
+
+@pytest.mark.parametrize("variant", [0, 5, "a\x00"])
+def test_a_variant_is_text(variant: Json) -> None:
+    with pytest.raises(InvalidInput, match=r"Generation\.variant"):
+        Generation(variant=variant)
+
+
 @pytest.mark.parametrize("kind", [ModelFailure, Failure])
 def test_a_failure_can_always_be_told(kind: type[ModelFailure | Failure]) -> None:
     assert kind(message="a\x00b\ud800").message == "a\ufffdb\ufffd"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from windlass import Agent, Generation, Runtime, tool
-from windlass.errors import ConfigError, Rejected
+from windlass.errors import ConfigError, InvalidInput, Rejected
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text, ToolCall, ToolSpec
 from windlass.kernel.model_call import ToolChoice
 from windlass.kernel.value import Json
@@ -232,6 +233,11 @@ def test_it_says_what_it_is(model: LocalModel) -> None:
     assert model.name == "local:smollm2"
     assert model.describe().startswith("SmolLM2-135M-Instruct")
     assert "For trying things and for tests" in model.describe()
+
+
+async def test_it_thinks_in_one_way_only(model: LocalModel) -> None:
+    with pytest.raises(InvalidInput, match="local:smollm2 knows none at all"):
+        await heard(model, replace(asked(), variant="high"))
 
 
 def test_it_is_found_by_its_name() -> None:

@@ -105,7 +105,14 @@ class WireServer:
         """Set when an answer hangs: all of its body is on the way."""
         self.left = asyncio.Event()
         """Set when a client went away from an answer that hangs."""
+        self.idle = asyncio.Event()
+        """Set when the last client has hung up."""
         self.url = ""
+
+    @property
+    def n_open(self) -> int:
+        """How many clients are connected now."""
+        return len(self._connections)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -130,6 +137,7 @@ class WireServer:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.idle.clear()
         self.n_connections += 1
         try:
             while (request := await _request(reader)) is not None:
@@ -140,6 +148,8 @@ class WireServer:
             pass
         finally:
             self._connections.discard(task)
+            if not self._connections:
+                self.idle.set()
             writer.transport.abort()
 
     def _next(self, request: Seen) -> Played:

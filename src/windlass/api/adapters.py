@@ -49,7 +49,7 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
 
 
 def find_model(name: str) -> Model | None:
-    """Return the model of a name that windlass itself knows.
+    """Make the model of a name that windlass itself knows; None if it knows none.
 
     Raises:
         ConfigError: it names a provider that there is not, or whose SDK or key is missing.
@@ -63,28 +63,3 @@ def find_model(name: str) -> Model | None:
 
         return model_named(name)
     return None
-
-
-def model_is_known(name: str, registered: dict[str, Model]) -> bool:
-    """Whether a turn may ask for the model of this name."""
-    return name in registered or find_model(name) is not None
-
-
-def model_of(wanted: str | Model, registered: dict[str, Model]) -> Model:
-    """Return the model that an agent names, or has.
-
-    Raises:
-        ConfigError: nobody knows it.
-    """
-    if not isinstance(wanted, str):
-        return wanted
-    found = registered.get(wanted) or find_model(wanted)
-    if found is None:
-        raise ConfigError(
-            f"model: nobody here is called {wanted[:80]!r}; give PROVIDER:MODEL such as "
-            "anthropic:claude-sonnet-4-5, a Model object, or register one with Runtime(models=...). "
-            "Built in: demo",
-            field="model",
-            wanted="a Model, or the name of one",
-        )
-    return found

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
-from windlass.api.adapters import find_model, model_of
 from windlass.api.blocking import wait_for
 from windlass.api.in_memory import run_in_memory
+from windlass.api.known_models import KnownModels
 from windlass.api.turn_input import Input
 from windlass.api.turn_options import RunOptions
 from windlass.api.turn_result import TurnResult
@@ -157,15 +157,15 @@ class Agent(Generic[D, O]):
                 "Agent.mode: this release has the mode standard only", field="Agent.mode"
             )
 
-    def compiled(self, registered: dict[str, Model], plugins: Sequence[Plugin] = ()) -> Program:
+    def compiled(self, models: KnownModels, plugins: Sequence[Plugin] = ()) -> Program:
         """Return the agent as a runtime drives it; the runtime's plugins come before its own."""
         together = PluginSet((*plugins, *self.plugins.plugins))
         brought: list[Any] = [one for plugin in together.plugins for one in plugin.tools()]
         tools = [one for one in brought if not _is_provider(one)]
         return Program(
             name=self.name,
-            model=model_of(self.model, registered),
-            find_model=lambda name: registered.get(name) or find_model(name),
+            model=models.of(self.model),
+            find_model=models.find,
             instructions=_instructions(self.instructions),
             toolbox=self._toolbox_with(tools),
             providers=(*self.providers, *(one for one in brought if _is_provider(one))),
@@ -201,11 +201,9 @@ class Agent(Generic[D, O]):
         **options: Unpack[RunOptions],
     ) -> TurnResult[Any]:
         """Run one turn in memory. Nothing of it outlives the process, and the result says so."""
-        registered: dict[str, Model] = {}
-        program = self.compiled(registered)
-        return await run_in_memory(
-            program, registered, input, {**options, "output_type": output_type}
-        )
+        models = KnownModels()
+        program = self.compiled(models)
+        return await run_in_memory(program, models, input, {**options, "output_type": output_type})
 
     @overload
     def run_sync(

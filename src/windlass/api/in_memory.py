@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from windlass.api.known_models import KnownModels
 from windlass.api.machinery import Machinery, Settings
 from windlass.api.session import Session
 from windlass.api.turn_result import TurnResult
 from windlass.errors import ConfigError
 from windlass.kernel import events
-from windlass.ports.model import Model
 from windlass.runtime.program import Program
 from windlass.runtime.system_clock import SystemClock
 
@@ -21,7 +21,7 @@ NOT_DURABLE = events.Error(
 
 async def run_in_memory(
     program: Program,
-    registered: dict[str, Model],
+    models: KnownModels,
     input: Any,  # noqa: A002, ANN401 - as Session.run
     options: dict[str, Any],
 ) -> TurnResult[Any]:
@@ -40,7 +40,7 @@ async def run_in_memory(
             found=asking[0],
         )
     settings = Settings(store="memory:", clock=SystemClock(), world={"approve": approve})
-    machinery = Machinery(settings, {program.name: program}, registered)
+    machinery = Machinery(settings, {program.name: program}, models)
     await machinery.open()
     try:
         session: Session[Any] = Session(machinery, "run", program.name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 
 from windlass.api.adapters import Durability, open_store
+from windlass.api.known_models import KnownModels
 from windlass.engines.admission import Admission
 from windlass.engines.local import LocalEngine
 from windlass.errors import ConfigError, UnknownSession
@@ -18,7 +20,6 @@ from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.ports import CancelReceipt, Store, TurnView, Wait
 from windlass.ports.clock import Clock
-from windlass.ports.model import Model
 from windlass.ports.price import Price
 from windlass.runtime.feeds import Feeds
 from windlass.runtime.program import Program
@@ -44,13 +45,13 @@ class Machinery:
     """The parts of one runtime, there while it is open."""
 
     def __init__(
-        self, settings: Settings, programs: Mapping[str, Program], registered: dict[str, Model]
+        self, settings: Settings, programs: Mapping[str, Program], models: KnownModels
     ) -> None:
         self._settings = settings
         self.clock = settings.clock
         self.prices = settings.prices
         self.programs = programs
-        self.registered = registered
+        self.models = models
         self.names = tuple(dict.fromkeys(program.name for program in programs.values()))
         # Made here already, so that an address which is none is refused where it is written.
         self._store: Store | None = open_store(settings.store, settings.durability)
@@ -86,13 +87,13 @@ class Machinery:
             raise
 
     async def close(self) -> None:
-        """Stop driving; ends no turn."""
+        """Stop driving, and close what is ours; ends no turn."""
         world, self._world = self.world, None
-        try:
-            await self.engine.close()
-        finally:
+        async with AsyncExitStack() as ours:
             if isinstance(self._settings.store, str):
-                await world.store.close()
+                ours.push_async_callback(world.store.close)
+            ours.push_async_callback(self.models.aclose)
+            await self.engine.close()
 
     @property
     def world(self) -> World:

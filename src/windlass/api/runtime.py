@@ -10,6 +10,7 @@ from windlass.api.adapters import Durability
 from windlass.api.agent import Agent
 from windlass.api.answers import Answers
 from windlass.api.blocking import wait_for
+from windlass.api.known_models import KnownModels
 from windlass.api.machinery import Machinery, Settings
 from windlass.api.session import Session
 from windlass.api.status import RuntimeStatus
@@ -122,8 +123,8 @@ class Runtime(Generic[O]):
     ) -> None:
         _check_settings(engine, trace, max_turns, lease_s, on_mismatch)
         _check_more(deps, approve, retention, worker, models)
-        registered: dict[str, Model] = {model.name: model for model in models}
-        self._programs = _compiled(agents, registered, _listed_plugins(plugins))
+        known = KnownModels(models)
+        self._programs = _compiled(agents, known, _listed_plugins(plugins))
         self._retention_s = retention
         settings = Settings(
             store=store,
@@ -141,7 +142,7 @@ class Runtime(Generic[O]):
                 "lease_ms": int(lease_s * 1000),
             },
         )
-        self._machinery = Machinery(settings, self._programs, registered)
+        self._machinery = Machinery(settings, self._programs, known)
         self._answers = Answers(self._machinery)
 
     # ------------------------------------------------------------------ opening and closing
@@ -307,15 +308,15 @@ def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:
 
 
 def _compiled(
-    agents: Sequence[Agent[Any, Any]], registered: dict[str, Model], plugins: Sequence[Plugin]
+    agents: Sequence[Agent[Any, Any]], models: KnownModels, plugins: Sequence[Plugin]
 ) -> dict[str, Program]:
     programs: dict[str, Program] = {}
     for agent in agents:
         if not isinstance(agent, Agent):
             found = type(agent).__name__
             raise ConfigError(f"Runtime: found {found}, wanted agents", field="agents", found=found)
-        program = agent.compiled(registered, plugins)
-        registered.setdefault(program.model.name, program.model)
+        program = agent.compiled(models, plugins)
+        models.add(program.model)
         for name in (agent.name, *agent.aliases):
             if name in programs:
                 raise ConfigError(

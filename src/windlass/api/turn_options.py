@@ -7,7 +7,6 @@ from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
-from windlass.api.adapters import model_is_known
 from windlass.api.machinery import Machinery
 from windlass.errors import InvalidInput
 from windlass.guards.limits import check_limit
@@ -85,9 +84,8 @@ def read_context(given: object) -> dict[str, Any]:
 def _model_name(given: object, machinery: Machinery, program: Program | None) -> str | None:
     if given is None:
         return None
-    registered = machinery.registered
     if isinstance(given, str):
-        if given and (program is None or model_is_known(given, registered)):
+        if given and (program is None or machinery.models.find(given) is not None):
             return given
         raise InvalidInput(
             "model: nobody here has this name; register one with Runtime(models=...)",
@@ -99,7 +97,7 @@ def _model_name(given: object, machinery: Machinery, program: Program | None) ->
             f"model: found {found}, wanted a Model or the name of one", field="model", found=found
         )
     model: Model = given  # type: ignore[assignment]  # it can complete
-    registered.setdefault(model.name, model)
+    machinery.models.add(model)
     return model.name
 
 

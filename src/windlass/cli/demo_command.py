@@ -15,6 +15,7 @@ def main(words: Sequence[str]) -> int:
         "approved by another process, and finished. No key, no server, no network.",
     )
     parser.add_argument("--plain", action="store_true", help="no colors, plain ASCII")
+    parser.add_argument("--json", action="store_true", help="one JSON value per line, for programs")
     parser.add_argument(
         "--dir",
         type=_empty_folder,
@@ -24,7 +25,7 @@ def main(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
     from windlass.cli import demo  # noqa: PLC0415 - help needs no store
 
-    return demo.run(options.dir, plain=options.plain)
+    return demo.run(options.dir, plain=options.plain, json=options.json)
 
 
 def _empty_folder(text: str) -> Path:

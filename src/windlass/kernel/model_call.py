@@ -96,13 +96,17 @@ class Usage(Value, kw_only=True):
 
 
 class Generation(Value, kw_only=True):
-    """How the model should generate; None leaves it to the provider."""
+    """How the model should generate; None leaves it to the provider.
+
+    `variant` is a named effort, such as `low`, `medium` or `high`: how hard the model should think.
+    """
 
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    variant: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what every provider would refuse, before any network."""
@@ -118,6 +122,8 @@ class Generation(Value, kw_only=True):
         check_instance(self.max_output_tokens or 0, int, field="Generation.max_output_tokens")
         _check_range(self.temperature, "Generation.temperature", 0, 2)
         _check_range(self.top_p, "Generation.top_p", 0, 1)
+        if self.variant is not None:
+            check_text(self.variant, field="Generation.variant")
 
 
 NO_USAGE = Usage()
@@ -135,7 +141,10 @@ class ModelMessage(Value, kw_only=True):
 
 
 class ModelRequest(JsonValue, kw_only=True):
-    """One call to a model. `messages` is kept as a chain, so the next request costs what is new."""
+    """One call to a model. `messages` is kept as a chain, so the next request costs what is new.
+
+    `variant` is what `generation` says, unless another one is given.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("output",)
 
@@ -161,6 +170,8 @@ class ModelRequest(JsonValue, kw_only=True):
         if self.tool_choice is not AUTO or self.generation is not PROVIDER_CHOICE:
             use_default(self, "tool_choice", AUTO)
             use_default(self, "generation", PROVIDER_CHOICE)
+            if self.variant is None:
+                set_field(self, "variant", self.generation.variant)
 
 
 class ModelReply(JsonValue, kw_only=True):

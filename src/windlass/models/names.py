@@ -66,11 +66,9 @@ _MAKERS: dict[str, _Maker] = {
 PROVIDERS = tuple(_MAKERS)
 """What may stand before the colon."""
 
-_made: dict[str, Model] = {}
-
 
 def model_named(name: str) -> Model | None:
-    """Return the model of a name; the same one each time. None if the name has no provider in it.
+    """Make the model of a name; None if the name has no provider in it.
 
     Raises:
         ConfigError: no such provider, its SDK is not installed, or it has no key.
@@ -78,9 +76,6 @@ def model_named(name: str) -> Model | None:
     provider, colon, model = name.partition(":")
     if not colon:
         return None
-    known = _made.get(name)
-    if known is not None:
-        return known
     maker = _MAKERS.get(provider)
     if maker is None:
         raise _unknown(provider)
@@ -93,7 +88,7 @@ def model_named(name: str) -> Model | None:
     _check_installed(provider, maker)
     found = getattr(importlib.import_module(maker.module), maker.class_name)
     made = found(model) if maker.dialect is None else found(model, dialect=maker.dialect)
-    return _made.setdefault(name, cast("Model", made))
+    return cast("Model", made)
 
 
 def _check_installed(provider: str, maker: _Maker) -> None:

@@ -15,6 +15,7 @@ from windlass.kernel import canonical
 from windlass.kernel.messages import ToolCall
 from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
 from windlass.kernel.value import Json
+from windlass.models.capabilities import capabilities_of
 from windlass.models.local.answer import AnswerReader, read_object
 from windlass.models.local.engine import PROVIDER, Generated, check_engine, engine_of
 from windlass.models.local.prompt import (
@@ -31,6 +32,7 @@ from windlass.ports.model import EmitModelEvent, TextChunk
 
 CONTEXT_TOKENS = 4096
 MAX_OUTPUT_TOKENS = 256
+_ABLE = capabilities_of(PROVIDER, "")
 
 
 class LocalModel:
@@ -74,7 +76,9 @@ class LocalModel:
 
         Raises:
             ProviderError: the engine refused, or failed.
+            InvalidInput: the request names a variant; this model has none.
         """
+        _ABLE.effort(request.variant, model=self.name)
         reply = _Reply(request, emit)
         body = {"messages": messages_of(request), **_options(request.generation)}
         try:

@@ -38,8 +38,8 @@ class CrashingEffects:
     def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
         """Return an agent whose model, tools and plugins have crash points."""
         crashing: Any = copy.copy(agent)
-        crashing.compiled = lambda registered, plugins=(): self._program(
-            agent.compiled(registered, plugins)
+        crashing.compiled = lambda models, plugins=(): self._program(
+            agent.compiled(models, plugins)
         )
         return crashing  # type: ignore[no-any-return]  # a copy, of the same type
 
