@@ -252,8 +252,7 @@ class Runtime(Generic[O]):
         after = ""
         while page := await self.sessions(after=after):
             for one in page:
-                view = await self._machinery.store.load_session(one.session_id, history=False)
-                lines += view.usage
+                lines += await self._machinery.used(one.session_id)
             after = page[-1].session_id
         return UsageReport.of(lines, self._machinery.prices)
 

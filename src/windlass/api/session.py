@@ -312,9 +312,8 @@ class Session(Generic[O]):
         return nodes_of(await self._store.load_session(self.id))
 
     async def usage(self) -> UsageReport:
-        """Return what the session's committed turns used."""
-        view = await self._store.load_session(self.id, history=False)
-        return UsageReport.of(view.usage, self._machinery.prices)
+        """Return what the session's turns used, the unfinished one so far included."""
+        return UsageReport.of(await self._machinery.used(self.id), self._machinery.prices)
 
     def observe(self, cursor: str | None = None) -> Observation:
         """Watch the session: the committed view, the turn in flight, then events."""
