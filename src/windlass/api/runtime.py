@@ -158,17 +158,38 @@ class Runtime(Generic[O]):
     ) -> None:
         await self._machinery.close()
 
+    @overload
+    def run_sync(
+        self,
+        session_id: str,
+        input: Input,
+        *,
+        output_type: type[P],
+        **options: Unpack[WatchOptions],
+    ) -> TurnResult[P]: ...
+    @overload
+    def run_sync(
+        self,
+        session_id: str,
+        input: Input,
+        *,
+        output_type: None = None,
+        **options: Unpack[WatchOptions],
+    ) -> TurnResult[O]: ...
     def run_sync(
         self,
         session_id: str,
         input: Input,  # noqa: A002 - the public name
+        *,
+        output_type: Any = None,
         **options: Unpack[WatchOptions],
-    ) -> TurnResult[O]:
+    ) -> TurnResult[Any]:
         """Open the runtime, run one turn and close it again, for code that does not await."""
 
-        async def run() -> TurnResult[O]:
+        async def run() -> TurnResult[Any]:
             async with self:
-                return await self.session(session_id).run(input, **options)
+                session: Session[Any] = self.session(session_id)
+                return await session.run(input, output_type=output_type, **options)
 
         return wait_for(run)
 
@@ -327,7 +348,7 @@ def _compiled(
 
 
 def _check_more(
-    deps: object, approve: object, retention: object, worker: object, models: Sequence[object]
+    deps: object, approve: object, retention: object, worker: object, models: object
 ) -> None:
     rules = {
         "deps": (deps is None or callable(deps), "a function of the turn"),
@@ -338,6 +359,9 @@ def _check_more(
         ),
         "worker": (isinstance(worker, bool), "True or False"),
     }
+    if not isinstance(models, (list, tuple)):
+        found = type(models).__name__
+        raise ConfigError(f"Runtime.models: found {found}, wanted a list of models", field="models")
     for at, model in enumerate(models):
         is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
         rules[f"models[{at}]"] = (is_model, "a Model")

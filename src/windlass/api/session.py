@@ -359,7 +359,10 @@ class Session(Generic[O]):
         self._machinery.engine.forget(self.id)
 
     async def delete(self) -> DeleteReport:
-        """Cancel what runs, then remove the session's payload. Its id is not used again."""
+        """Cancel what runs, then remove the session's payload. Its id is not used again.
+
+        A turn is ended by a worker that has its agent: where there is none, this waits for one.
+        """
         view = await self._store.load_session(self.id, history=False)
         for turn_id in (view.active, *view.queued):
             if turn_id is not None:
