@@ -374,3 +374,8 @@ async def test_a_closed_runtime_says_so(memory_stage: Stage) -> None:
         await session.run("Hello.")
     with pytest.raises(ConfigError, match="not open"):
         await rt.waits()
+
+
+async def test_models_that_are_no_list_are_refused_where_they_are_written() -> None:
+    with pytest.raises(ConfigError, match=r"Runtime.models: found int"):
+        Runtime(worker(Desk(), echo()), store="memory:", models=5)  # type: ignore[call-overload]  # wrong on purpose

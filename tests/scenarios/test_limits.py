@@ -182,3 +182,17 @@ async def test_usage_is_the_same_after_a_crash_and_a_replay(stage: Stage) -> Non
 
     assert result.usage.total_tokens == ledger.total_tokens == 30
     assert result.usage.calls == ledger.calls == 2
+
+
+async def test_what_a_parked_turn_used_is_in_the_ledger_before_it_ends(stage: Stage) -> None:
+    model = ScriptedModel([tokens(call("pay", cents=5), 14), tokens(say("Done."), 10)])
+    async with stage.runtime(payer(Desk(), model)) as rt:
+        session = rt.session("s")
+        parked = await session.run("Pay 5.", turn_id="t")
+        before = [parked.usage, await session.usage(), await rt.usage()]
+        await rt.approve(parked.waits[0].key)
+        ended = await rt.turn("s", "t").result(timeout=5)
+        after = [ended.usage, await session.usage(), await rt.usage()]
+
+    assert [(report.input_tokens, report.calls) for report in before] == [(7, 1)] * 3
+    assert [(report.input_tokens, report.calls) for report in after] == [(12, 2)] * 3

@@ -345,6 +345,8 @@ def blocking() -> Answer:
     with_approval = support.run_sync("Refund it.", deps=Shop("corner", {}), approve=approve_small)
     assert_type(with_approval, TurnResult[str])
     assert_type(answering.run_sync("What is it?", output_type=Report).output, Report)
-    durable = Runtime(answering, store="sqlite:///answers.db").run_sync("s", "What is it?")
+    rt = Runtime(answering, store="sqlite:///answers.db")
+    assert_type(rt.run_sync("s", "What is it?", output_type=Report).output, Report)
+    durable = rt.run_sync("s", "What is it?")
     assert_type(durable, TurnResult[Answer])
     return answering.run_sync("What is it?").output

@@ -18,6 +18,7 @@ from windlass.errors import ConfigError, UnknownSession
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
+from windlass.journal import UsageLine
 from windlass.ports import CancelReceipt, Store, TurnView, Wait
 from windlass.ports.clock import Clock
 from windlass.ports.price import Price
@@ -140,6 +141,16 @@ class Machinery:
         while len(found := await self.store.list_waits(kind=kind, limit=limit)) == limit:
             limit *= 10
         return tuple(view.wait for view in found)
+
+    async def used(self, session_id: str) -> tuple[UsageLine, ...]:
+        """Return what a session has used, its unfinished turn included: a parked one was paid for already."""
+        session = await self.store.load_session(session_id, history=False)
+        if session.active is None:
+            return session.usage
+        turn = await self.store.load_turn(session_id, session.active)
+        if turn is None or turn.state == "done":  # it ended between the two looks
+            return await self.used(session_id)
+        return (*session.usage, *turn.journal().usage())
 
     async def view(self, session_id: str, turn_id: str) -> TurnView:
         """Return a turn as it stands.

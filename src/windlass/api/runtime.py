@@ -159,17 +159,38 @@ class Runtime(Generic[O]):
     ) -> None:
         await self._machinery.close()
 
+    @overload
+    def run_sync(
+        self,
+        session_id: str,
+        input: Input,
+        *,
+        output_type: type[P],
+        **options: Unpack[WatchOptions],
+    ) -> TurnResult[P]: ...
+    @overload
+    def run_sync(
+        self,
+        session_id: str,
+        input: Input,
+        *,
+        output_type: None = None,
+        **options: Unpack[WatchOptions],
+    ) -> TurnResult[O]: ...
     def run_sync(
         self,
         session_id: str,
         input: Input,  # noqa: A002 - the public name
+        *,
+        output_type: Any = None,
         **options: Unpack[WatchOptions],
-    ) -> TurnResult[O]:
+    ) -> TurnResult[Any]:
         """Open the runtime, run one turn and close it again, for code that does not await."""
 
-        async def run() -> TurnResult[O]:
+        async def run() -> TurnResult[Any]:
             async with self:
-                return await self.session(session_id).run(input, **options)
+                session: Session[Any] = self.session(session_id)
+                return await session.run(input, output_type=output_type, **options)
 
         return wait_for(run)
 
@@ -253,8 +274,7 @@ class Runtime(Generic[O]):
         after = ""
         while page := await self.sessions(after=after):
             for one in page:
-                view = await self._machinery.store.load_session(one.session_id, history=False)
-                lines += view.usage
+                lines += await self._machinery.used(one.session_id)
             after = page[-1].session_id
         return UsageReport.of(lines, self._machinery.prices)
 
@@ -329,7 +349,7 @@ def _compiled(
 
 
 def _check_more(
-    deps: object, approve: object, retention: object, worker: object, models: Sequence[object]
+    deps: object, approve: object, retention: object, worker: object, models: object
 ) -> None:
     rules = {
         "deps": (deps is None or callable(deps), "a function of the turn"),
@@ -340,6 +360,9 @@ def _check_more(
         ),
         "worker": (isinstance(worker, bool), "True or False"),
     }
+    if not isinstance(models, (list, tuple)):
+        found = type(models).__name__
+        raise ConfigError(f"Runtime.models: found {found}, wanted a list of models", field="models")
     for at, model in enumerate(models):
         is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
         rules[f"models[{at}]"] = (is_model, "a Model")

@@ -312,9 +312,8 @@ class Session(Generic[O]):
         return nodes_of(await self._store.load_session(self.id))
 
     async def usage(self) -> UsageReport:
-        """Return what the session's committed turns used."""
-        view = await self._store.load_session(self.id, history=False)
-        return UsageReport.of(view.usage, self._machinery.prices)
+        """Return what the session's turns used, the unfinished one so far included."""
+        return UsageReport.of(await self._machinery.used(self.id), self._machinery.prices)
 
     def observe(self, cursor: str | None = None) -> Observation:
         """Watch the session: the committed view, the turn in flight, then events."""
@@ -360,7 +359,10 @@ class Session(Generic[O]):
         self._machinery.engine.forget(self.id)
 
     async def delete(self) -> DeleteReport:
-        """Cancel what runs, then remove the session's payload. Its id is not used again."""
+        """Cancel what runs, then remove the session's payload. Its id is not used again.
+
+        A turn is ended by a worker that has its agent: where there is none, this waits for one.
+        """
         view = await self._store.load_session(self.id, history=False)
         for turn_id in (view.active, *view.queued):
             if turn_id is not None:

@@ -6,6 +6,7 @@ removed because a listing failed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.errors import HeadMoved
@@ -60,52 +61,78 @@ def delete_session(
     return Reclaimed(report, tuple(blobs))
 
 
-def vacuum(rows: Rows, now_ms: int, retention_ms: int, gone: Liveness) -> Reclaimed:
-    """Reclaim journals that ended longer ago than the retention, and what nothing refers to."""
-    before = now_ms - retention_ms
-    old = select(
-        rows.db,
-        "SELECT no, session, strand FROM turns WHERE state = 'done' AND ended_ms < ?"
-        " AND EXISTS (SELECT 1 FROM log WHERE log.session = turns.session AND log.strand = -turns.no)",
-        (before,),
-    )
-    bodies, blobs = 0, list[str]()
-    waits = items = 0
-    for number, session, strand in old:
-        deleted = delete_pages(
-            rows.db,
-            "session = ? AND strand IN (?, ?)",
-            (session, strand, -number),
-            with_blobs=False,
-        )
-        bodies += deleted.bodies
+class Old(NamedTuple):
+    """What vacuum found beside the writer, by number. Each is looked at again before it goes."""
+
+    turns: tuple[int, ...]
+    blobs: tuple[int, ...]
+
+
+_OLD_TURN = (
+    "state = 'done' AND ended_ms < ?"
+    " AND EXISTS (SELECT 1 FROM log WHERE log.session = turns.session AND log.strand = -turns.no)"
+)
+_UNUSED_BLOB = (
+    "is_blob = 1 AND kept_ms < ? AND NOT EXISTS (SELECT 1 FROM uses WHERE body = bodies.no)"
+)
+
+
+def find_old(rows: Rows, now_ms: int, retention_ms: int) -> Old:
+    """Find journals that ended longer ago than the retention, and blobs that nothing refers to.
+
+    It may take long, so it is for a reader: the writer would keep everybody waiting.
+    """
+    turns = select(rows.db, f"SELECT no FROM turns WHERE {_OLD_TURN}", (now_ms - retention_ms,))  # noqa: S608 - constants
+    blobs = select(rows.db, f"SELECT no FROM bodies WHERE {_UNUSED_BLOB}", (now_ms - DAY_MS,))  # noqa: S608 - constants
+    return Old(tuple(no for (no,) in turns), tuple(no for (no,) in blobs))
+
+
+def reclaim_journals(rows: Rows, turns: Sequence[int], before_ms: int) -> VacuumReport:
+    """Reclaim the journals of these turns, as far as they are still old."""
+    journals = bodies = waits = 0
+    for number in turns:
+        query = f"SELECT session, strand FROM turns WHERE no = ? AND {_OLD_TURN}"  # noqa: S608 - constants
+        found = first(rows.db, query, (number, before_ms))
+        if found is None:
+            continue
+        session, strand = found
+        place = (session, strand, -number)
+        where = "session = ? AND strand IN (?, ?)"
+        journals += 1
+        bodies += delete_pages(rows.db, where, place, with_blobs=False).bodies
         rows.db.execute("DELETE FROM waits WHERE turn = ?", (number,))
         waits += rows.db.changes()
+    rows.forget()
+    return VacuumReport(journals=journals, bodies=bodies, waits=waits)
+
+
+def reclaim_rest(
+    rows: Rows, unused: Sequence[int], now_ms: int, retention_ms: int, gone: Liveness
+) -> Reclaimed:
+    """Reclaim what is neither a journal nor waits for one: items, blobs, workers."""
     rows.db.execute(
-        "DELETE FROM inbox WHERE state IN ('settled', 'withdrawn') AND ended_ms < ?", (before,)
+        "DELETE FROM inbox WHERE state IN ('settled', 'withdrawn') AND ended_ms < ?",
+        (now_ms - retention_ms,),
     )
     items = rows.db.changes()
-    unused = (
-        "SELECT no, digest FROM bodies WHERE is_blob = 1 AND kept_ms < ?"
-        " AND NOT EXISTS (SELECT 1 FROM uses WHERE body = bodies.no)"
-    )
-    candidates = list(select(rows.db, unused, (now_ms - DAY_MS,)))
-    awaited = inbox.awaited_blobs(rows) if candidates else frozenset()
-    for number, digest in candidates:
-        if digest.hex() in awaited:
-            continue
-        rows.db.execute("DELETE FROM bodies WHERE no = ?", (number,))
-        blobs.append(digest.hex())
+    awaited = inbox.awaited_blobs(rows) if unused else frozenset()
+    blobs = list[str]()
+    for number in unused:
+        query = f"SELECT digest FROM bodies WHERE no = ? AND {_UNUSED_BLOB}"  # noqa: S608 - constants
+        found = first(rows.db, query, (number, now_ms - DAY_MS))
+        if found is not None and found[0].hex() not in awaited:
+            rows.db.execute("DELETE FROM bodies WHERE no = ?", (number,))
+            blobs.append(found[0].hex())
     workers = _forget_workers(rows, gone)
     rows.forget()
-    report = VacuumReport(
-        journals=len(old),
-        waits=waits,
-        items=items,
-        bodies=bodies + len(blobs),
-        workers=len(workers),
-    )
+    report = VacuumReport(items=items, bodies=len(blobs), workers=len(workers))
     return Reclaimed(report, tuple(blobs), workers)
+
+
+def summed(reports: Sequence[VacuumReport]) -> VacuumReport:
+    """Return what several steps reclaimed together."""
+    fields = VacuumReport.__struct_fields__
+    return VacuumReport(**{name: sum(getattr(one, name) for one in reports) for name in fields})
 
 
 def _forget_workers(rows: Rows, gone: Liveness) -> tuple[str, ...]:

@@ -70,6 +70,8 @@ Durability: TypeAlias = Literal["power", "process"]
 
 # FULL waits for the disk at every commit. NORMAL does not: what was answered outlives the process, not the power.
 SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
+# How many journals vacuum reclaims before others may write.
+_STEP = 100
 
 
 class SqliteStore(Doors):
@@ -374,15 +376,25 @@ class SqliteStore(Doors):
         return row if row is not None else await asyncio.to_thread(self._read_file, digest)
 
     async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
-        """Reclaim what nothing refers to and journals of turns that ended longer ago than that."""
+        """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
+
+        Step by step: whoever writes meanwhile waits for one step, and a lease is renewed between two.
+        """
+        old = await self._look(lambda rows: reclaim.find_old(rows, now_ms, retention_ms))
+        reports: list[VacuumReport] = []
+        for at in range(0, len(old.turns), _STEP):
+            turns_now = old.turns[at : at + _STEP]
+            reports.append(await self._reclaim(turns_now, now_ms - retention_ms))
         done = await self._do(
-            lambda rows, _: reclaim.vacuum(rows, now_ms, retention_ms, self._is_gone)
+            lambda rows, _: reclaim.reclaim_rest(
+                rows, old.blobs, now_ms, retention_ms, self._is_gone
+            )
         ).durable()
         for worker_id in done.workers:
             worker_lock.sweep(self._worker_folder, worker_id)
         await self._remove_files(done.blobs)
         await self._do(lambda rows, _: blobs.sweep(rows, self._blobs, now_ms)).durable()
-        return cast("VacuumReport", done.report)
+        return reclaim.summed((*reports, cast("VacuumReport", done.report)))
 
     # ---------------------------------------------------------------- inside
 
@@ -456,6 +468,11 @@ class SqliteStore(Doors):
             return self._blobs.read(digest)
         except OSError as error:
             raise as_windlass_error(error, place=self._blobs.folder.name) from error
+
+    async def _reclaim(self, old: Sequence[int], before_ms: int) -> VacuumReport:
+        return await self._do(
+            lambda rows, _: reclaim.reclaim_journals(rows, old, before_ms)
+        ).durable()
 
     def _write_file(self, digest: str, data: bytes) -> None:
         try:
