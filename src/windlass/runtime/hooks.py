@@ -18,11 +18,13 @@ from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Stop
 from windlass.ports.plugin import Plugin
+from windlass.runtime.answer_refs import refs_in
 from windlass.runtime.hook_answers import read_answer
 from windlass.runtime.hosted_turn import HostedTurn, Place
 from windlass.runtime.plugin_host import TurnHost
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.plugin_states import Changes, Patches, PluginStates, merge_changes
+from windlass.runtime.tool_bodies import is_kept
 from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
 
@@ -97,6 +99,7 @@ class Hooks:
                 said = await getattr(turn.plugin, hook)(turn, *given)
                 if said is not None:
                     said = self.read(turn, hook, said)
+                    await self._check_refs(turn, hook, said, given)
                 if turn.has_changes:
                     self._keep(turn, hook)
                 if said is not None:
@@ -130,6 +133,21 @@ class Hooks:
         except CallerError as error:
             turn.drop_changes()
             raise PluginFault(turn.name, hook, _answered(error), is_ours=True) from error
+
+    async def _check_refs(
+        self, turn: HostedTurn, hook: str, said: object, given: tuple[object, ...]
+    ) -> None:
+        """Refuse an answer that refers to bytes which nobody keeps.
+
+        Raises:
+            PluginFault: it does.
+        """
+        refs = refs_in(said)
+        for ref in refs and refs - refs_in(given):
+            if not await is_kept(ref, self.hand):
+                turn.drop_changes()
+                error = InvalidInput(f"gave an attachment that is not kept here, in {hook}")
+                raise PluginFault(turn.name, hook, error, is_ours=True)
 
     # ------------------------------------------------------------------ what they changed
 
