@@ -86,6 +86,8 @@ class Environments:
             hand.system_prompt = prompt
             view = await hooked_view(hooks, str(effect.id))
         except PluginFault as fault:
+            if hand.over is not None:
+                raise
             return Failure(message=str(fault), code="plugin_failed")
         if (
             before is not None

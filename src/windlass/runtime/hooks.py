@@ -114,7 +114,8 @@ class Hooks:
             if self.hand.lane.refusal is not None:
                 raise self.hand.lane.refusal from None
             # Foreign code: whatever it raises concerns this turn, not its worker.
-            raise PluginFault(turns[at].name, hook, error) from error
+            # What it was not let buy any more is the end of a budget, not its fault.
+            raise PluginFault(turns[at].name, hook, error, ends=self.hand.over) from error
         return len(turns), None
 
     async def ask(self, turn: HostedTurn, hook: str, where: str, *given: object) -> Any:  # noqa: ANN401 - as the hook says
