@@ -8,7 +8,9 @@ Law 3. What a hook raises is a `PluginFault` that names plugin and hook; nothing
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from traceback import format_tb
 from typing import Any
 
 from windlass.errors import CallerError, InvalidInput
@@ -28,6 +30,7 @@ from windlass.runtime.tool_bodies import is_kept
 from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
 
+_log = logging.getLogger("windlass")
 _PASS_THROUGH = (ParkTurn, StopTurn, CancelTurn, GeneratorExit, KeyboardInterrupt, SystemExit)
 
 
@@ -113,9 +116,12 @@ class Hooks:
                 raise
             if self.hand.lane.refusal is not None:
                 raise self.hand.lane.refusal from None
-            # Foreign code: whatever it raises concerns this turn, not its worker.
-            # What it was not let buy any more is the end of a budget, not its fault.
-            raise PluginFault(turns[at].name, hook, error, ends=self.hand.over) from error
+            # Foreign code: whatever it raises concerns this turn, not its worker. What it was not let buy any more is
+            # the end of a budget.
+            fault = PluginFault(turns[at].name, hook, error, ends=self.hand.over)
+            # Where it was raised is for its author; what it says may hold anything.
+            _log.error("%s:\n%s", fault, "".join(format_tb(error.__traceback__)))
+            raise fault from error
         return len(turns), None
 
     async def ask(self, turn: HostedTurn, hook: str, where: str, *given: object) -> Any:  # noqa: ANN401 - as the hook says
