@@ -53,6 +53,18 @@ class LateTools(Plugin):
     async def tools(self) -> None: ...  # type: ignore[override]  # that is the fault
 
 
+class Misspelt(Plugin):
+    async def before_tools(self, turn: object, call: object) -> None: ...
+
+
+class OwnMethods(Plugin):
+    """Has methods that no hook is called like."""
+
+    async def on_reload(self) -> None: ...
+    async def close(self) -> None: ...
+    def views(self) -> None: ...
+
+
 class OneTool(Plugin):
     name = "handy"
 
@@ -77,6 +89,7 @@ WRONG = [
     pytest.param([Silent(), NotAwaited()], "[1].before_tool", "has to be written with async def", id="sync hook"),
     pytest.param([AwaitedPreview()], "[0].on_stream", "has to be written with def", id="async preview"),
     pytest.param([LateTools()], "[0].tools", "has to be written with def", id="async tools"),
+    pytest.param([Misspelt()], "[0].before_tools", "wanted the hook before_tool or another", id="typo"),
     pytest.param([BadName()], "[0].name", "found 'no spaces, please'", id="name"),
     pytest.param([Numbered()], "[0].version", 'found int, wanted clean text, such as "1"', id="version"),
     pytest.param([Silent(), Silent()], "", "found two plugins called silent", id="twice"),
@@ -181,3 +194,7 @@ def test_the_version_of_a_policy_is_text(version: Any) -> None:  # noqa: ANN401 
     with pytest.raises(ConfigError) as caught:
         Agent("a", model=ScriptedModel([]), policy=Policy())
     assert caught.value.field == "Agent.policy.version"
+
+
+def test_a_plugin_may_have_methods_of_its_own() -> None:
+    of_agent([OwnMethods()])

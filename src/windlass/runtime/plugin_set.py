@@ -18,6 +18,8 @@ HOOKS: Final = (
     "before_turn", "on_error", "on_input", "on_session_open", "on_stream", "present_result", "prompt", "view",
 )  # fmt: skip
 _PLAIN: Final = ("on_stream", "tools")
+_KNOWN: Final = frozenset(dir(Plugin))
+_ALMOST: Final = 0.88
 AROUND_TOOLS: Final = ("before_tool", "after_tool", "present_result", "on_error")
 
 
@@ -124,6 +126,7 @@ def _check_plugin(plugin: object, field: str) -> None:
             field=f"{field}.name",
         )
     check_version(plugin.version, field=f"{field}.version")
+    _check_spelling(plugin, field)
     for hook in (*HOOKS, "tools"):
         is_coroutine = inspect.iscoroutinefunction(getattr(plugin, hook))
         if _has(plugin, hook) and is_coroutine == (hook in _PLAIN):
@@ -132,6 +135,24 @@ def _check_plugin(plugin: object, field: str) -> None:
                 f"{field} ({name}): {hook} has to be written with {wanted}",
                 field=f"{field}.{hook}",
                 wanted=wanted,
+            )
+
+
+def _check_spelling(plugin: Plugin, field: str) -> None:
+    """Refuse a coroutine that is called almost like a hook: a guard that is never asked guards nothing."""
+    made_by = type(plugin)
+    for method in sorted(set(dir(made_by)) - _KNOWN):
+        if method.startswith("_") or not inspect.iscoroutinefunction(getattr(made_by, method)):
+            continue
+        from difflib import get_close_matches  # noqa: PLC0415 - few plugins have methods of their own
+
+        meant = get_close_matches(method, HOOKS, n=1, cutoff=_ALMOST)
+        if meant:
+            raise ConfigError(
+                f"{field} ({name_of(plugin)}): found {method}, wanted the hook {meant[0]} or another name",
+                field=f"{field}.{method}",
+                found=method,
+                wanted=meant[0],
             )
 
 
