@@ -11,7 +11,7 @@ from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.scenarios.stage import Stage
 from windlass import Agent, TurnResult
-from windlass.kernel import ModelReply, ModelRequest, Text
+from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text
 from windlass.kernel.messages import Attachment, ToolCall
 from windlass.kernel.responses import InjectedMessage
 from windlass.kernel.tool_call import ToolOutcome
@@ -37,6 +37,10 @@ WRONG: Any = 5
 # Bytes that nobody keeps: a turn that refers to them could never be committed.
 LOST = Attachment(ref="0" * 64, media_type="image/png", name="lost.png", n_bytes=5)
 LETTER = InjectedMessage(role="user", parts=(LOST,))
+
+
+def asked(role: Any, part: Any) -> ModelMessage:  # noqa: ANN401 - whatever a plugin makes of it
+    return ModelMessage(role=role, parts=(part,))
 
 
 # Made where the hook runs: some of it cannot even be made.
@@ -74,6 +78,10 @@ BUILDERS: list[tuple[str, Any]] = [
     ("before_model", lambda *_: Stop(NUL)),
     ("before_model", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
     ("before_model", lambda *_: ModelRequest(model=WRONG, messages=())),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(WRONG,))),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(asked("user", "words"),))),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(asked("tool", Text(text="a")),))),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(), tools=(WRONG,))),
     ("before_model", lambda *_: Delivery(messages=["wrong hook"])),
     ("after_model", lambda *_: WRONG),
     ("after_model", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
