@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from windlass import Agent, Runtime
+from windlass import Agent, Runtime, tool
 from windlass.errors import ConfigError
 from windlass.ports.plugin import Plugin
+from windlass.ports.policy import Allow
 from windlass.runtime.plugin_set import HOOKS, PluginSet, name_of
 from windlass.testing import ScriptedModel
 
@@ -44,6 +45,36 @@ class BadName(Plugin):
     name = "no spaces, please"
 
 
+class Numbered(Plugin):
+    version = 1  # type: ignore[assignment]  # that is the fault
+
+
+class LateTools(Plugin):
+    async def tools(self) -> None: ...  # type: ignore[override]  # that is the fault
+
+
+class Misspelt(Plugin):
+    async def before_tools(self, turn: object, call: object) -> None: ...
+
+
+class OwnMethods(Plugin):
+    """Has methods that no hook is called like."""
+
+    async def on_reload(self) -> None: ...
+    async def close(self) -> None: ...
+    def views(self) -> None: ...
+
+
+class OneTool(Plugin):
+    name = "handy"
+
+    def __init__(self, given: Any) -> None:  # noqa: ANN401 - whatever a plugin gives
+        self._given = given
+
+    def tools(self) -> Any:  # noqa: ANN401 - the same
+        return self._given
+
+
 def of_agent(plugins: list[Any]) -> None:
     Agent("a", model=ScriptedModel([]), plugins=plugins)
 
@@ -57,7 +88,10 @@ WRONG = [
     pytest.param([object()], "[0]", "found object, wanted a Plugin", id="no plugin"),
     pytest.param([Silent(), NotAwaited()], "[1].before_tool", "has to be written with async def", id="sync hook"),
     pytest.param([AwaitedPreview()], "[0].on_stream", "has to be written with def", id="async preview"),
+    pytest.param([LateTools()], "[0].tools", "has to be written with def", id="async tools"),
+    pytest.param([Misspelt()], "[0].before_tools", "wanted the hook before_tool or another", id="typo"),
     pytest.param([BadName()], "[0].name", "found 'no spaces, please'", id="name"),
+    pytest.param([Numbered()], "[0].version", 'found int, wanted clean text, such as "1"', id="version"),
     pytest.param([Silent(), Silent()], "", "found two plugins called silent", id="twice"),
     pytest.param(
         [Presenter(), OtherPresenter()], "", "found present_result in presenter and other", id="two owners"
@@ -136,3 +170,31 @@ def test_every_hook_of_the_port_is_known_and_no_other() -> None:
     own = {name for name in vars(Plugin) if not name.startswith("_")}
 
     assert {*HOOKS} == own - {"name", "version", "tools"}
+
+
+@tool(effect="pure")
+def hammer() -> None:
+    """Hit something."""
+
+
+@pytest.mark.parametrize("given", [5, None, hammer], ids=["number", "nothing", "tool"])
+def test_tools_of_a_plugin_come_in_a_list(given: object) -> None:
+    with pytest.raises(ConfigError, match="tools of the plugin handy: found"):
+        of_runtime([OneTool(given)])
+
+
+@pytest.mark.parametrize("version", [1, None, "a\x00"])
+def test_the_version_of_a_policy_is_text(version: Any) -> None:  # noqa: ANN401 - whatever is given
+    class Policy:
+        def __init__(self) -> None:
+            self.version = version
+
+        def decide(self, call: object, session: object) -> Allow: ...  # type: ignore[empty-body]  # not asked
+
+    with pytest.raises(ConfigError) as caught:
+        Agent("a", model=ScriptedModel([]), policy=Policy())
+    assert caught.value.field == "Agent.policy.version"
+
+
+def test_a_plugin_may_have_methods_of_its_own() -> None:
+    of_agent([OwnMethods()])

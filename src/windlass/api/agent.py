@@ -16,6 +16,7 @@ from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text, is_clean
+from windlass.guards.versions import check_version
 from windlass.kernel.model_call import Generation
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
@@ -147,6 +148,7 @@ class Agent(Generic[D, O]):
         self.policy = policy
         if policy is not None:
             _check_callable(getattr(policy, "decide", None), "Agent.policy")
+            check_version(getattr(policy, "version", None), field="Agent.policy.version")
         self.output = None if output_type in (None, str) else TypedOutput(output_type)
         self.plugins = PluginSet(_listed(plugins, "plugins"), field="Agent.plugins")
         self.steering = steering
@@ -160,7 +162,7 @@ class Agent(Generic[D, O]):
     def compiled(self, models: KnownModels, plugins: Sequence[Plugin] = ()) -> Program:
         """Return the agent as a runtime drives it; the runtime's plugins come before its own."""
         together = PluginSet((*plugins, *self.plugins.plugins))
-        brought: list[Any] = [one for plugin in together.plugins for one in plugin.tools()]
+        brought = together.tools()
         tools = [one for one in brought if not _is_provider(one)]
         return Program(
             name=self.name,

@@ -89,6 +89,8 @@ class Environments:
             hand.system_prompt = prompt
             view = await hooked_view(hooks, place)
         except PluginFault as fault:
+            if hand.over is not None:
+                raise
             return Failure(message=str(fault), code="plugin_failed")
         if (
             before is not None

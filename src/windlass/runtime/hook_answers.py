@@ -16,10 +16,10 @@ from windlass.guards.text import check_text
 from windlass.kernel import canonical
 from windlass.kernel.history_view import HistoryView
 from windlass.kernel.messages import Part, ResultPart, Text, TurnCause
-from windlass.kernel.model_call import ModelMessage, ModelReply, ModelRequest, Usage
+from windlass.kernel.model_call import ModelMessage, ModelReply, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.responses import InjectedMessage
-from windlass.kernel.tool_call import ToolOutcome
+from windlass.kernel.tool_call import ToolOutcome, ToolSpec
 from windlass.kernel.value import Value, freeze
 from windlass.ports.directives import (
     Abort,
@@ -45,6 +45,8 @@ _RISKS = get_args(Risk)
 _PARTS = get_args(Part)
 _RESULT_PARTS = get_args(ResultPart)
 _ROLES = ("user", "system", "event")
+_SENT_ROLES = frozenset({"system", "user", "assistant"})
+_SENT_PARTS = frozenset(get_args(RequestPart))
 
 
 def read_answer(hook: str, said: Any) -> Any:  # noqa: ANN401 - whatever a plugin gave
@@ -205,9 +207,19 @@ def _chunk(said: Chunk, hook: str) -> Chunk:
 def _request(said: ModelRequest, hook: str) -> ModelRequest:
     _words(said.model, f"{hook}.model")
     for at, message in enumerate(said.messages):
-        if not isinstance(message, ModelMessage):
-            raise InvalidInput(f"{hook}.messages[{at}]: wanted ModelMessage", field=hook)
+        if not _is_sendable(message):
+            wanted = "a ModelMessage of system, user or assistant with its parts"
+            raise InvalidInput(f"{hook}.messages[{at}]: wanted {wanted}", field=hook)
+    for at, tool in enumerate(said.tools):
+        if type(tool) is not ToolSpec:
+            raise InvalidInput(f"{hook}.tools[{at}]: wanted ToolSpec", field=hook)
     return said
+
+
+def _is_sendable(message: ModelMessage) -> bool:
+    if type(message) is not ModelMessage or message.role not in _SENT_ROLES:
+        return False
+    return _SENT_PARTS.issuperset(map(type, message.parts))
 
 
 def _send(said: Send, hook: str) -> Send:

@@ -8,7 +8,9 @@ Law 3. What a hook raises is a `PluginFault` that names plugin and hook; nothing
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from traceback import format_tb
 from typing import Any
 
 from windlass.errors import CallerError, InvalidInput
@@ -18,14 +20,17 @@ from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Stop
 from windlass.ports.plugin import Plugin
+from windlass.runtime.answer_refs import refs_in
 from windlass.runtime.hook_answers import read_answer
 from windlass.runtime.hosted_turn import HostedTurn, Place
 from windlass.runtime.plugin_host import TurnHost
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.plugin_states import Changes, Patches, PluginStates, merge_changes
+from windlass.runtime.tool_bodies import is_kept
 from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
 
+_log = logging.getLogger("windlass")
 _PASS_THROUGH = (ParkTurn, StopTurn, CancelTurn, GeneratorExit, KeyboardInterrupt, SystemExit)
 
 
@@ -98,6 +103,7 @@ class Hooks:
                 said = await getattr(turn.plugin, hook)(turn, *given)
                 if said is not None:
                     said = self.read(turn, hook, said)
+                    await self._check_refs(turn, hook, said, given)
                 if turn.has_changes:
                     self._keep(turn, hook)
                 if said is not None:
@@ -111,8 +117,12 @@ class Hooks:
                 raise
             if self.hand.lane.refusal is not None:
                 raise self.hand.lane.refusal from None
-            # Foreign code: whatever it raises concerns this turn, not its worker.
-            raise PluginFault(turns[at].name, hook, error) from error
+            # Foreign code: whatever it raises concerns this turn, not its worker. What it was not let buy any more is
+            # the end of a budget.
+            fault = PluginFault(turns[at].name, hook, error, ends=self.hand.over)
+            # Where it was raised is for its author; what it says may hold anything.
+            _log.error("%s:\n%s", fault, "".join(format_tb(error.__traceback__)))
+            raise fault from error
         return len(turns), None
 
     async def ask(self, turn: HostedTurn, hook: str, where: str, *given: object) -> Any:  # noqa: ANN401 - as the hook says
@@ -131,6 +141,21 @@ class Hooks:
         except CallerError as error:
             turn.drop_changes()
             raise PluginFault(turn.name, hook, _answered(error), is_ours=True) from error
+
+    async def _check_refs(
+        self, turn: HostedTurn, hook: str, said: object, given: tuple[object, ...]
+    ) -> None:
+        """Refuse an answer that refers to bytes which nobody keeps.
+
+        Raises:
+            PluginFault: it does.
+        """
+        refs = refs_in(said)
+        for ref in refs and refs - refs_in(given):
+            if not await is_kept(ref, self.hand):
+                turn.drop_changes()
+                error = InvalidInput(f"gave an attachment that is not kept here, in {hook}")
+                raise PluginFault(turn.name, hook, error, is_ours=True)
 
     # ------------------------------------------------------------------ what they changed
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from windlass.errors import ConfigError
 from windlass.guards.ids import is_id
+from windlass.guards.versions import check_version
 from windlass.journal import PluginVersion
 from windlass.kernel.value import snake_case
 from windlass.ports.plugin import Plugin
@@ -16,7 +17,9 @@ HOOKS: Final = (
     "after_commit", "after_model", "after_tool", "after_turn", "at_checkpoint", "before_model", "before_tool",
     "before_turn", "on_error", "on_input", "on_session_open", "on_stream", "present_result", "prompt", "view",
 )  # fmt: skip
-_PLAIN: Final = ("on_stream",)
+_PLAIN: Final = ("on_stream", "tools")
+_KNOWN: Final = frozenset(dir(Plugin))
+_ALMOST: Final = 0.88
 AROUND_TOOLS: Final = ("before_tool", "after_tool", "present_result", "on_error")
 
 
@@ -68,6 +71,24 @@ class PluginSet:
         """Return the plugins that have a hook, in their order."""
         return self._by_hook[hook]
 
+    def tools(self) -> list[Any]:
+        """Return the tools that come with them.
+
+        Raises:
+            ConfigError: a plugin gave something else than a list.
+        """
+        brought: list[Any] = []
+        for plugin in self.plugins:
+            given = plugin.tools()
+            if not isinstance(given, (list, tuple)):
+                raise ConfigError(
+                    f"tools of the plugin {name_of(plugin)}: found {type(given).__name__}, wanted a list of tools",
+                    field="tools",
+                    wanted="a list of tools",
+                )
+            brought += given
+        return brought
+
     def only(self, names: tuple[str, ...]) -> PluginSet:
         """Return those of these names: a turn in flight is not changed by plugins that came later."""
         if names == self.names:
@@ -104,7 +125,9 @@ def _check_plugin(plugin: object, field: str) -> None:
             f"{field}.name: found {name!r}, wanted 1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |",
             field=f"{field}.name",
         )
-    for hook in HOOKS:
+    check_version(plugin.version, field=f"{field}.version")
+    _check_spelling(plugin, field)
+    for hook in (*HOOKS, "tools"):
         is_coroutine = inspect.iscoroutinefunction(getattr(plugin, hook))
         if _has(plugin, hook) and is_coroutine == (hook in _PLAIN):
             wanted = "def" if hook in _PLAIN else "async def"
@@ -112,6 +135,24 @@ def _check_plugin(plugin: object, field: str) -> None:
                 f"{field} ({name}): {hook} has to be written with {wanted}",
                 field=f"{field}.{hook}",
                 wanted=wanted,
+            )
+
+
+def _check_spelling(plugin: Plugin, field: str) -> None:
+    """Refuse a coroutine that is called almost like a hook: a guard that is never asked guards nothing."""
+    made_by = type(plugin)
+    for method in sorted(set(dir(made_by)) - _KNOWN):
+        if method.startswith("_") or not inspect.iscoroutinefunction(getattr(made_by, method)):
+            continue
+        from difflib import get_close_matches  # noqa: PLC0415 - few plugins have methods of their own
+
+        meant = get_close_matches(method, HOOKS, n=1, cutoff=_ALMOST)
+        if meant:
+            raise ConfigError(
+                f"{field} ({name_of(plugin)}): found {method}, wanted the hook {meant[0]} or another name",
+                field=f"{field}.{method}",
+                found=method,
+                wanted=meant[0],
             )
 
 

@@ -40,7 +40,7 @@ async def open_turn(hooks: Hooks, given: tuple[Part, ...]) -> Opening:
         parts = await hooked_input(hooks, given, "0")
     except PluginFault as fault:
         # Whoever was to look at it has not: nothing of it is kept.
-        return Opening(input=(), patches=hooks.take(), ends=_failed(fault))
+        return Opening(input=(), patches=hooks.take(), ends=fault.outcome)
     if isinstance(parts, Refuse):
         ends = _refused(parts.reason, "The input was refused.")
         return Opening(input=(), patches=hooks.take(), ends=ends)
@@ -48,7 +48,7 @@ async def open_turn(hooks: Hooks, given: tuple[Part, ...]) -> Opening:
     try:
         said = await _before_turn(hooks)
     except PluginFault as fault:
-        return Opening(input=changed, patches=hooks.take(), ends=_failed(fault))
+        return Opening(input=changed, patches=hooks.take(), ends=fault.outcome)
     if isinstance(said, Abort):
         ends = _refused(said.reason, "A plugin did not let the turn begin.")
         return Opening(input=changed, patches=hooks.take(), ends=ends)
@@ -64,7 +64,7 @@ async def with_prompt(
     try:
         prompt = await hooked_prompt(hooks, "0", instructions, is_override=is_override)
     except PluginFault as fault:
-        return msgspec.structs.replace(opening, patches=hooks.take(), ends=_failed(fault))
+        return msgspec.structs.replace(opening, patches=hooks.take(), ends=fault.outcome)
     made = None if prompt == instructions else prompt
     return msgspec.structs.replace(opening, prompt=made, patches=hooks.take())
 
@@ -134,10 +134,6 @@ def by_plugin(said: Iterable[InjectedMessage], plugin: str) -> tuple[InjectedMes
     """Return a plugin's messages, which say that they are its."""
     origin = PluginOrigin(plugin=plugin)
     return tuple(msgspec.structs.replace(one, origin=origin) for one in said)
-
-
-def _failed(fault: PluginFault) -> Outcome:
-    return Stopped(reason="runtime_error", detail=str(fault))
 
 
 def _refused(reason: str, default: str) -> Outcome:

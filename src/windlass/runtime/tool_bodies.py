@@ -142,7 +142,7 @@ async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
         return ToolOutcome(value=text)
     if not outcome.content and not outcome.shown:
         return outcome
-    missing = [ref for ref in hand.take_blobs(outcome) if not await _is_kept(ref, hand)]
+    missing = [ref for ref in hand.take_blobs(outcome) if not await is_kept(ref, hand)]
     if not missing:
         return outcome
     note = Text(text=f"(It succeeded; {len(missing)} of its attachments are not kept anywhere.)")
@@ -153,7 +153,8 @@ async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
     return with_part(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
 
 
-async def _is_kept(ref: str, hand: TurnInHand) -> bool:
+async def is_kept(ref: str, hand: TurnInHand) -> bool:
+    """Whether the store has the bytes."""
     if ref in hand.blobs:
         return True
     try:

@@ -165,7 +165,7 @@ class TurnRunner:
             self._finish(over.outcome)
         except PluginFault as fault:
             self._hand.note_issue(str(fault), "plugin_failed")
-            self._finish(Stopped(reason="runtime_error", detail=str(fault)))
+            self._finish(fault.outcome)
         except asyncio.CancelledError:
             self._raise_refusal()
             if self._hand.is_leaving:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel.outcomes import Outcome, Stopped
 
 
 class ParkTurn(Exception):
@@ -18,15 +18,22 @@ class CancelTurn(Exception):
 
 
 class PluginFault(Exception):
-    """A hook failed."""
+    """A hook failed; `outcome` is how a turn ends that cannot do without it."""
 
     def __init__(
-        self, plugin: str, hook: str, error: BaseException, *, is_ours: bool = False
+        self,
+        plugin: str,
+        hook: str,
+        error: BaseException,
+        *,
+        is_ours: bool = False,
+        ends: Outcome | None = None,
     ) -> None:
         # What a plugin's error says may hold anything, secrets too; its kind is enough to find it.
         what = str(error) if is_ours else f"raised {type(error).__name__} in {hook}"
         super().__init__(f"the plugin {plugin} {what}")
         self.plugin = plugin
+        self.outcome: Outcome = ends or Stopped(reason="runtime_error", detail=str(self))
 
 
 class TurnOver(Exception):

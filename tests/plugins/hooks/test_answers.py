@@ -11,8 +11,8 @@ from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.scenarios.stage import Stage
 from windlass import Agent, TurnResult
-from windlass.kernel import ModelReply, ModelRequest, Text
-from windlass.kernel.messages import ToolCall
+from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text
+from windlass.kernel.messages import Attachment, ToolCall
 from windlass.kernel.responses import InjectedMessage
 from windlass.kernel.tool_call import ToolOutcome
 from windlass.ports.directives import (
@@ -34,6 +34,13 @@ from windlass.testing import call, say
 NUL = "a\x00b"
 LONE = "a\ud800b"
 WRONG: Any = 5
+# Bytes that nobody keeps: a turn that refers to them could never be committed.
+LOST = Attachment(ref="0" * 64, media_type="image/png", name="lost.png", n_bytes=5)
+LETTER = InjectedMessage(role="user", parts=(LOST,))
+
+
+def asked(role: Any, part: Any) -> ModelMessage:  # noqa: ANN401 - whatever a plugin makes of it
+    return ModelMessage(role=role, parts=(part,))
 
 
 # Made where the hook runs: some of it cannot even be made.
@@ -41,6 +48,7 @@ BUILDERS: list[tuple[str, Any]] = [
     ("on_input", lambda *_: WRONG),
     ("on_input", lambda *_: [Text(text="a"), WRONG]),
     ("on_input", lambda *_: [NUL]),
+    ("on_input", lambda *_: [Text(text="a"), LOST]),
     ("on_input", lambda *_: Refuse(NUL)),
     ("on_input", lambda *_: Refuse(WRONG)),
     ("on_input", lambda *_: Abort("wrong hook")),
@@ -48,6 +56,7 @@ BUILDERS: list[tuple[str, Any]] = [
     ("before_turn", lambda *_: [LONE]),
     ("before_turn", lambda *_: [InjectedMessage(role="assistant", parts=())]),
     ("before_turn", lambda *_: [InjectedMessage(role="user", parts=(WRONG,))]),
+    ("before_turn", lambda *_: [LETTER]),
     ("before_turn", lambda *_: Abort(LONE)),
     ("before_turn", lambda *_: Refuse("wrong hook")),
     ("prompt", lambda *_: WRONG),
@@ -69,6 +78,10 @@ BUILDERS: list[tuple[str, Any]] = [
     ("before_model", lambda *_: Stop(NUL)),
     ("before_model", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
     ("before_model", lambda *_: ModelRequest(model=WRONG, messages=())),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(WRONG,))),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(asked("user", "words"),))),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(asked("tool", Text(text="a")),))),
+    ("before_model", lambda *_: ModelRequest(model="m", messages=(), tools=(WRONG,))),
     ("before_model", lambda *_: Delivery(messages=["wrong hook"])),
     ("after_model", lambda *_: WRONG),
     ("after_model", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
@@ -81,6 +94,8 @@ BUILDERS: list[tuple[str, Any]] = [
     ("at_checkpoint", lambda *_: Delivery(messages=[WRONG])),
     ("at_checkpoint", lambda *_: Delivery(transient=[NUL])),
     ("at_checkpoint", lambda *_: Delivery(causes=[WRONG])),
+    ("at_checkpoint", lambda *_: Delivery(messages=[LETTER])),
+    ("at_checkpoint", lambda *_: Delivery(transient=[LETTER])),
 ]
 BEFORE: list[Any] = [
     lambda *_: WRONG,
@@ -97,6 +112,7 @@ BEFORE: list[Any] = [
     lambda *_: Ask(action_key=WRONG),
     lambda *_: ShortCircuit(ToolOutcome(status="great", value=1)),  # type: ignore[arg-type]  # that is the fault
     lambda *_: ShortCircuit(ToolOutcome(content=(WRONG,))),
+    lambda *_: ShortCircuit(ToolOutcome(content=(LOST,))),
 ]
 AFTER: list[tuple[str, Any]] = [
     ("after_tool", lambda *_: WRONG),
@@ -104,9 +120,12 @@ AFTER: list[tuple[str, Any]] = [
     ("after_tool", lambda *_: Deny(reason=NUL)),
     ("after_tool", lambda *_: ToolOutcome(status="great", value=1)),  # type: ignore[arg-type]  # that is the fault
     ("after_tool", lambda *_: ToolOutcome(shown=(WRONG,))),
+    ("after_tool", lambda *_: ToolOutcome(content=(LOST,))),
+    ("after_tool", lambda *_: ToolOutcome(value="a", shown=(LOST,))),
     ("present_result", lambda *_: WRONG),
     ("present_result", lambda *_: [Text(text="a"), WRONG]),
     ("present_result", lambda *_: [NUL]),
+    ("present_result", lambda *_: [LOST]),
     ("present_result", lambda *_: Deny(reason="wrong hook")),
 ]
 NOTED: list[tuple[str, Any]] = [
@@ -117,6 +136,7 @@ NOTED: list[tuple[str, Any]] = [
     ("on_error", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
     ("after_turn", lambda *_: WRONG),
     ("after_turn", lambda *_: Finale(messages=[WRONG])),
+    ("after_turn", lambda *_: Finale(messages=[LETTER])),
     ("after_turn", lambda *_: Finale(issues=[NUL])),
     ("after_turn", lambda *_: Finale(compact=WRONG)),
     ("after_turn", lambda *_: Finale(compact={"a": object()})),

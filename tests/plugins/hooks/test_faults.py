@@ -71,6 +71,18 @@ async def run(stage: Stage, *plugins: Plugin, x: int = 1) -> TurnResult[Any]:
         return await rt.session("s").run("My card is 4242.", turn_id="t")
 
 
+async def test_the_log_says_where_a_hook_failed_and_not_what_with(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await run(stage, hooked("p", before_model=fails))
+
+    (entry,) = [one.getMessage() for one in caplog.records if one.name == "windlass"]
+    assert entry.startswith("the plugin p raised ValueError in before_model:\n")
+    assert "test_faults.py" in entry
+    assert ", in fails\n" in entry
+    assert "4242" not in entry
+
+
 @pytest.mark.parametrize("hook", ["before_turn", "prompt"])
 async def test_what_one_took_out_of_the_input_stays_out_when_another_fails(
     hook: str, stage: Stage
