@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from windlass.errors import ConfigError
@@ -38,7 +37,7 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
     if wanted.startswith(_SQLITE) and wanted.removeprefix(_SQLITE) not in ("", ":memory:"):
         from windlass.stores.sqlite import SqliteStore  # noqa: PLC0415 - brings SQLite along
 
-        return SqliteStore(Path(wanted.removeprefix(_SQLITE)), durability=durability)
+        return SqliteStore(wanted.removeprefix(_SQLITE), durability=durability)
     scheme = wanted.partition(":")[0][:20]
     raise ConfigError(
         f"store: found an address of the kind {scheme!r}, wanted {_WANTED}",

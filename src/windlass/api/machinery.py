@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from secrets import token_hex
+from os import urandom
 from typing import Any
 
 import msgspec
 
 from windlass.api.adapters import Durability, open_store
 from windlass.api.known_models import KnownModels
-from windlass.engines.admission import Admission
-from windlass.engines.local import LocalEngine
 from windlass.errors import ConfigError, UnknownSession
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.journal import UsageLine
+from windlass.kernel.messages import Message
 from windlass.ports import CancelReceipt, Store, TurnView, Wait
 from windlass.ports.clock import Clock
 from windlass.ports.price import Price
@@ -62,6 +61,10 @@ class Machinery:
 
     async def open(self) -> None:
         """Open the store if it is ours, and begin to drive."""
+        # Who only describes agents, or opens nothing, does not load what drives them.
+        from windlass.engines.admission import Admission  # noqa: PLC0415
+        from windlass.engines.local import LocalEngine  # noqa: PLC0415
+
         if self._world is not None:
             raise ConfigError("Runtime: is open already", field="Runtime")
         settings = self._settings
@@ -164,6 +167,13 @@ class Machinery:
             raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
         return view
 
+    async def messages_so_far(self, view: TurnView) -> tuple[Message, ...]:
+        """Return a turn's messages: committed ones, or a view of what its journal holds."""
+        # It replays a turn with what drives turns: see open.
+        from windlass.runtime.provisional import provisional_messages  # noqa: PLC0415
+
+        return await provisional_messages(self.store, view, self.programs.get(view.agent))
+
     async def agent_of(self, session_id: str) -> str:
         """Return the agent that a session is of.
 
@@ -185,4 +195,4 @@ class Machinery:
 
 def fresh_id(kind: str) -> str:
     """Return a new id for something that its caller did not name."""
-    return f"{kind}_{token_hex(12)}"
+    return f"{kind}_{urandom(12).hex()}"

@@ -12,7 +12,6 @@ from windlass.errors import ConfigError, UnknownSession
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.kernel.messages import ConversationRecord, Message
-from windlass.runtime.provisional import provisional_messages
 from windlass.runtime.reader import FeedReader
 
 _LOOK_S = 0.25
@@ -110,11 +109,7 @@ class Observation:
             turn = await world.store.load_turn(self._session_id, view.active)
             if turn is not None:
                 self._seen = (turn.turn_id, len(turn.pages))
-                self.provisional = await provisional_messages(
-                    world.store,
-                    turn,
-                    self._machinery.programs.get(turn.agent),
-                )
+                self.provisional = await self._machinery.messages_so_far(turn)
         return [page.outcome for page in view.pages]
 
 

@@ -24,7 +24,6 @@ from windlass.api.turn_options import (
 from windlass.api.turn_result import TurnResult
 from windlass.api.turn_stream import TurnStream
 from windlass.api.usage_report import UsageReport
-from windlass.engines.mail import turn_of_item
 from windlass.errors import (
     ConfigError,
     IdempotencyConflict,
@@ -46,6 +45,7 @@ from windlass.ports import (
     When,
     WithdrawReceipt,
 )
+from windlass.ports.inbox import turn_of_item
 from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.program import Output, Program

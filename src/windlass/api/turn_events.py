@@ -10,7 +10,6 @@ from windlass.api.machinery import Machinery
 from windlass.api.turn_result import TurnResult
 from windlass.kernel import events
 from windlass.kernel.events import Event
-from windlass.runtime.provisional import provisional_messages
 from windlass.runtime.reader import FeedReader
 from windlass.runtime.world import World
 
@@ -72,9 +71,7 @@ async def watch_turn(
     try:
         view = await machinery.view(session_id, turn_id)
         if reader.has_gap:
-            program = machinery.programs.get(view.agent)
-            seen = await provisional_messages(world.store, view, program)
-            yield events.Recovered(view=seen)
+            yield events.Recovered(view=await machinery.messages_so_far(view))
         async for event in _to_its_rest(machinery, session_id, turn_id, reader):
             yield event
     finally:

@@ -14,7 +14,6 @@ from windlass.kernel.events import Event
 from windlass.kernel.messages import Message
 from windlass.ports import CancelReceipt, NewTurn, TurnState, TurnView
 from windlass.runtime.program import Output
-from windlass.runtime.provisional import provisional_messages
 from windlass.runtime.turn_record import TurnRecord
 
 O = TypeVar("O")  # noqa: E741 - the output's type
@@ -80,8 +79,7 @@ class TurnHandle(Generic[O]):
         return (await self._view()).state
 
     async def _messages(self, view: TurnView) -> tuple[Message, ...]:
-        program = self._machinery.programs.get(view.agent)
-        return await provisional_messages(self._machinery.store, view, program)
+        return await self._machinery.messages_so_far(view)
 
     async def _view(self) -> TurnView:
         return await self._machinery.view(self.session_id, self.id)

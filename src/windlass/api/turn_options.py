@@ -18,7 +18,6 @@ from windlass.kernel.value import Json, freeze
 from windlass.ports.model import Model
 from windlass.runtime.program import Output, Program, limits_record
 from windlass.runtime.run_limits import Limits
-from windlass.runtime.turn_start import overrides_record
 from windlass.runtime.world import Approver
 
 EventHandler: TypeAlias = Callable[[Event], Awaitable[None] | None]
@@ -118,15 +117,14 @@ def read_overrides(
             raise InvalidInput(
                 f"{name}: found {type(found).__name__}, wanted {wanted.__name__}", field=name
             )
-    return dict(
-        overrides_record(
-            model=model,
-            prompt=prompt,
-            limits=None if limits is None else limits_record(limits),
-            generation=None if generation is None else _plain(generation),
-            output=None if output is None else output.schema,
-        )
-    )
+    record: dict[str, Any] = {
+        "model": model,
+        "prompt": prompt,
+        "limits": None if limits is None else limits_record(limits),
+        "generation": None if generation is None else _plain(generation),
+        "output": None if output is None else output.schema,
+    }
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _plain(generation: Generation) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secrets import token_hex
+from os import urandom
 
 from windlass.engines.local import LocalEngine
 from windlass.errors import (
@@ -200,4 +200,4 @@ class Admission:
 
 def fresh_id() -> str:
     """Return an id for a turn whose caller gave none."""
-    return f"t_{token_hex(12)}"
+    return f"t_{urandom(12).hex()}"

@@ -18,7 +18,7 @@ from windlass.engines.drives import Drives
 from windlass.engines.due_work import due_work
 from windlass.engines.given_deps import GivenDeps
 from windlass.engines.housekeeping import Housekeeping
-from windlass.engines.mail import turn_for, turn_of_item
+from windlass.engines.mail import turn_for
 from windlass.engines.membership import Membership
 from windlass.engines.residence import Residence
 from windlass.errors import (
@@ -28,14 +28,8 @@ from windlass.errors import (
     UnknownSession,
     WindlassError,
 )
-from windlass.ports import (
-    Due,
-    DueInbox,
-    DueTurn,
-    NewTurn,
-    TurnView,
-    WaitAnswer,
-)
+from windlass.ports import Due, DueInbox, DueTurn, NewTurn, TurnView, WaitAnswer
+from windlass.ports.inbox import turn_of_item
 from windlass.runtime.drive import Drive
 from windlass.runtime.job import Job
 from windlass.runtime.program import Program

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from windlass.ports import DueInbox, InboxItem, NewTurn, TurnRequest
-from windlass.runtime.checkpoints import item_parts
+from windlass.ports.inbox import item_parts
 
 COMPACT = "compact"
-
-
-def turn_of_item(item_id: str) -> str:
-    """Return the id of the turn that an inbox item begins: the same whoever begins it."""
-    return f"i_{sha256(item_id.encode()).hexdigest()[:32]}"
 
 
 def turn_for(inbox: DueInbox, *, submitter: str, now_ms: int) -> NewTurn:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import ClassVar, Literal, TypeAlias
+
+import msgspec
 
 from windlass.guards.ids import check_id
 from windlass.kernel import canonical
+from windlass.kernel.messages import Part
 from windlass.kernel.value import Json, JsonValue, Value, use_default
 
 ItemKind: TypeAlias = Literal["input", "wake", "command"]
@@ -26,6 +30,19 @@ def blobs_in(content: Json) -> Iterator[str]:
             yield content["ref"]
         for one in content.values():
             yield from blobs_in(one)
+
+
+def turn_of_item(item_id: str) -> str:
+    """Return the id of the turn that an inbox item begins: the same whoever begins it."""
+    return f"i_{sha256(item_id.encode()).hexdigest()[:32]}"
+
+
+def item_parts(content: Json) -> tuple[Part, ...]:
+    """Return the parts of a message that an item's content brings."""
+    if isinstance(content, dict) and "parts" in content:
+        parts: tuple[Part, ...] = msgspec.convert(content["parts"], tuple[Part, ...])
+        return parts
+    return ()
 
 
 class NewItem(JsonValue, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from os import PathLike
 
 from windlass.errors import InvalidInput, PathDenied
 from windlass.guards import check_limit, check_text
@@ -38,12 +38,16 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
         return Upload(data, media_type=media_type, name=name)
 
     @staticmethod
-    def from_path(path: str | Path, *, media_type: str | None = None) -> Upload:
+    def from_path(path: str | PathLike[str], *, media_type: str | None = None) -> Upload:
         """Return a file's bytes; its type is guessed from its name.
 
         Raises:
             PathDenied: it is not a plain file that can be read.
         """
+        # They read tables or bring others along; few attach files by name.
+        import mimetypes  # noqa: PLC0415
+        from pathlib import Path  # noqa: PLC0415
+
         place = Path(path)
         if not place.is_file():
             raise PathDenied("path: there is no plain file there", field="path")
@@ -52,7 +56,5 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
             data = place.read_bytes()
         except OSError as error:
             raise PathDenied(f"path: {error.strerror or 'cannot be read'}", field="path") from None
-        import mimetypes  # noqa: PLC0415 - it reads tables; few attach files by name
-
         guessed = media_type or mimetypes.guess_type(place.name)[0] or BYTES
         return Upload(data, media_type=guessed, name=place.name)

@@ -9,7 +9,7 @@ import msgspec
 from windlass.journal import CheckpointCommand, CheckpointGiven, Envelope
 from windlass.kernel import events
 from windlass.kernel.effects import RunCheckpoint
-from windlass.kernel.messages import InputOrigin, Message, Part, PluginOrigin, Text, TurnCause
+from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import (
     NOTHING_CAME,
@@ -18,9 +18,9 @@ from windlass.kernel.responses import (
     InjectedMessage,
 )
 from windlass.kernel.tool_call import CompletedToolCall
-from windlass.kernel.value import Json
 from windlass.ports import InboxItem
 from windlass.ports.directives import Refuse
+from windlass.ports.inbox import item_parts
 from windlass.ports.plugin import AtCheckpoint
 from windlass.runtime.checkpoint_hooks import hooked_delivery
 from windlass.runtime.hooks import Hooks
@@ -165,14 +165,6 @@ class Checkpoints:
             text = REPAIR.format(error=error)
             return (InjectedMessage(role="user", parts=(Text(text=text),), origin=_REPAIR),)
         return ()
-
-
-def item_parts(content: Json) -> tuple[Part, ...]:
-    """Return the parts that an item brings."""
-    if isinstance(content, dict) and "parts" in content:
-        parts: tuple[Part, ...] = msgspec.convert(content["parts"], tuple[Part, ...])
-        return parts
-    return ()
 
 
 def _message(item: InboxItem) -> InjectedMessage | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from secrets import token_hex
+from os import urandom
 
 from windlass.ports.clock import Clock
 from windlass.runtime.feed import SessionFeed
@@ -24,7 +24,7 @@ class Feeds:
         feed = self._feeds.pop(session_id, None)
         if feed is None:
             # Its cursors are its own: those of another session, process or time have a gap here.
-            feed = SessionFeed(session_id, incarnation=token_hex(4), clock=self._clock)
+            feed = SessionFeed(session_id, incarnation=urandom(4).hex(), clock=self._clock)
             self._make_room()
         self._feeds[session_id] = feed
         return feed

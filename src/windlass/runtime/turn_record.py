@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +21,10 @@ from windlass.kernel import events
 from windlass.kernel.messages import ConversationRecord, Message, Text, ToolCall, ToolResult
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
-from windlass.runtime.turn_in_hand import TurnInHand
+
+if TYPE_CHECKING:
+    # A record is read by many who drive no turn.
+    from windlass.runtime.turn_in_hand import TurnInHand
 
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,7 @@ A turn is driven from its start record alone, so that new code, prompts and tool
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,8 +27,11 @@ from windlass.runtime.compaction_driver import (
 )
 from windlass.runtime.program import Output, Program
 from windlass.runtime.run_limits import Limits
-from windlass.runtime.start_hooks import Opening
 from windlass.runtime.structured_driver import StructuredDriver, StructuredProjector
+
+if TYPE_CHECKING:
+    # How a turn began is read by many who ask no plugin.
+    from windlass.runtime.start_hooks import Opening
 
 STRUCTURED = "structured"
 DRIVERS = ("standard", STRUCTURED, COMPACTION)
@@ -192,8 +194,3 @@ def _fits(output: Output, value: Json) -> bool:
     except ValueError:
         return False
     return True
-
-
-def overrides_record(**wanted: Any) -> Mapping[str, Any]:
-    """Return what a caller asked for beyond the agent, as the request keeps it: no Nones."""
-    return {name: value for name, value in wanted.items() if value is not None}

@@ -6,7 +6,6 @@ pydantic models, dates, UUIDs, Decimals. For anything else nobody asked for its 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -64,10 +63,16 @@ class _Walk:
             return {_key(key): self.plain(item, depth - 1) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.plain(item, depth - 1) for item in value]
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = dataclasses.fields(value)
+        if _is_dataclass(value):
+            import dataclasses  # noqa: PLC0415 - whoever made the value has loaded it
+
+            fields = dataclasses.fields(value)  # type: ignore[arg-type]  # it is one
             return {each.name: self.plain(getattr(value, each.name), depth - 1) for each in fields}
         return self.plain(_by_its_own_rules(value), depth)
+
+
+def _is_dataclass(value: object) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")
 
 
 def _key(key: object) -> str:
@@ -105,6 +110,6 @@ def _by_its_own_rules(value: Any) -> object:  # noqa: ANN401 - any value may be 
 
 
 def _foreign(value: object) -> object:
-    if dataclasses.is_dataclass(value) or is_model(type(value)):
+    if _is_dataclass(value) or is_model(type(value)):
         return as_json(value)
     raise NotPlain(f"there is no JSON for {type(value).__name__}")

@@ -15,10 +15,10 @@ from tests.plugins.long_sessions.plans import MOST_BYTES, Kind, TurnPlan, plan
 from tests.plugins.long_sessions.tokenizer import Tokenizer
 from tests.scenarios.stage import DAY_S, Stage, until
 from windlass import Runtime, Session, TurnResult
-from windlass.engines.mail import turn_of_item
 from windlass.errors import SessionParked, UnknownSession
 from windlass.kernel import Finished, Stopped
 from windlass.plugins import Plugin
+from windlass.ports.inbox import turn_of_item
 
 SESSION = "s"
 _WITHIN_S = 60.0
