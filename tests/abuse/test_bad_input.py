@@ -78,11 +78,12 @@ def test_a_bad_id_is_refused_at_every_door(bad: Junk) -> None:
 def test_a_bad_call_id_in_a_history_is_refused() -> None:
     taken = []
     for bad in BAD_IDS:
-        history = (user(), calling("a", bad), answering("b", bad))
+        # What is not even text is refused where the call is made.
+        place = "messages[1].parts[0].call_id" if isinstance(bad, str) else "ToolCall.call_id"
         try:
-            TurnMachine(config(), history)
+            TurnMachine(config(), (user(), calling("a", bad), answering("b", bad)))
         except InvalidInput as error:
-            assert error.field == "messages[1].parts[0].call_id"  # noqa: PT017 - in a loop
+            assert error.field == place  # noqa: PT017 - in a loop
         else:
             taken.append(bad)
     assert taken == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from tests.kernel.builders import machine
 from windlass.errors import FormatUnsupported, InvalidInput
-from windlass.kernel import Message, ToolCall, ToolResult, Usage, canonical
+from windlass.kernel import Message, ModelReply, ToolCall, ToolResult, Usage, canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.history import check_history
 from windlass.kernel.tool_call import checked_tools
@@ -59,3 +61,20 @@ def test_a_snapshot_of_a_later_format_is_refused() -> None:
 
     with pytest.raises(FormatUnsupported, match=r"snapshot\.format: found 99"):
         snapshot.check(snapshot.session_id, snapshot.turn_id)
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [
+        ("ModelReply.parts: found str", lambda: ModelReply(parts=("hi",))),  # type: ignore[arg-type]
+        ("ModelReply.usage: found NoneType", lambda: ModelReply(usage=None)),  # type: ignore[arg-type]
+        ("ToolCall.call_id: found int", lambda: ToolCall(call_id=5, name="add")),  # type: ignore[arg-type]
+    ],
+    ids=["parts", "usage", "call_id"],
+)
+def test_a_reply_that_could_not_be_read_again_is_refused(
+    field: str, make: Callable[[], object]
+) -> None:
+    """Whoever wrote the adapter is told, instead of whoever opens the session later."""
+    with pytest.raises(InvalidInput, match=field):
+        make()

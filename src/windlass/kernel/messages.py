@@ -14,6 +14,7 @@ from windlass.kernel.value import (
     Json,
     JsonValue,
     Value,
+    check_instance,
     set_field,
     use_default,
 )
@@ -75,6 +76,7 @@ class ToolCall(JsonValue, kw_only=True):
         if type(self.args) is not FrozenDict or self.replay is not None:
             super().__post_init__()
             check_object(self.args, field="ToolCall.args")
+        check_instance(self.call_id, str, field="ToolCall.call_id")
         check_text(self.name, field="ToolCall.name")
         check_text(self.raw, field="ToolCall.raw")
 

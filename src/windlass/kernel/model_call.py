@@ -30,6 +30,7 @@ TerminalReason: TypeAlias = str
 ReplyPart: TypeAlias = Text | Reasoning | ToolCall
 RequestPart: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Attachment
 
+_REPLY_PARTS = frozenset({Text, Reasoning, ToolCall})
 # Counters are stored as 64-bit integers by every store.
 _MAX_COUNT = 2**63 - 1
 
@@ -196,6 +197,7 @@ class ModelReply(JsonValue, kw_only=True):
         if self.provider_usage is not None:
             super().__post_init__()
         if self.usage is not NO_USAGE:
+            check_instance(self.usage, Usage, field="ModelReply.usage")
             use_default(self, "usage", NO_USAGE)
         if self.terminal is not STOP:
             repair_text(self, "terminal")
@@ -203,6 +205,16 @@ class ModelReply(JsonValue, kw_only=True):
         repair_text(self, "diagnostic", "request_body")
         if type(self.parts) is not tuple:
             set_field(self, "parts", tuple(self.parts))
+        if not _REPLY_PARTS.issuperset(map(type, self.parts)):
+            found = next(
+                type(part).__name__ for part in self.parts if type(part) not in _REPLY_PARTS
+            )
+            raise InvalidInput(
+                f"ModelReply.parts: found {found}, wanted Text, Reasoning or ToolCall",
+                field="ModelReply.parts",
+                found=found,
+                wanted="Text, Reasoning or ToolCall",
+            )
         said = "".join([part.text for part in self.parts if type(part) is Text])
         if said == self.text:
             return
