@@ -88,9 +88,9 @@ def counted_turns(candidate: WindlassTurns, plan: str, n_before: int = 0) -> Cou
             for at in range(_TURNS):
                 for _ in range(n_before):
                     runner.run(candidate.turn(f"s{at}", question(plan_of(1))))
-                turn = partial(candidate.turn, f"s{at}", question(plan))
+                turn = loop.create_task(candidate.turn(f"s{at}", question(plan)))
                 with loop.standing():
-                    counts.append(instructions_by_file(lambda turn=turn: runner.run(turn())))  # type: ignore[misc]
+                    counts.append(instructions_by_file(partial(loop.run_until_complete, turn)))
         finally:
             runner.run(candidate.close())
     return min(counts, key=Counter.total)

@@ -202,7 +202,7 @@ class LocalEngine:
         while True:
             driving = self._drives.get(session_id, turn_id)
             if driving is not None:
-                ended = await asyncio.shield(driving.done)
+                ended = await driving.end()
                 if isinstance(ended, TurnRecord):
                     return ended
                 continue
