@@ -237,7 +237,7 @@ class TurnMachine:
             self._outbox.effect_id = 0
             self._outbox.emit(error)
         if isinstance(state, states.WaitingModel):
-            self._outbox.push(effects.CancelModel(id=state.effect_id))
+            self._queue.append(effects.CancelModel(id=state.effect_id))
         self._outbox.effect_id = getattr(state, "effect_id", 0)
         for place, result in kept.items():
             self._outbox.tool_finished(result, place)
@@ -527,7 +527,7 @@ class TurnMachine:
         self._due = self._has_news = False
         self._outbox.effect_id = 0
         self._outbox.emit(events.TurnEnded(outcome=outcome))
-        self._outbox.push(
+        self._queue.append(
             effects.Done(
                 messages=self._transcript.messages,
                 new_records=self._transcript.untold,
@@ -561,7 +561,7 @@ class TurnMachine:
         transcript.untold = ()
 
     def _log(self, entry: effects.LogEntry) -> None:
-        self._outbox.push(effects.Log(entry=entry))
+        self._queue.append(effects.Log(entry=entry))
 
 
 def _refuse(_machine: TurnMachine, action: object) -> None:
