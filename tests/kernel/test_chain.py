@@ -258,6 +258,13 @@ def test_a_memo_is_made_once_and_shared_by_all_versions() -> None:
     assert made is not chain.memo("other", list)
 
 
+def test_a_memo_is_made_of_what_is_given() -> None:
+    chain = Chain([1])
+
+    assert chain.memo("key", dict.fromkeys, "ab", 0) == {"a": 0, "b": 0}
+    assert chain.memo("key", dict.fromkeys, "cd", 1) == {"a": 0, "b": 0}
+
+
 def test_a_copy_has_memos_of_its_own() -> None:
     chain = Chain([1])
     chain.append(2)

@@ -145,7 +145,8 @@ def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
     # walk that tells a refused leaf from an innocent one is, too. (`in` would first try to take the
     # needle for a number, and each time raise a TypeError inside.)
     if data.count(b"null") or data.count(b"\\u0000"):
-        refused = _bad_leaf(_as_builtins(value), "$")
+        plain = _as_builtins(value)
+        refused = None if _is_faithful(plain) else _bad_leaf(plain, "$")
         if refused is not None:
             raise refused
     return data
@@ -170,6 +171,23 @@ def _check_root(value: object) -> None:
 
 def _as_builtins(value: object) -> object:
     return msgspec.to_builtins(value, enc_hook=_items)
+
+
+def _is_faithful(value: object) -> bool:
+    """Whether no leaf is refused. Paths, which cost the most, are built only for what is."""
+    found = [value]
+    for item in found:
+        if isinstance(item, str):
+            if not is_clean(item):
+                return False
+        elif isinstance(item, dict):
+            found += item
+            found += item.values()
+        elif isinstance(item, (list, tuple)):
+            found += item
+        elif isinstance(item, float) and not math.isfinite(item):
+            return False
+    return True
 
 
 def _bad_leaf(value: object, path: str) -> InvalidInput | None:

@@ -17,7 +17,7 @@ from windlass.kernel.history import has_call
 from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.limits import LimitState
-from windlass.kernel.messages import Message, Record, TurnCause
+from windlass.kernel.messages import Record
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, ModelReply, ModelRequest
 from windlass.kernel.projector import ChatProjector, Projector, ProjectorView
 from windlass.kernel.responses import CodeResult, Failure
@@ -102,30 +102,22 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.turn_limit_message.replace("{max_iterations}", str(self.max_iterations))
 
 
-class DriverView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a driver sees of the turn: a value, so a driver can keep nothing and change nothing."""
+class DriverView(ProjectorView, frozen=True, kw_only=True, gc=False):
+    """What a driver sees of the turn: a value, so a driver can keep nothing and change nothing.
+
+    It is what the turn's projector sees, and where the turn stands.
+    """
 
     config: TurnConfig
-    messages: Chain[Message]
     records: Chain[Record]
-    causes: tuple[TurnCause, ...]
-    iteration: int
     iteration_offset: int
     limit: LimitState
     ids: TurnIds
 
     def request(self, use_tools: bool = True) -> ModelRequest:  # noqa: FBT001, FBT002 - public shape
         """Return the next request, as the turn's projector makes it."""
-        return self.config.projector.project(
-            ProjectorView(
-                config=self.config,
-                messages=self.messages,
-                records=self.records,
-                causes=self.causes,
-                iteration=self.iteration,
-                use_tools=use_tools,
-            )
-        )
+        view = self if use_tools else msgspec.structs.replace(self, use_tools=False)
+        return self.config.projector.project(view)
 
     @property
     def max_iterations(self) -> int | None:

@@ -182,18 +182,17 @@ class TurnMachine:
 
     def poll(self) -> effects.Effect | None:
         """Return the next effect. None: answer the outstanding one, or the turn is over."""
-        if self._queue:
-            return self._queue.popleft()
-        if not self._due:
-            return None
-        state: Any = self._state
-        if type(state) in _PREPARING:
+        while not self._queue:
+            if not self._due:
+                return None
+            state: Any = self._state
+            if type(state) not in _PREPARING:
+                self._due = False
+                return state.effect()  # type: ignore[no-any-return]
             self._next, prepare = _PREPARING[type(state)]
             self._outbox.effect_id = 0
             prepare(self)
-            return self.poll()
-        self._due = False
-        return state.effect()  # type: ignore[no-any-return]
+        return self._queue.popleft()
 
     def respond(self, response: responses.Response) -> None:
         """Take the answer to the outstanding effect; any other answer changes nothing.
@@ -238,7 +237,7 @@ class TurnMachine:
             self._outbox.effect_id = 0
             self._outbox.emit(error)
         if isinstance(state, states.WaitingModel):
-            self._outbox.push(effects.CancelModel(id=state.effect_id))
+            self._queue.append(effects.CancelModel(id=state.effect_id))
         self._outbox.effect_id = getattr(state, "effect_id", 0)
         for place, result in kept.items():
             self._outbox.tool_finished(result, place)
@@ -528,14 +527,15 @@ class TurnMachine:
         self._due = self._has_news = False
         self._outbox.effect_id = 0
         self._outbox.emit(events.TurnEnded(outcome=outcome))
-        self._outbox.push(
+        self._queue.append(
             effects.Done(
                 messages=self._transcript.messages,
-                new_records=self._transcript.untold(),
+                new_records=self._transcript.untold,
                 iteration=self._iteration,
                 outcome=outcome,
             )
         )
+        self._transcript.untold = ()
 
     # --- small steps -------------------------------------------------------------------------------
 
@@ -554,13 +554,14 @@ class TurnMachine:
         self._queue.append(
             effects.Progress(
                 messages=transcript.messages,
-                new_records=transcript.untold(),
+                new_records=transcript.untold,
                 iteration=self._iteration,
             )
         )
+        transcript.untold = ()
 
     def _log(self, entry: effects.LogEntry) -> None:
-        self._outbox.push(effects.Log(entry=entry))
+        self._queue.append(effects.Log(entry=entry))
 
 
 def _refuse(_machine: TurnMachine, action: object) -> None:

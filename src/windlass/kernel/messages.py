@@ -116,7 +116,8 @@ class ToolResult(Value, kw_only=True):
         if self.status is not OK:
             use_default(self, "status", OK)
         name = self.name
-        if type(name) is not str or not name.isascii() or "\x00" in name:
+        # Most names are identifiers, which are clean; it is told here, without a call.
+        if type(name) is not str or not name.isidentifier():
             check_text(name, field="ToolResult.name")
 
 

@@ -16,13 +16,12 @@ from windlass.kernel.value import set_field
 class Outbox:
     """A queue that mints event ids. `effect_id` says what events are about; 0 is the turn itself."""
 
-    __slots__ = ("_about", "_event", "effect_id", "last_event", "push", "queue")
+    __slots__ = ("_about", "_event", "effect_id", "last_event", "queue")
 
     def __init__(self, ids: TurnIds, queue: Iterable[Told], next_event: int) -> None:
         self._event = ids.event("")
         self._about = ids.correlation("")
         self.queue: deque[Told] = deque(queue)
-        self.push = self.queue.append
         self.last_event = next_event - 1
         self.effect_id = 0
 
@@ -38,7 +37,7 @@ class Outbox:
             message_count=message_count,
             tools=tools,
         )
-        self.push(Emit(event=event))
+        self.queue.append(Emit(event=event))
 
     def usage_reported(self, iteration: int, usage: Usage, cumulative: Usage) -> None:
         """Say what a call used, and the turn so far."""
@@ -50,7 +49,7 @@ class Outbox:
             usage=usage,
             cumulative=cumulative,
         )
-        self.push(Emit(event=event))
+        self.queue.append(Emit(event=event))
 
     def tool_finished(self, call: CompletedToolCall, place: int) -> None:
         """Say how a call of the effect ended."""
@@ -64,7 +63,7 @@ class Outbox:
             outcome=call.outcome,
             duration_ms=call.duration_ms,
         )
-        self.push(Emit(event=event))
+        self.queue.append(Emit(event=event))
 
     def emit(self, event: Event) -> None:
         """Say that something happened; ids that the event has already stay.
@@ -77,4 +76,4 @@ class Outbox:
             set_field(stamped, "id", f"{self._event}{position}")
         if not event.correlation_id:
             set_field(stamped, "correlation_id", f"{self._about}{self.effect_id}")
-        self.push(Emit(event=stamped))
+        self.queue.append(Emit(event=stamped))

@@ -174,15 +174,15 @@ class _Rendering:
     def of(self, history: Chain[Message]) -> Chain[ModelMessage]:
         lengths = self._lengths
         if len(lengths) <= history.length:
-            length = lengths[-1]
+            length, send = lengths[-1], self._send
             for message in history.since(len(lengths) - 1):
                 if message.role != "event" or message.id not in self._hidden:
                     sent = render_message(message)
                     if sent is not None:
                         if length == lengths[0] and sent.role == "assistant":
-                            self._send(_user(OPENING))
+                            send(_user(OPENING))
                             length += 1
-                        self._send(sent)
+                        send(sent)
                         length += 1
                 lengths.append(length)
         return self._sent.prefix(lengths[history.length])

@@ -187,7 +187,8 @@ class CompletedToolCall(JsonValue, kw_only=True):
         if type(self.args) is not FrozenDict or self.replay is not None:
             super().__post_init__()
         name = self.name
-        if type(name) is not str or not name.isascii() or "\x00" in name:
+        # Most names are identifiers, which are clean; it is told here, without a call.
+        if type(name) is not str or not name.isidentifier():
             repair_text(self, "name")
 
     def as_result(self, name: str) -> ToolResult:

@@ -35,7 +35,7 @@ _INJECTABLE_ROLES = frozenset({"user", "system"})
 class Transcript:
     """Messages, records and causes of one turn, and which records nobody was told of yet."""
 
-    __slots__ = ("_ids", "_untold", "causes", "messages", "next_message", "records")
+    __slots__ = ("_ids", "causes", "messages", "next_message", "records", "untold")
 
     def __init__(
         self,
@@ -47,20 +47,21 @@ class Transcript:
         self._ids = ids
         self.messages = messages
         self.records = records
-        self._untold: list[Record] = records.since(told)
+        # Whoever tells of them empties it.
+        self.untold: tuple[Record, ...] = tuple(records.since(told))
         self.causes: tuple[TurnCause, ...] = ()
         self.next_message = 0
 
     @property
     def told(self) -> int:
         """How many records were told so far."""
-        return self.records.length - len(self._untold)
+        return self.records.length - len(self.untold)
 
     def extend(self, records: Iterable[Record]) -> None:
         """Add records; messages among them join the history."""
         for record in records:
             self.records = self.records.append(record)
-            self._untold.append(record)
+            self.untold += (record,)
             if type(record) is ConversationRecord:
                 self.messages = self.messages.append(record.message)
 
@@ -73,12 +74,6 @@ class Transcript:
         return bool(self.messages) and any(
             type(part) is ToolCall for part in self.messages.last().parts
         )
-
-    def untold(self) -> tuple[Record, ...]:
-        """Return the records that nobody was told of, and count them as told."""
-        untold = tuple(self._untold)
-        self._untold.clear()
-        return untold
 
     def take(self, delivery: CheckpointDelivery) -> bool:
         """Take in what may enter; say whether anything did."""
