@@ -60,3 +60,33 @@ async def test_a_fault_on_the_loop_itself_is_answered_too(store: SqliteStore) ->
     assert unheard == []
     async with asyncio.timeout(PATIENCE_S):
         await store.accept("after", "t1", new_turn())
+
+
+async def test_whoever_listens_is_told_before_anybody_goes_on(store: SqliteStore) -> None:
+    order: list[str] = []
+    for n in range(40):  # the writer's thread commits first, then the loop itself
+        await store.accept(f"s{n}", "t1", new_turn())
+        operation = store._do(lambda rows, again: None)
+        operation.when_settled(lambda: order.append("told"))
+        await operation.durable()
+        order.append("went on")
+
+    assert order == ["told", "went on"] * 40
+
+
+async def test_a_listener_that_fails_keeps_nobody_from_being_told(store: SqliteStore) -> None:
+    heard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: heard.append(context["exception"])
+    )
+    fault = LookupError("nobody thought of this")
+
+    def fail() -> None:
+        raise fault
+
+    operation = store._do(lambda rows, again: 7)
+    operation.when_settled(fail)
+    operation.when_settled(lambda: heard.append("the next one"))
+
+    assert await operation.durable() == 7
+    assert heard == [fault, "the next one"]

@@ -8,8 +8,7 @@ Law 3. A sequential tool's body runs while no other body does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from windlass.ports import WaitView
 from windlass.runtime.turn_in_hand import TurnInHand
@@ -69,26 +68,38 @@ class BodyGate:
     """Lets so many bodies run at a time, or one that is to run alone."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._changed = asyncio.Condition()
-        self._bodies = 0
-        self._has_exclusive = False
+        self.limit = limit
+        self.bodies = 0
+        self.has_exclusive = False
+        self.changed = asyncio.Event()
 
-    @asynccontextmanager
-    async def place(self, *, alone: bool) -> AsyncIterator[None]:
+    def place(self, *, alone: bool) -> AbstractAsyncContextManager[None]:
         """Wait for a place, and hold it."""
-        limit = 1 if alone else self._limit
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._has_exclusive and self._bodies < limit)
-            self._bodies += 1
-            self._has_exclusive = alone
-        try:
-            yield
-        finally:
-            async with self._changed:
-                self._bodies -= 1
-                self._has_exclusive = False
-                self._changed.notify_all()
+        return _Place(self, alone=alone)
+
+
+class _Place(AbstractAsyncContextManager[None]):
+    """A place to run in, from when it is free until its body has ended."""
+
+    def __init__(self, gate: BodyGate, *, alone: bool) -> None:
+        self._gate = gate
+        self._alone = alone
+
+    async def __aenter__(self) -> None:
+        gate = self._gate
+        limit = 1 if self._alone else gate.limit
+        # Between the last look and the taking nobody else has a turn.
+        while gate.has_exclusive or gate.bodies >= limit:
+            gate.changed.clear()
+            await gate.changed.wait()
+        gate.bodies += 1
+        gate.has_exclusive = self._alone
+
+    async def __aexit__(self, *_: object) -> None:
+        gate = self._gate
+        gate.bodies -= 1
+        gate.has_exclusive = False
+        gate.changed.set()
 
 
 _NO_GATE: AbstractAsyncContextManager[None] = nullcontext()

@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import msgspec
 
@@ -207,7 +208,9 @@ class Drive:
             return hand.journal.started
         now_ms = self._world.clock.now_ms()
         with self._phase("hooks", job):
-            instructions = await self._instructions(hand, job, info)
+            instructions = job.request.overrides.get("prompt", self._program.instructions)
+            if not isinstance(instructions, str):
+                instructions = await self._written_by(instructions, hand, job, info)
             # Accepted and begun before any plugin is asked: what one buys is written down like all the rest.
             if job.accept is not None:
                 hand.lane.accept(job.accept)
@@ -231,14 +234,14 @@ class Drive:
         hand.lane.add(started, blobs=refs)
         return started
 
-    async def _instructions(self, hand: TurnInHand, job: Job, info: TurnInfo) -> str:
-        given = job.request.overrides.get("prompt", self._program.instructions)
-        if isinstance(given, str):
-            return given
+    async def _written_by(
+        self, make: Callable[..., Any], hand: TurnInHand, job: Job, info: TurnInfo
+    ) -> str:
+        """Return the instructions that a function writes."""
         lacks_deps = hand.deps is None and self._program.needs_deps
         if hand.is_cancelled or (is_compaction(job.request) and lacks_deps):
             return ""
-        made = given(info, hand.deps)
+        made = make(info, hand.deps)
         instructions: str = await made if inspect.isawaitable(made) else made
         check_text(instructions, field="instructions")
         check_limit("input_text_bytes", len(instructions.encode()), field="instructions")

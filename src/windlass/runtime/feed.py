@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import TypeAlias
@@ -99,12 +99,13 @@ class SessionFeed:
         known = self._line.live.get(turn_id)
         if known is not None and not known.is_over:
             return known
-        ids = TurnIds(self._session_id, turn_id)
-        turn = TurnFeed(
-            turn_id, self._line, self._loop, ids.event(f"retracted.{self._incarnation}")
-        )
+        turn = TurnFeed(turn_id, self._line, self._loop, self._retraction_id)
         self._line.open(turn)
         return turn
+
+    def _retraction_id(self, turn_id: str) -> str:
+        ids = TurnIds(self._session_id, turn_id)
+        return ids.event(f"retracted.{self._incarnation}.{self.position}")
 
     def read(
         self, cursor: str | None = None, *, until: str | None = None, only: str | None = None
@@ -144,7 +145,11 @@ class TurnFeed:
     """What the runner of one turn writes to, during one drive of it."""
 
     def __init__(
-        self, turn_id: str, line: _Line, loop: asyncio.AbstractEventLoop, retraction_id: str
+        self,
+        turn_id: str,
+        line: _Line,
+        loop: asyncio.AbstractEventLoop,
+        retraction_id: Callable[[str], str],
     ) -> None:
         self.turn_id = turn_id
         self.n_durable = 0
@@ -199,7 +204,7 @@ class TurnFeed:
         retracted = None
         if self.unfinished:
             retracted = Retracted(
-                id=f"{self._retraction_id}.{self._line.position}",
+                id=self._retraction_id(self.turn_id),
                 correlation_ids=tuple(self.unfinished),
             )
         self._line.drop(self, retracted)
@@ -222,9 +227,8 @@ class TurnFeed:
         elif isinstance(event, Retracted):
             for correlation_id in event.correlation_ids:
                 self.unfinished.pop(correlation_id, None)
-        elif event.preview:
-            if event.correlation_id:
-                self.unfinished[event.correlation_id] = None
+        elif event.preview and event.correlation_id:
+            self.unfinished[event.correlation_id] = None
         elif kind in _ENDS_PREVIEWS:
             self.unfinished.clear()
 
@@ -256,8 +260,7 @@ class _Past:
         if now_ms == self._read_ms:
             return
         # Only steps forward count: a clock that was put back must not keep the past for longer.
-        if now_ms > self._read_ms:
-            self._age_ms += now_ms - self._read_ms
+        self._age_ms += max(0, now_ms - self._read_ms)
         self._read_ms = now_ms
         ring = self._ring
         oldest_ms = self._age_ms - self._max_age_ms
@@ -296,10 +299,6 @@ class _Line:
         self.live: dict[str, TurnFeed] = {}
 
     @property
-    def position(self) -> int:
-        return self._past.position
-
-    @property
     def has_readers(self) -> bool:
         return any(not reader.is_left for reader in self._readers)
 
@@ -319,9 +318,8 @@ class _Line:
 
     def let_through(self) -> None:
         """Let pass what need not wait any more: all of it in the same moment."""
+        self._past.forget_old()
         held = self._held
-        if held:
-            self._past.forget_old()
         while held:
             turn, event, until = held[0]
             if until > turn.n_durable:

@@ -220,7 +220,7 @@ class Writer:
                 rows.begin()
             if not self._apply_all(rows, batch):
                 self._apply_apart(rows, batch)
-            if any(operation.refusal is None for operation in batch):
+            if self._is_new and any(operation.refusal is None for operation in batch):
                 self._sync_what_was_found(rows)
         except Exception as error:  # noqa: BLE001 - whoever waits is answered, and the writer goes on
             self._roll_back()
@@ -309,7 +309,7 @@ class Writer:
 
     def _sync_what_was_found(self, rows: Rows) -> None:
         """Let the first transaction of a connection write, whatever it is for. Law 4."""
-        if self._is_new and rows.db.in_transaction:
+        if rows.db.in_transaction:
             mark = "INSERT OR REPLACE INTO meta VALUES ('opened', ?)"
             rows.db.execute(mark, (secrets.token_bytes(8),))
 
