@@ -335,16 +335,8 @@ PAGES: dict[str, Value] = {
     "UsageLine.least": UsageLine(source="turn", model="m-large"),
     "FrameOpened": FrameOpened(frame_id="f-1", reason="compacted", detail={"kept": 3}),
     "FrameOpened.least": FrameOpened(frame_id="f-1"),
-    "FrameOpened.carries": FrameOpened(frame_id="f-1", reason="compaction", carries=True),
     "JournalPage": JournalPage(format=1, generation=4, entries=(started, claimed, recorded)),
     "JournalPage.least": JournalPage(format=1, generation=0, entries=()),
-    "HistoryPage.prefix": HistoryPage(
-        format=1,
-        turn_id="t-1",
-        nodes=(),
-        outcome=built.stopped,
-        prefix=SentPrefix(first="0" * 64, count=65, digest="1" * 64),
-    ),
     "HistoryPage": HistoryPage(
         format=1,
         turn_id="t-1",
@@ -364,6 +356,14 @@ PAGES: dict[str, Value] = {
     "OutcomeUnknown": OutcomeUnknown(call="c" * 64),
     "PluginRemembered": PluginRemembered(plugin="clock", memory={"n": 1, "seen": ["a"]}),
     "PluginRemembered.least": PluginRemembered(plugin="clock"),
+    "FrameOpened.carries": FrameOpened(frame_id="f-1", reason="compaction", carries=True),
+    "HistoryPage.prefix": HistoryPage(
+        format=1,
+        turn_id="t-1",
+        nodes=(),
+        outcome=built.stopped,
+        prefix=SentPrefix(first="0" * 64, count=65, digest="1" * 64),
+    ),
 }
 
 # File name → what is in it.

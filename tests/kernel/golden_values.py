@@ -216,8 +216,6 @@ MODEL_CALLS: dict[str, Value] = {
     "Usage.least": Usage(),
     "Generation": generation,
     "Generation.least": Generation(),
-    "SentPrefix": SentPrefix(first="0" * 64, count=65, digest="1" * 64, rendering=7),
-    "SentPrefix.least": SentPrefix(first="0" * 64, count=65, digest="1" * 64),
     "ModelMessage": ModelMessage(role="user", parts=(result, text)),
     "ModelRequest": request,
     "ModelRequest.least": least_request,
@@ -225,6 +223,8 @@ MODEL_CALLS: dict[str, Value] = {
     "ModelReply.least": ModelReply(),
     "ModelFailure": failure,
     "ModelFailure.least": ModelFailure(message="busy"),
+    "SentPrefix": SentPrefix(first="0" * 64, count=65, digest="1" * 64, rendering=7),
+    "SentPrefix.least": SentPrefix(first="0" * 64, count=65, digest="1" * 64),
     "Generation.variant": Generation(variant="high"),
 }
 
