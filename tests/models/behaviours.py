@@ -24,7 +24,6 @@ from tests.models.wire_server import (
     Played,
     Seen,
     WireServer,
-    at,
     every_byte,
     in_random_pieces,
 )
@@ -201,21 +200,13 @@ class Behaviours:
 
     @pytest.mark.parametrize("behaviour", BEHAVIOURS)
     async def test_the_same_bytes_cut_otherwise_give_the_same_events(self, behaviour: str) -> None:
+        """At all places at once, and at random ones; at each place by itself: `test_every_cut.py`."""
         case = self.cases[behaviour]
         async with self.playing(case.answer) as (server, model):
             wanted = await ask(model, case.request, case.blobs)
             for cut in (every_byte, *map(in_random_pieces, range(4))):
                 server.cut = cut
                 assert await ask(model, case.request, case.blobs) == wanted
-
-    async def test_cut_at_every_boundary_the_events_are_the_same(self) -> None:
-        case = self.cases["tools"]
-        async with self.playing(case.answer) as (server, model):
-            wanted = await ask(model, case.request, case.blobs)
-            size = len(case.answer.body)
-            for place in range(1, size, max(1, size // 250)):
-                server.cut = at(place)
-                assert await ask(model, case.request, case.blobs) == wanted, place
 
     # --- the stream's end ---------------------------------------------------------------------------
 

@@ -28,11 +28,6 @@ def every_byte(body: bytes) -> list[bytes]:
     return [body[at : at + 1] for at in range(len(body))]
 
 
-def at(place: int) -> Cut:
-    """In two, at this place."""
-    return lambda body: [piece for piece in (body[:place], body[place:]) if piece]
-
-
 def in_random_pieces(seed: int) -> Cut:
     """In pieces of 1 to 40 bytes, the same for the same seed."""
 
