@@ -59,6 +59,39 @@ def test_short_bytes_stay_as_they_are() -> None:
         assert bodies.join(data, kept(())) is data
 
 
+def long_ones(data: bytes) -> list[bytes]:
+    """Return the long literals, found byte by byte."""
+    found: list[bytes] = []
+    at = 0
+    while (begin := data.find(b'"', at)) >= 0:
+        at, characters = begin + 1, 0
+        while at < len(data) and data[at : at + 1] != b'"':
+            at += 2 if data[at : at + 1] == b"\\" else 1
+            characters += 1
+        if at >= len(data):
+            break
+        at += 1
+        if characters >= 2_048:
+            found.append(data[begin:at])
+    return found
+
+
+PIECES = st.sampled_from(
+    (
+        b'"', b"\\", b"\\\\", b'\\"', b"\\n", b",", b"a", b"a" * 1_024, b"a" * 2_047, b"a" * 2_048,
+        b"\\n" * 1_024, b"\\n" * 2_047, "é".encode() * 1_024,
+    )
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_what_goes_out_is_every_literal_that_is_long_and_nothing_else(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    _, found = bodies.split(data)
+    assert [body.data for body in found] == list(dict.fromkeys(long_ones(data)))
+    assert joined(data) == data
+
+
 def test_the_same_text_is_one_body() -> None:
     left, found = bodies.split(encoded(["x" * 3_000, "y" * 3_000, "x" * 3_000]))
     assert [body.data[1:2] for body in found] == [b"x", b"y"]

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from tests.scenarios.stage import Stage, until
-from windlass import Agent, tool
+from windlass import Agent, Limits, tool
 from windlass.errors import JournalCorrupt
 from windlass.plugins import Finale, Plugin, PluginTurn
 from windlass.testing import FunctionModel, call, say
@@ -136,3 +136,29 @@ async def test_a_damaged_turn_keeps_no_worker_from_opening_and_holds_up_no_other
             await rt.turn("damaged", "t").result(timeout=5)
 
     assert "taking up damaged/t: journal_corrupt" in caplog.text
+
+
+async def test_a_damaged_wait_that_is_over_holds_up_no_other_turn(
+    tmp_path: Any,  # noqa: ANN401 - a path
+) -> None:
+    stage = Stage("sqlite", tmp_path)
+
+    @tool(approval="ask")
+    def act() -> str:
+        """Act."""
+        return "Acted."
+
+    asks = FunctionModel(lambda _request: call("act"), name="asks")
+    agent = Agent("a", model=echo(), tools=[act])
+    in_a_minute = Limits(approval_timeout=60)
+    async with stage.runtime(agent, models=[asks]) as rt:
+        assert (await rt.session("damaged").run("work", model="asks", limits=in_a_minute)).parked
+    async with stage.runtime(agent, models=[asks], worker=False) as rt:
+        await rt.session("whole").submit("work", turn_id="t")
+    file = apsw.Connection(str(stage.path))
+    file.execute("UPDATE waits SET wait = zeroblob(20)")
+    file.close()
+    stage.clock.advance(61)
+
+    async with stage.runtime(agent, models=[asks]) as rt:
+        assert (await rt.turn("whole", "t").result(timeout=5)).text == "Done."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.scenarios.payers import payer, script
-from tests.scenarios.stage import Desk, Stage
+from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
-from windlass import Session
+from windlass import Runtime, Session
 from windlass.kernel import Message, events
 from windlass.kernel.events import Event
 from windlass.kernel.outcomes import Finished
@@ -205,3 +206,58 @@ async def test_many_observers_that_leave_cost_nothing(memory_stage: Stage, n_rea
         result = await session.run("One.", turn_id="t1")
 
     assert result.text == "You said: One."
+
+
+def looks_of(rt: Runtime[str]) -> list[bool]:
+    """Return what grows with each look at a session: whether its history was wanted."""
+    store: Any = rt._machinery.store
+    load, looks = store.load_session, list[bool]()
+
+    async def counted(session_id: str, *, history: bool = True) -> Any:  # noqa: ANN401 - as the store says
+        looks.append(history)
+        return await load(session_id, history=history)
+
+    store.load_session = counted
+    return looks
+
+
+async def test_a_turn_that_runs_here_is_seen_to_end_once(stage: Stage) -> None:
+    shown: list[Event] = []
+
+    async def watch(session: Session[str]) -> None:
+        async with session.observe() as seen:
+            async for event in seen:
+                shown.append(event)  # noqa: PERF401 - it is stopped in the middle
+
+    async with stage.runtime(worker(Desk(), echo())) as rt:
+        session = rt.session("s")
+        await session.run("Hello.")
+        watching = asyncio.ensure_future(watch(session))
+        looks = looks_of(rt)
+        for words in ("And?", "More."):
+            await until(lambda: len(looks) >= 2)
+            await session.run(words)
+            looks.clear()
+        await until(lambda: len(looks) >= 3)
+        watching.cancel()
+
+    ends = [event for event in shown if isinstance(event, events.TurnEnded)]
+    assert [end.outcome for end in ends] == [
+        Finished(text="You said: And?"), Finished(text="You said: More."),
+    ]  # fmt: skip
+    assert all(event.id and event.cursor for event in shown)
+
+
+async def test_watching_a_session_in_which_nothing_happens_reads_its_history_once(
+    stage: Stage,
+) -> None:
+    async with stage.runtime(worker(Desk(), echo())) as rt:
+        await rt.session("s").run("Hello.")
+        looks = looks_of(rt)
+        async with rt.session("s").observe() as seen:
+            following = asyncio.ensure_future(anext(aiter(seen)))
+            await until(lambda: len(looks) >= 5)
+            following.cancel()
+
+    assert looks.count(True) == 1
+    assert len(seen.committed) == 2

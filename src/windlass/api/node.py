@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.journal import NodeBody, node_id
+from windlass.kernel.messages import ConversationRecord, Message
 from windlass.kernel.value import Value
 from windlass.ports import SessionView
 
@@ -25,3 +26,13 @@ def nodes_of(view: SessionView) -> tuple[Node, ...]:
             name = node_id(view.session_id, page.turn_id, ordinal)
             nodes.append(Node(id=name, parent=parent, turn_id=page.turn_id, body=body))
     return tuple(nodes)
+
+
+def messages_of(view: SessionView) -> tuple[Message, ...]:
+    """Return the committed messages of a session, oldest first."""
+    return tuple(
+        body.message
+        for page in view.pages
+        for body in page.nodes
+        if isinstance(body, ConversationRecord)
+    )

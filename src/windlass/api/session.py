@@ -9,7 +9,7 @@ import msgspec
 from windlass.api.collected import Collected
 from windlass.api.compaction import compact
 from windlass.api.machinery import Machinery, fresh_id
-from windlass.api.node import Node, nodes_of
+from windlass.api.node import Node, messages_of, nodes_of
 from windlass.api.observation import Observation
 from windlass.api.turn_handle import TurnHandle
 from windlass.api.turn_input import Input, read_input
@@ -32,7 +32,7 @@ from windlass.errors import (
 )
 from windlass.guards.ids import check_id
 from windlass.kernel import events
-from windlass.kernel.messages import ConversationRecord, Message, Part
+from windlass.kernel.messages import Message, Part
 from windlass.ports import (
     DeleteReport,
     InboxReceipt,
@@ -299,13 +299,7 @@ class Session(Generic[O]):
 
     async def history(self) -> tuple[Message, ...]:
         """Return the committed messages, oldest first."""
-        view = await self._store.load_session(self.id)
-        return tuple(
-            node.message
-            for page in view.pages
-            for node in page.nodes
-            if isinstance(node, ConversationRecord)
-        )
+        return messages_of(await self._store.load_session(self.id))
 
     async def nodes(self) -> tuple[Node, ...]:
         """Return the session's nodes with their ids and parents."""

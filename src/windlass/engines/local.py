@@ -248,19 +248,19 @@ class LocalEngine:
             self._news.set()
 
     async def _scan(self) -> None:
-        world = self._world
-        now_ms = world.clock.now_ms()
-        due = await due_work(world.store, self._programs, now_ms)
+        store, now_ms = self._world.store, self._world.clock.now_ms()
+        due = await due_work(store, self._programs, now_ms)
+        too_late = WaitAnswer(status="expired", now_ms=now_ms)
         for wait in due.waits:
-            answer = WaitAnswer(status="expired", now_ms=now_ms)
-            await world.store.resolve_wait(wait.key, answer)
+            with self._drives.taking_up((wait.session_id, wait.turn_id)):
+                await store.resolve_wait(wait.key, too_late)
         for cancel in due.cancels:
             driving = self._drives.get(cancel.session_id, cancel.turn_id)
             if driving is not None:
-                view = await world.store.load_turn(cancel.session_id, cancel.turn_id)
+                view = await store.load_turn(cancel.session_id, cancel.turn_id)
                 driving.drive.cancel((view.cancel if view is not None else None) or "")
         if due.waits:
-            due = await due_work(world.store, self._programs, now_ms)
+            due = await due_work(store, self._programs, now_ms)
         self._drives.look()
         await self._take_due(due)
         for inbox in due.inboxes:

@@ -21,11 +21,11 @@ from windlass.errors import JournalCorrupt
 # Below half a page of the database a reference costs more to keep than it saves.
 MIN_BODY_BYTES = 2_048
 
-# Steps over short literals and stops behind the first long one. Every repetition is possessive: whatever the
-# bytes are, each is looked at once.
+# Steps over short literals and stops behind the first long one: whatever is not short is long, so its characters need
+# not be counted. Every repetition is possessive: whatever the bytes are, none is looked at more than twice.
 _CHAR = rb'(?:[^"\\]|\\.)'
 _SHORT = rb'[^"]*+"' + _CHAR + rb'{0,%d}+"' % (MIN_BODY_BYTES - 1)
-_LONG = rb'[^"]*+("' + _CHAR + rb'{%d,}+")' % MIN_BODY_BYTES
+_LONG = rb'[^"]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")'
 _NEXT_LONG = re.compile(rb"(?:" + _SHORT + rb")*+" + _LONG, re.DOTALL)
 _REFERENCE = re.compile(rb'"\\u0000([0-9a-f]{64})"')
 # No canonical bytes but those with a reference in them hold this.

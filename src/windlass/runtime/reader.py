@@ -222,6 +222,13 @@ class FeedReader:
         self._incarnation = incarnation
         self.has_gap = has_gap
         self.cursor = write_cursor(incarnation, position)
+        # The turn of the last event that was read.
+        self.turn_id = ""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something waits to be read."""
+        return bool(self._waiting)
 
     def __aiter__(self) -> FeedReader:
         return self
@@ -233,8 +240,9 @@ class FeedReader:
                 raise StopAsyncIteration
             waiting.news.clear()
             await waiting.news.wait()
-        event = waiting.take().told(self._incarnation)
-        self.cursor = event.cursor
+        slot = waiting.take()
+        event = slot.told(self._incarnation)
+        self.cursor, self.turn_id = event.cursor, slot.turn_id
         return event
 
     def finish(self) -> None:
