@@ -22,7 +22,7 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins.kept_output import READER
 from windlass.plugins.skill import Skill, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
-from windlass.plugins.skill_reader import SkillReader
+from windlass.plugins.skill_reader import SkillReader, file_of
 from windlass.plugins.skill_shelf import LeftOut, Look, Shelf
 from windlass.ports.directives import Finale
 from windlass.ports.plugin import AskedCall, Plugin
@@ -168,8 +168,8 @@ class Skills(Plugin):
         """Write down that a skill was read, and which tools it allows."""
         if call.name != self._tool_name or call.outcome.status != "ok":
             return
-        skill_name, file = call.args.get("name"), call.args.get("file", SKILL_FILE)
-        if not _is_skill_file(file):
+        skill_name = call.args.get("name")
+        if not _is_skill_file(file_of(call.args)):
             return
         seen = cast("Look", await self._looking.call())
         placed = seen.placed.get(skill_name or "")
