@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.skill_maker import make_skill
+from tests.plugins.skilled_turn import after, begun, may_call, read
 from windlass.errors import ConfigError, LimitExceeded, PathDenied, ToolError
 from windlass.plugins import skill_folder
 from windlass.plugins.skill_folder import SkillFolder, look_into
@@ -111,7 +112,11 @@ def test_no_path_leads_out_of_a_skill(hostile: Path, path: str, reason: str) -> 
     assert str(hostile.parent) not in str(caught.value)
 
 
-@pytest.mark.parametrize(("path", "reason"), HOSTILE, ids=[repr(path)[:40] for path, _ in HOSTILE])
+# A model that names no file means the skill itself.
+TOLD = [(path, reason) for path, reason in HOSTILE if path]
+
+
+@pytest.mark.parametrize(("path", "reason"), TOLD, ids=[repr(path)[:40] for path, _ in TOLD])
 async def test_the_model_is_told_of_the_path_and_of_nothing_else(
     hostile: Path, path: str, reason: str
 ) -> None:
@@ -122,6 +127,16 @@ async def test_the_model_is_told_of_the_path_and_of_nothing_else(
     assert reason in str(caught.value)
     assert SECRET not in str(caught.value)
     assert str(hostile.parent) not in str(caught.value)
+
+
+async def test_a_file_of_no_name_is_the_skill_itself(tmp_path: Path) -> None:
+    make_skill(tmp_path, "git", "allowed-tools: Read")
+    plugin = Skills(tmp_path)
+    assert await read(plugin, "git", "") == await read(plugin, "git")
+
+    turn = await begun(plugin)
+    await after(plugin, turn, name="git", file="")
+    assert await may_call(plugin, turn, "Write") is not None
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,7 @@ async def test_the_skill_that_was_read_last_says_which_tools_are_allowed(tmp_pat
     assert await may_call(plugin, turn, "Write") == (
         "Write is not among the tools that the skill git, which was read last, allows: Bash, Read"
     )
-    for name in ("Bash", "Read", "read_skill", "rotate", "find_tools"):
+    for name in ("Bash", "Read", "read_skill", "rotate", "find_tools", "read_output"):
         assert await may_call(plugin, turn, name) is None
     assert await may_call(plugin, turn, "bash") is not None
 

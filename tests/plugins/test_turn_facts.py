@@ -17,6 +17,7 @@ from windlass.errors import ConfigError
 from windlass.kernel.messages import Message
 from windlass.kernel.outcomes import Finished
 from windlass.plugins.turn_facts import TurnFacts
+from windlass.runtime.plugin_states import checked
 from windlass.testing import ScriptedModel, broken_rules, call, say
 
 END = Finished(text="Done.")
@@ -75,7 +76,17 @@ async def test_long_turns_and_long_arguments_stay_short() -> None:
     ]
 
 
-@pytest.mark.parametrize("keep", [0, -1, None])
+async def test_as_many_as_may_be_kept_can_be_remembered_in_any_alphabet() -> None:
+    calls = [one for n in range(200) for one in worked(f"c{n}", "t" * 64, {"q": "🦉" * 999}, "it")]
+    turn = FakeTurn("turn_facts")
+    turn.host.turn_messages = [INPUT, *calls]
+
+    await TurnFacts(keep=100).after_turn(turn, END)
+
+    assert checked(turn._changes, plugin="turn_facts")
+
+
+@pytest.mark.parametrize("keep", [0, -1, None, 101])
 def test_a_bad_option_is_refused_by_name(keep: int) -> None:
     with pytest.raises(ConfigError) as refused:
         TurnFacts(keep=keep)

@@ -21,6 +21,7 @@ from windlass.kernel.tokens import (
     tokens_of_tools,
 )
 from windlass.plugins import options
+from windlass.plugins.kept_output import READER
 from windlass.plugins.shortened_results import shortened_results
 from windlass.plugins.window_plan import Edges, Places, Planner, Room, Sizes, is_input
 from windlass.ports.plugin import Plugin
@@ -64,7 +65,7 @@ class ContextWindow(Plugin):
         clear_at: float = 0.6,
         drop_at: float = 0.85,
         target: float = 0.5,
-        reader: str = "read_output",
+        reader: str = READER,
     ) -> None:
         options.whole(window, field="ContextWindow.window", low=1)
         if reserve is None:

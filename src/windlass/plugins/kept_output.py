@@ -19,6 +19,8 @@ from windlass.ports.tool import ToolContext
 from windlass.tools import FunctionTool, tool
 from windlass.tools.results import visible
 
+READER: Final = "read_output"
+"""What the tool is called unless somebody wants another name."""
 # Enough of a digest that no session has two of; short enough for a model to copy.
 SHOWN_REF_CHARS: Final = 12
 _LEAST_REF_CHARS: Final = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, TypeVar
 
 from windlass.errors import ConfigError
@@ -12,15 +13,16 @@ from windlass.kernel.tool_call import is_tool_name
 C = TypeVar("C", bound=str)
 
 
-def whole(found: object, *, field: str, low: int = 0) -> int:
-    """Return a whole number that is not below `low`.
+def whole(found: object, *, field: str, low: int = 0, high: float = inf) -> int:
+    """Return a whole number that is not below `low`, nor above `high`.
 
     Raises:
         ConfigError: it is not one.
     """
-    if isinstance(found, int) and not isinstance(found, bool) and found >= low:
+    if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
         return found
-    raise _refused(found, f"a whole number of {low} or more", field)
+    wanted = f"of {low} or more" if high == inf else f"from {low} to {high}"
+    raise _refused(found, f"a whole number {wanted}", field)
 
 
 def choice(found: C, wanted: tuple[str, ...], *, field: str) -> C:

@@ -17,7 +17,7 @@ from windlass.kernel.tool_call import CompletedToolCall, is_tool_name
 from windlass.kernel.value import Json
 from windlass.plugins import options
 from windlass.plugins.full_output import CutByTurn, cut_by_turn
-from windlass.plugins.kept_output import asking, by_ref, kept_name, reading_tool
+from windlass.plugins.kept_output import READER, asking, by_ref, kept_name, reading_tool
 from windlass.plugins.shortened_json import shortened
 from windlass.plugins.windowing import Gap, Lines, Mark, Room, Window, count_lines, shares, window
 from windlass.ports.plugin import Plugin
@@ -56,7 +56,7 @@ class OutputBudget(Plugin):
         max_lines: int = 400,
         windows: Mapping[str, Window] | None = None,
         default: Window = "head",
-        tool_name: str = "read_output",
+        tool_name: str = READER,
         page_lines: int = 200,
     ) -> None:
         self._room = Room(

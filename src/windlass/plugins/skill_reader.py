@@ -67,9 +67,7 @@ class SkillReader:
         return DynamicTool(_spec(self._tool_name), self._run, effect="pure")
 
     async def _run(self, ctx: ToolContext[Any], args: dict[str, Any]) -> str | list[ResultPart]:
-        found = cast(
-            "str | Image", await self._reading.call(args["name"], args.get("file", SKILL_FILE))
-        )
+        found = cast("str | Image", await self._reading.call(args["name"], file_of(args)))
         if isinstance(found, str):
             return found
         name = found.path.rpartition("/")[2]
@@ -146,6 +144,12 @@ def _image_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _IMAGES if data.startswith(start)), None)
+
+
+def file_of(args: Mapping[str, Any]) -> str:
+    """Return which file a call asks for. Some models fill in all that they may leave out, with nothing."""
+    file: str = args.get("file") or SKILL_FILE
+    return file
 
 
 def _spec(tool_name: str) -> ToolSpec:

@@ -19,9 +19,10 @@ from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall
+from windlass.plugins.kept_output import READER
 from windlass.plugins.skill import Skill, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
-from windlass.plugins.skill_reader import SkillReader
+from windlass.plugins.skill_reader import SkillReader, file_of
 from windlass.plugins.skill_shelf import LeftOut, Look, Shelf
 from windlass.ports.directives import Finale
 from windlass.ports.plugin import AskedCall, Plugin
@@ -39,6 +40,8 @@ _MIB: Final = 1024 * 1024
 # What a hook may write down is bounded; briefs that would not fit are shortened, all alike.
 _MAX_BRIEFS_BYTES: Final = 32 * 1024
 _MAX_TOLD: Final = 10
+# What the model needs to get at its tools and at what they returned.
+_ALWAYS_ALLOWED: Final = frozenset({FINDER, READER})
 _MAX_TOLD_CHARS: Final = 200
 
 
@@ -152,7 +155,7 @@ class Skills(Plugin):
                 f'{self._tool_name}(name="{offered[0]}")'
             )
         opened, allowed = turn.state.get("opened"), turn.state.get("allowed")
-        if not self._enforces or allowed is None or call.name == FINDER:
+        if not self._enforces or allowed is None or call.name in _ALWAYS_ALLOWED:
             return None
         if call.name in allowed or opened in owners:
             return None
@@ -165,8 +168,8 @@ class Skills(Plugin):
         """Write down that a skill was read, and which tools it allows."""
         if call.name != self._tool_name or call.outcome.status != "ok":
             return
-        skill_name, file = call.args.get("name"), call.args.get("file", SKILL_FILE)
-        if not _is_skill_file(file):
+        skill_name = call.args.get("name")
+        if not _is_skill_file(file_of(call.args)):
             return
         seen = cast("Look", await self._looking.call())
         placed = seen.placed.get(skill_name or "")

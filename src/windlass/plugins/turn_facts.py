@@ -14,6 +14,8 @@ from windlass.ports.plugin_turn import PluginTurn
 
 _TITLE = "[what the tools did in the turn before]"
 _ARGS_CHARS = 120
+# More would not fit into what a plugin may remember at once, in any alphabet.
+_MAX_KEPT = 100
 
 
 class TurnFacts(Plugin):
@@ -27,7 +29,7 @@ class TurnFacts(Plugin):
     version = "1"
 
     def __init__(self, *, keep: int = 20) -> None:
-        self._keep = options.whole(keep, field="TurnFacts.keep", low=1)
+        self._keep = options.whole(keep, field="TurnFacts.keep", low=1, high=_MAX_KEPT)
 
     async def before_turn(self, turn: PluginTurn) -> Sequence[str] | None:
         """Tell what was remembered."""
