@@ -190,6 +190,8 @@ def test_the_agent_may_be_named_in_the_project_file(tmp_path: Path) -> None:
         (["-m", "talkers:not_an_agent"], "is int, wanted an Agent"),
         (["-m", "nowhere:agent"], "importing nowhere failed: ModuleNotFoundError"),
         (["-m", "broken:agent"], "importing broken failed: ZeroDivisionError"),
+        (["-m", "leaving:agent"], "importing leaving failed: SystemExit: 3"),
+        (["-m", "talkers:talker", "--deps", "nowhere:x"], "deps: importing nowhere failed"),
         (["--model", "antropic:x"], "did you mean anthropic?"),
         (["--model", "anthropic:claude-sonnet-4-5"], "ANTHROPIC_API_KEY"),
         (["--store", "oracle://x"], "wanted sqlite:///FILE or memory:"),
@@ -199,6 +201,7 @@ def test_what_a_user_can_put_right_is_one_line_and_2(
     args: list[str], complaint: str, tmp_path: Path
 ) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n", encoding="utf-8")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
 
     done = windlass("run", "hello", *args, cwd=tmp_path)
 
