@@ -211,6 +211,26 @@ def test_what_a_user_can_put_right_is_one_line_and_2(
     assert not list(tmp_path.glob("*.db"))
 
 
+@pytest.mark.parametrize("command", ["run hello", "run hello --turn t", "chat", "chat --json"])
+def test_an_unfinished_turn_of_another_agent_is_told_and_not_waited_for(
+    command: str, tmp_path: Path
+) -> None:
+    mine = ("-m", "talkers:talker")
+    assert (
+        windlass("run", "pay", *mine, "--session", "s", "--turn", "t", cwd=tmp_path).returncode == 3
+    )
+
+    done = windlass(
+        *command.split(), "--session", "s", "--model", "demo", cwd=tmp_path, said="hello\n"
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "turn t of session s is unfinished and of the agent 'talker'" in done.stderr
+    assert (
+        windlass("run", "pay", *mine, "--session", "s", "--turn", "t", cwd=tmp_path).returncode == 3
+    )
+
+
 def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n", encoding="utf-8")
 

@@ -92,7 +92,7 @@ def existing_store(settings: Settings) -> str:
         ConfigError: there is none.
     """
     file = store_file(settings.store)
-    if file is not None and not _is_there(file):
+    if file is not None and not is_there(file):
         raise ConfigError(
             f"store: there is no file {file}; name one with --store or WINDLASS_STORE, "
             "or begin one with windlass chat",
@@ -101,11 +101,12 @@ def existing_store(settings: Settings) -> str:
     return settings.store
 
 
-def _is_there(file: Path) -> bool:
+def is_there(file: Path) -> bool:
+    """Whether there is a store, or something that keeps us from seeing: whoever opens it says what."""
     try:
         return file.exists()
     except OSError:
-        return True  # whoever opens it says what is wrong
+        return True
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
