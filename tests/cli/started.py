@@ -13,6 +13,7 @@ from typing import Any
 
 import pexpect  # type: ignore[import-untyped]  # it has no types
 
+import windlass as package
 from scripts.small_terminal import SmallTerminal
 
 COMMAND = [sys.executable, "-m", "windlass"]
@@ -29,8 +30,8 @@ def clean_environment(**more: str) -> dict[str, str]:
     What is imported here is imported there: a tree that is not installed is tested as it is.
     """
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    paths = filter(None, (str(AGENTS), os.environ.get("PYTHONPATH")))
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1", **more}
+    folders = (str(AGENTS), str(Path(package.__file__).parents[1]))
+    return {**kept, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUTF8": "1", **more}
 
 
 def windlass(

@@ -99,7 +99,32 @@ def test_a_file_of_another_program_is_a_failed_check(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     file.write_text("not a database " * 100, encoding="utf-8")
 
-    assert [check.status for check in check_store(file)] == ["fail"]
+    found = list(check_store(file))
+    assert [(check.name, check.status) for check in found] == [("sqlite", "ok"), ("store", "fail")]
+    assert found[1].detail == f"{file}: the file is not an SQLite database (NotADBError)"
+
+
+@pytest.mark.parametrize("address", ["postgresql://eva:hunter2@db/x", "sqlite:x.db", "sqlite:///"])
+def test_an_address_that_no_store_has_is_a_failed_check(address: str, tmp_path: Path) -> None:
+    done = windlass("doctor", "--store", address, cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "wanted sqlite:///FILE or memory:" in done.stdout
+    assert "hunter2" not in done.stdout
+
+
+@pytest.mark.parametrize("model", ["antropic:x", "gpt-5"])
+def test_a_model_that_cannot_be_used_is_a_failed_check(model: str, tmp_path: Path) -> None:
+    env = clean_environment(WINDLASS_MODEL=model)
+
+    (check,) = [
+        each
+        for each in values(windlass("doctor", "--json", cwd=tmp_path, env=env))[0]["checks"]
+        if each["name"] == "model"
+    ]
+
+    assert check["status"] == "fail"
+    assert check["detail"].startswith(f"{model} (environment): model: ")
 
 
 async def test_hosts_are_reached_without_a_key_being_sent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import subprocess
@@ -48,7 +49,7 @@ def test_help_names_every_command_and_exit_code(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert re.search(rf"^  {name} +\S", done.stdout, re.MULTILINE), name
     codes = re.findall(r"^  (\d+) ", done.stdout, re.MULTILINE)
-    assert codes == ["0", "1", "2", "3", "4", "70", "130", "141"]
+    assert codes == ["0", "1", "2", "3", "4", "70", "74", "130", "141"]
 
 
 def processor_ms_of_children() -> float:
@@ -187,6 +188,36 @@ def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith('{"error":{"code":"config_error","message":"store: there is no')
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [
+        pytest.param(["sesions"], "command", id="command"),
+        pytest.param(["sessions", "--stor", "x"], "arguments", id="option"),
+        pytest.param(["sessions", "--limit", "many"], "arguments", id="value"),
+        pytest.param(["approve"], "arguments", id="missing"),
+        pytest.param(["waits", "--kind", "aproval"], "arguments", id="kind"),
+        pytest.param(["run", "two", "words"], "arguments", id="unquoted"),
+    ],
+)
+def test_wrong_arguments_are_json_where_json_was_asked_for(
+    args: list[str], field: str, tmp_path: Path
+) -> None:
+    done = windlass(*args, "--json", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    told = json.loads(done.stderr)["error"]
+    assert (told["code"], told["field"]) == ("invalid_input", field)
+
+
+def test_words_without_quotes_are_told_what_they_need(tmp_path: Path) -> None:
+    done = windlass("run", "What", "is", "this?", cwd=tmp_path)
+
+    assert done.stderr == (
+        "windlass: run: 'is this?' is more than it takes; put words that belong together in quotes "
+        "(windlass run --help)\n"
+    )
 
 
 def test_the_codes_are_what_the_guide_says() -> None:

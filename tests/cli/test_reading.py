@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
@@ -106,6 +107,60 @@ def test_a_journal_is_shown_entry_by_entry(made: Path) -> None:
     asked = [each["asked"] for each in found if "tool_call" in each["key"]]
     assert asked[0] == 'keyed: ship(order="A-17")'
     assert any(each["answered"] == "ok: shipped A-17" for each in found)
+
+
+def test_a_key_in_the_list_is_short_enough_to_copy_and_answers(folder: Path) -> None:
+    (whole,) = [each["key"] for each in values(windlass("waits", "--json", cwd=folder))]
+    shown = windlass("waits", cwd=folder).stdout.splitlines()[1].split()[0]
+
+    assert shown == whole[:14]
+    assert windlass("approve", shown, "--by", "eva", cwd=folder).returncode == 0
+
+
+# Every command with --json, and the row of the guide that names its keys.
+JSON = [
+    ("sessions", "`sessions`"),
+    ("show ada", "`show SESSION`"),
+    ("show bob --turn three", "`show --turn`"),
+    ("show bob --journal", "`show --journal`, `tail`"),
+    ("waits", "`waits`"),
+    ("waits --kind approval", "`waits`"),
+    ("usage", "`usage`"),
+    ("usage ada", "`usage`"),
+    ("doctor", "`doctor`"),
+    ("models", "`models`"),
+    ("models get smollm2", "`models get`"),
+    ("bench --turns 1", "`bench`"),
+    ("fork ada new", "`fork`"),
+    ("cancel bob", "`cancel`"),
+    ("run hello --model demo", "`run`, `chat`"),
+]
+
+
+def documented(row: str) -> set[str]:
+    guide = (Path(__file__).parents[2] / "docs/guides/cli.md").read_text(encoding="utf-8")
+    (keys,) = re.findall(rf"^\| {re.escape(row)} \| (.*?) \|$", guide, re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", keys))
+
+
+@pytest.mark.parametrize(("command", "row"), JSON)
+def test_json_has_the_keys_that_the_guide_names(command: str, row: str, folder: Path) -> None:
+    found = values(windlass(*command.split(), "--json", cwd=folder))
+
+    assert found
+    assert all(set(each) == documented(row) for each in found)
+
+
+def test_exports_and_answers_have_the_keys_that_the_guide_names(folder: Path) -> None:
+    session, turn, _ = values(windlass("export", "ada", "--json", cwd=folder))
+    (wait,) = values(windlass("waits", "--json", cwd=folder))
+    rest = values(windlass("tail", "bob", "--json", cwd=folder))
+    (answer,) = values(windlass("approve", wait["key"], "--json", cwd=folder))
+
+    assert set(session) == documented("`export`, first")
+    assert set(turn) == documented("`export`, then")
+    assert set(answer) == documented("`approve`, `deny`")
+    assert set(rest[-1]) == documented("`tail`, when the state changes")
 
 
 def test_a_session_that_is_not_there_is_a_line_and_2(made: Path) -> None:

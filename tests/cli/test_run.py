@@ -190,6 +190,8 @@ def test_the_agent_may_be_named_in_the_project_file(tmp_path: Path) -> None:
         (["-m", "talkers:not_an_agent"], "is int, wanted an Agent"),
         (["-m", "nowhere:agent"], "importing nowhere failed: ModuleNotFoundError"),
         (["-m", "broken:agent"], "importing broken failed: ZeroDivisionError"),
+        (["-m", "leaving:agent"], "importing leaving failed: SystemExit: 3"),
+        (["-m", "talkers:talker", "--deps", "nowhere:x"], "deps: importing nowhere failed"),
         (["--model", "antropic:x"], "did you mean anthropic?"),
         (["--model", "anthropic:claude-sonnet-4-5"], "ANTHROPIC_API_KEY"),
         (["--store", "oracle://x"], "wanted sqlite:///FILE or memory:"),
@@ -199,6 +201,7 @@ def test_what_a_user_can_put_right_is_one_line_and_2(
     args: list[str], complaint: str, tmp_path: Path
 ) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n", encoding="utf-8")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
 
     done = windlass("run", "hello", *args, cwd=tmp_path)
 
@@ -206,6 +209,26 @@ def test_what_a_user_can_put_right_is_one_line_and_2(
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.glob("*.db"))
+
+
+@pytest.mark.parametrize("command", ["run hello", "run hello --turn t", "chat", "chat --json"])
+def test_an_unfinished_turn_of_another_agent_is_told_and_not_waited_for(
+    command: str, tmp_path: Path
+) -> None:
+    mine = ("-m", "talkers:talker")
+    assert (
+        windlass("run", "pay", *mine, "--session", "s", "--turn", "t", cwd=tmp_path).returncode == 3
+    )
+
+    done = windlass(
+        *command.split(), "--session", "s", "--model", "demo", cwd=tmp_path, said="hello\n"
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "turn t of session s is unfinished and of the agent 'talker'" in done.stderr
+    assert (
+        windlass("run", "pay", *mine, "--session", "s", "--turn", "t", cwd=tmp_path).returncode == 3
+    )
 
 
 def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path) -> None:

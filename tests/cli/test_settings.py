@@ -41,8 +41,16 @@ def test_a_flag_beats_the_environment_and_that_beats_the_file(tmp_path: Path) ->
     }
 
 
-def test_an_empty_variable_says_nothing(tmp_path: Path) -> None:
-    assert settle({}, {"WINDLASS_MODEL": ""}, tmp_path).model is None
+def test_an_empty_value_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    """`WINDLASS_STORE=$UNSET` must not write to another store than the one that was meant."""
+    with pytest.raises(ConfigError, match="environment: store: there is nothing in it"):
+        settle({}, {"WINDLASS_STORE": ""}, tmp_path)
+    with pytest.raises(ConfigError, match="--store: store: there is nothing in it"):
+        settle({"store": ""}, {}, tmp_path)
+    project(tmp_path, '[tool.windlass]\nstore = ""\n')
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: store: there is nothing in it"):
+        settle({}, {}, tmp_path)
+    assert settle({"store": "x.db"}, {}, tmp_path).store == "sqlite:///x.db"
 
 
 def test_the_file_is_found_above_and_its_store_stands_beside_it(tmp_path: Path) -> None:
@@ -83,6 +91,7 @@ def test_variables_of_others_are_left_alone(tmp_path: Path) -> None:
     [
         ("[tool.windlass]\nstore = 3\n", "tool.windlass.store: found int, wanted text"),
         ("[tool]\nwindlass = 3\n", "tool.windlass: wanted a table"),
+        ("tool = 3\n", "tool: wanted a table"),
         ("[tool.windlass\n", "cannot be read"),
         ('[tool.windlass]\ndurability = "never"\n', "found 'never', wanted power or process"),
     ],

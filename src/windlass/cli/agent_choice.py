@@ -54,13 +54,13 @@ def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] |
     """
     if address is None:
         return None
-    found = load(address, settings)
+    found = load(address, settings, field="deps")
     if not callable(found):
         raise ConfigError(f"--deps: {address} is no function", field="deps")
     return found  # type: ignore[no-any-return]  # looked at above
 
 
-def load(address: str, settings: Settings) -> Any:  # noqa: ANN401 - whatever the user wrote
+def load(address: str, settings: Settings, field: str = "agent") -> Any:  # noqa: ANN401 - whatever the user wrote
     """Import what `module:name` names, from the folder that the user is in.
 
     Raises:
@@ -69,7 +69,7 @@ def load(address: str, settings: Settings) -> Any:  # noqa: ANN401 - whatever th
     module_name, colon, name = address.partition(":")
     if not colon or not module_name or not name:
         raise ConfigError(
-            f"agent: found {address[:80]!r}, wanted module:name, such as app:support", field="agent"
+            f"{field}: found {address[:80]!r}, wanted module:name, such as app:support", field=field
         )
     for folder in reversed(settings.folders):
         if folder not in sys.path:
@@ -81,15 +81,15 @@ def load(address: str, settings: Settings) -> Any:  # noqa: ANN401 - whatever th
     except AttributeError as error:
         known = [each for each in dir(found) if not each.startswith("_")]
         raise ConfigError(
-            f"agent: {module_name} has no {name[:80]!r}{hint(name, known)}", field="agent"
+            f"{field}: {module_name} has no {name[:80]!r}{hint(name, known)}", field=field
         ) from error
     except WindlassError as error:
-        raise ConfigError(f"agent: {module_name} cannot be used: {error}", field="agent") from error
-    except Exception as error:
+        raise ConfigError(f"{field}: {module_name} cannot be used: {error}", field=field) from error
+    except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"agent: importing {module_name} failed: {type(error).__name__}: {error} "
+            f"{field}: importing {module_name} failed: {type(error).__name__}: {error} "
             "(WINDLASS_DEBUG=1 shows where)",
-            field="agent",
+            field=field,
         ) from error
     return found
 
@@ -100,7 +100,7 @@ def _as_agent(found: object, address: str) -> Agent[Any, Any]:
             found = found()
         except WindlassError as error:
             raise ConfigError(f"agent: {address}(): {error}", field="agent") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"agent: {address}() failed: {type(error).__name__}: {error}", field="agent"
             ) from error

@@ -11,6 +11,7 @@ USAGE: Final = 2
 PARKED: Final = 3
 STORE: Final = 4
 BUG: Final = 70
+OUTPUT: Final = 74
 INTERRUPTED: Final = 128 + signal.SIGINT
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
@@ -21,6 +22,7 @@ MEANINGS: Final = (
     (PARKED, "the turn waits for an answer from outside"),
     (STORE, "the store cannot be read or written"),
     (BUG, "a defect in windlass"),
+    (OUTPUT, "the output could not be written"),
     (INTERRUPTED, "interrupted with Ctrl-C; what was accepted goes on"),
     (PIPE_CLOSED, "whoever read the output went away"),
 )

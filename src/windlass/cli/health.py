@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+import apsw
 import msgspec
 
 from windlass.cli.disk import NETWORK_KINDS, file_system, free_bytes, measure_syncs
@@ -43,22 +44,26 @@ def check_store(file: Path) -> Iterator[Check]:
     except WindlassError as error:
         yield Check(name="sqlite", status="fail", detail=str(error))
         return
-    if not file.exists():
-        yield Check(name="store", status="note", detail=f"{file} is not there yet")
-        return
+    yield Check(name="sqlite", status="ok", detail=apsw.sqlite_lib_version())
     try:
-        yield from _look_into(file)
+        if file.exists():
+            yield from _look_into(file)
+        else:
+            yield Check(name="store", status="note", detail=f"{file} is not there yet")
     except WindlassError as error:
-        yield Check(name="store", status="fail", detail=f"{file}: {error}")
+        yield Check(name="store", status="fail", detail=_at(file, error))
     except Exception as error:  # noqa: BLE001 - whatever SQLite says about it is what was asked for
         told = as_windlass_error(error, place=file.name)
-        yield Check(name="store", status="fail", detail=f"{file}: {told}")
+        yield Check(name="store", status="fail", detail=_at(file, told))
+
+
+def _at(file: Path, error: WindlassError) -> str:
+    """Return what is wrong with a file; errors of a store begin with its name alone."""
+    return f"{file}: {str(error).removeprefix(f'{file.name}: ')}"
 
 
 def _look_into(file: Path) -> Iterator[Check]:
     with closing(connect(file)) as db:
-        release = db.execute("SELECT sqlite_version()").get
-        yield Check(name="sqlite", status="ok", detail=str(release))
         found = [str(line[0]) for line in db.execute("PRAGMA integrity_check(5)")]
         is_whole = found == ["ok"]
         yield Check(

@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
-from windlass.cli.wording import call_line, one_line, result_line
+from windlass.cli.wording import call_line, one_line, result_line, safe, short_key
 from windlass.journal import (
+    AwaitEventCommand,
+    CallDecided,
     CallReturned,
     Claimed,
     Entry,
+    EventAwaited,
     ModelAnswered,
     ModelCallCommand,
     Recorded,
@@ -22,6 +25,7 @@ from windlass.journal import (
 )
 from windlass.kernel import ModelReply
 from windlass.kernel.messages import ToolCall
+from windlass.kernel.value import snake_case
 from windlass.ports import TurnView
 
 
@@ -79,7 +83,9 @@ def _asked(entry: Claimed | Recorded) -> str:
         return f"{contract}{call_line(command.name, command.args, 120)}"
     if isinstance(command, ModelCallCommand):
         return f"{command.request.message_count} messages"
-    return "" if command is None else type(command).__name__.removesuffix("Command")
+    if isinstance(command, AwaitEventCommand):
+        return f"wait {short_key(command.wait_key)}"
+    return "" if command is None else _words(type(command).__name__.removesuffix("Command"))
 
 
 def _answered(entry: Recorded) -> str:
@@ -96,4 +102,12 @@ def _answered(entry: Recorded) -> str:
             if isinstance(part, ToolCall)
         ]
         return one_line(" ".join(filter(None, [reply.text, *calls])), 120)
-    return type(outcome).__name__
+    if isinstance(outcome, CallDecided):
+        return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
+    if isinstance(outcome, EventAwaited):
+        return safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
+    return _words(type(outcome).__name__)
+
+
+def _words(name: str) -> str:
+    return snake_case(name).replace("_", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, TextIO
 
@@ -16,7 +17,10 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def write_json(value: object, stream: TextIO | None = None) -> None:
-    """Write one value on one line, at once."""
+    """Write one value on one line, at once; whatever the terminal can show, nothing of it is lost."""
     out = stream or sys.stdout
-    out.write(msgspec.json.encode(value).decode() + "\n")
+    text = msgspec.json.encode(value).decode()
+    if (out.encoding or "utf-8").lower().replace("-", "") != "utf8":
+        text = json.dumps(msgspec.json.decode(text))  # noqa: TID251 - the same, in ASCII
+    out.write(text + "\n")
     out.flush()

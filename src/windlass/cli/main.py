@@ -6,18 +6,28 @@ Law 2. What a user can put right is told in one line, without a traceback; WINDL
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from windlass import __version__
 from windlass.cli import catalogue, exit_code
-from windlass.errors import CallerError, ReplayError, StoreError, WindlassBug, WindlassError
+from windlass.errors import (
+    CallerError,
+    InvalidInput,
+    ReplayError,
+    StoreError,
+    WindlassBug,
+    WindlassError,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _fill_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -25,12 +35,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nwindlass: interrupted", file=sys.stderr)
         return exit_code.INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) went away. Nothing more may be flushed there at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_output_up()  # the reader (head, less) went away
         return exit_code.PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last place; nobody above could tell the user
-        return _tell(error, words)
+        return _tell_output(error) if _is_output(error) else _tell(error, words)
     return code
+
+
+def _fill_streams() -> None:
+    """Let streams that were closed lead nowhere: else a file of ours would be opened in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the end
+
+
+def _is_output(error: Exception) -> TypeGuard[OSError]:
+    """Whether standard output could not be written: what else does I/O here says what it was about."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _give_output_up() -> None:
+    """See to it that nothing more is flushed there at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell_output(error: OSError) -> int:
+    _give_output_up()
+    print(f"windlass: standard output: {error.strerror}", file=sys.stderr)
+    return exit_code.OUTPUT
 
 
 def _run(words: list[str]) -> int:
@@ -46,7 +80,7 @@ def _run(words: list[str]) -> int:
 
         return demo_command.main(words[1:])
     if first not in catalogue.NAMES:
-        return _unknown(first)
+        raise _unknown(first)
     try:
         from windlass.cli import command_line  # noqa: PLC0415 - law 1
     except ModuleNotFoundError as error:
@@ -57,12 +91,11 @@ def _run(words: list[str]) -> int:
     return command_line.run(words)
 
 
-def _unknown(word: str) -> int:
+def _unknown(word: str) -> InvalidInput:
     from windlass.cli.nearest import hint  # noqa: PLC0415 - law 1
 
     said = f"there is no command {word[:40]!r}{hint(word, catalogue.NAMES)}"
-    print(f"windlass: {said} (windlass --help lists them)", file=sys.stderr)
-    return exit_code.USAGE
+    return InvalidInput(f"{said} (windlass --help lists them)", field="command")
 
 
 def _tell(error: Exception, words: Sequence[str]) -> int:

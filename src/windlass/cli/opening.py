@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from windlass import Runtime
+from windlass import Agent, Runtime
 from windlass.api.adapters import open_store
-from windlass.cli.settings import existing_store, read_settings
-from windlass.errors import InvalidInput
+from windlass.cli.settings import Settings, existing_store, is_there, read_settings, store_file
+from windlass.errors import ConfigError, InvalidInput, UnknownSession
 from windlass.ports import Store, Wait
+from windlass.runtime.system_clock import SystemClock
 
 
 @asynccontextmanager
@@ -35,6 +36,35 @@ async def opened_store(store: str | None) -> AsyncIterator[Store]:
         yield rows
     finally:
         await rows.close()
+
+
+async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: str) -> None:
+    """Refuse a session whose unfinished turn nobody would drive: it is of another agent, and no process has it.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    file = store_file(settings.store)
+    if file is None or not is_there(file):
+        return
+    async with opened_store(settings.store) as rows:
+        try:
+            session = await rows.load_session(session_id, history=False)
+        except UnknownSession:
+            return
+        turn_id = session.active or next(iter(session.queued), None)
+        turn = None if turn_id is None else await rows.load_turn(session_id, turn_id)
+        if turn is None or turn.agent in (agent.name, *agent.aliases):
+            return
+        now_ms = SystemClock().now_ms()
+        if turn.owner is not None and await rows.is_present(turn.owner, now_ms=now_ms):
+            return
+    raise ConfigError(
+        f"agent: turn {turn_id} of session {session_id} is unfinished and of the agent {turn.agent!r}, "
+        f"found {agent.name!r}; name that one with -m module:name, or end the turn: "
+        f"windlass cancel {session_id}",
+        field="agent",
+    )
 
 
 async def full_key(runtime: Runtime[Any], beginning: str) -> str:

@@ -34,6 +34,7 @@ def wait_record(wait: Wait) -> Record:
         "kind": wait.kind,
         "session": wait.session_id,
         "turn": wait.turn_id,
+        "call_id": wait.call_id,
         "title": wait.title,
         "detail": plain(wait.detail),
         "created_ms": wait.created_ms,

@@ -40,7 +40,11 @@ def read_settings(**flags: str | None) -> Settings:
     Raises:
         ConfigError: a key that does not exist, or a value that cannot be; it says where it stands.
     """
-    return settle(flags, environment(), Path.cwd())
+    try:
+        folder = Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"the folder that you are in: {error.strerror}", field="folder") from None
+    return settle(flags, environment(), folder)
 
 
 def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: Path) -> Settings:
@@ -57,6 +61,8 @@ def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: 
         for key, value in layer.items():
             if value is not None and key not in found:
                 found[key], sources[key] = value, where.format(key)
+                if not value.strip():
+                    raise ConfigError(f"{sources[key]}: {key}: there is nothing in it", field=key)
     if found.get("durability", "power") not in ("power", "process"):
         raise ConfigError(
             f"{sources['durability']}: durability: found {found['durability'][:40]!r}, "
@@ -86,13 +92,21 @@ def existing_store(settings: Settings) -> str:
         ConfigError: there is none.
     """
     file = store_file(settings.store)
-    if file is not None and not file.exists():
+    if file is not None and not is_there(file):
         raise ConfigError(
             f"store: there is no file {file}; name one with --store or WINDLASS_STORE, "
             "or begin one with windlass chat",
             field="store",
         )
     return settings.store
+
+
+def is_there(file: Path) -> bool:
+    """Whether there is a store, or something that keeps us from seeing: whoever opens it says what."""
+    try:
+        return file.exists()
+    except OSError:
+        return True
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -106,7 +120,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
                     f"environment: {name} is not known; did you mean {PREFIX}{meant.upper()}?",
                     field=name,
                 )
-    return {key: environ[name] for name, key in known.items() if environ.get(name)}
+    return {key: environ[name] for name, key in known.items() if name in environ}
 
 
 def _project_file(folder: Path) -> Path | None:
@@ -124,9 +138,12 @@ def _from_file(file: Path | None) -> dict[str, str]:
         whole = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read: {error}", field="pyproject.toml") from None
-    table = whole.get("tool", {}).get("windlass", {})
-    if not isinstance(table, dict):
-        raise ConfigError(f"{file}: tool.windlass: wanted a table", field="tool.windlass")
+    table: Any = whole
+    for name in ("tool", "windlass"):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            place = "tool" if name == "tool" else "tool.windlass"
+            raise ConfigError(f"{file}: {place}: wanted a table", field=place)
     for key, value in table.items():
         if key not in KEYS:
             raise ConfigError(
@@ -140,7 +157,7 @@ def _from_file(file: Path | None) -> dict[str, str]:
                 field=f"tool.windlass.{key}",
             )
     found = dict(table)
-    if "store" in found:
+    if found.get("store"):
         found["store"] = _beside(file, found["store"])
     return found
 

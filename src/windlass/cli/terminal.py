@@ -12,19 +12,25 @@ from rich.text import Text
 from windlass.cli.wording import safe
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to whoever started the command: its exit code says so."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Return the console for what was asked for."""
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return _Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def notes() -> Console:
     """Return the console for what is told beside it."""
-    return Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+    return _Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
 
 
 def note(text: str) -> None:
-    """Tell something that is not what was asked for."""
-    notes().print(Text(safe(text), style="dim"))
+    """Tell something that is not what was asked for; a key in it stays in one piece."""
+    notes().print(Text(safe(text), style="dim"), soft_wrap=True)
 
 
 def table(*heads: str) -> Table:

@@ -27,6 +27,11 @@ def safe(text: str) -> str:
     return clean(shown)
 
 
+def short_key(key: str) -> str:
+    """Return as much of a wait's key as answers it: 48 bits of it, on one line."""
+    return safe(key)[:14]
+
+
 def one_line(text: str, width: int = 72) -> str:
     """Return `text` on one line, cut where it is too long."""
     words = " ".join(safe(text).split())

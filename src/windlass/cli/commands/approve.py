@@ -24,7 +24,8 @@ def approve(
         str | None, Parameter(help="other arguments for the call, all of them, as JSON")
     ] = None,
     remember: Annotated[
-        Literal["once", "session"], Parameter(help="for this call, or for the session")
+        Literal["once", "session"],
+        Parameter(help="for this call, or for the session", show_default=True),
     ] = "once",
     by: ByOption = None,
     store: StoreOption = None,

@@ -28,7 +28,7 @@ def add(a: int, b: int) -> int:
 
 def bench(
     *,
-    turns: Annotated[int, Parameter(help="turns of each kind")] = 50,
+    turns: Annotated[int, Parameter(help="turns of each kind", show_default=True)] = 50,
     dir: Annotated[  # noqa: A002 - the flag's name
         str, Parameter(name="--dir", help="a folder on the disk to measure; nothing stays there")
     ] = ".",
@@ -40,8 +40,11 @@ def bench(
     folder = Path(dir)
     if not folder.is_dir():
         raise InvalidInput(f"dir: there is no folder {folder}", field="dir")
-    rows = asyncio.run(_measure(folder.absolute(), turns))
-    sync = measure_syncs(folder)
+    try:
+        rows = asyncio.run(_measure(folder.absolute(), turns))
+        sync = measure_syncs(folder)
+    except OSError as error:
+        raise InvalidInput(f"dir: {folder}: {error.strerror}", field="dir") from None
     if json:
         write_json({"turns": turns, "sync_median_ms": sync.median_ms, "rows": rows})
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from secrets import token_hex
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from cyclopts import Parameter
 from windlass import Runtime
 from windlass.api.adapters import open_store
 from windlass.cli.agent_choice import Choice, choose, choose_deps
+from windlass.cli.opening import check_agent
 from windlass.cli.options import AgentOption, ByOption, DepsOption, ModelOption, StoreOption
 from windlass.cli.settings import Settings, read_settings
 from windlass.cli.talk.conversation import Conversation, Left
@@ -51,6 +53,7 @@ def chat(  # noqa: PLR0913 - every option has a default
         deps=choose_deps(deps, settings),
     )
     session_id = session or f"chat-{token_hex(4)}"
+    asyncio.run(check_agent(settings, choice.agent, session_id))
     if json:
         return talk_in_json(runtime, session_id, choice.override)
     with prepared_terminal(), LoopThread() as loop:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from windlass import __version__
+from windlass.api.adapters import model_of, open_store
 from windlass.cli import exit_code
 from windlass.cli.default_agent import default_model, has_local
 from windlass.cli.health import Check, check_disk, check_hosts, check_keys, check_store
@@ -20,6 +21,7 @@ from windlass.cli.options import JsonOption, StoreOption
 from windlass.cli.settings import Settings, read_settings, store_file
 from windlass.cli.terminal import console
 from windlass.cli.wording import safe
+from windlass.errors import ConfigError
 
 _SIGNS = {"ok": ("✓", "green"), "note": ("·", "dim"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
@@ -49,10 +51,15 @@ def _checks(settings: Settings) -> list[Check]:
     release = f"{__version__}, Python {platform.python_version()} on {platform.system()}"
     checks = [Check(name="windlass", status="ok", detail=release)]
     file = store_file(settings.store)
-    if file is None:
-        told = f"{settings.store.partition(':')[0]}: nothing to look at"
-        checks.append(Check(name="store", status="note", detail=told))
+    try:
+        open_store(settings.store, settings.durability)
+    except ConfigError as error:
+        checks.append(Check(name="store", status="fail", detail=str(error)))
+        file = None
     else:
+        if file is None:
+            checks.append(Check(name="store", status="note", detail="memory: nothing is kept"))
+    if file is not None:
         checks += check_store(file)
         folder = file.absolute().parent
         if folder.is_dir():
@@ -62,10 +69,19 @@ def _checks(settings: Settings) -> list[Check]:
     checks += check_keys(environment())
     local = "installed" if has_local() else "not installed: windlass models get smollm2"
     checks.append(Check(name="local:smollm2", status="note", detail=local))
-    model = settings.model or default_model()
-    source = settings.sources.get("model", "nobody named one")
-    checks.append(Check(name="model", status="note", detail=f"{model} ({source})"))
+    checks.append(_check_model(settings))
     return checks
+
+
+def _check_model(settings: Settings) -> Check:
+    """Say which model is used without an agent, and whether it could be."""
+    name = settings.model or default_model()
+    source = settings.sources.get("model", "nobody named one")
+    try:
+        model_of(name, {})
+    except ConfigError as error:
+        return Check(name="model", status="fail", detail=f"{name} ({source}): {error}")
+    return Check(name="model", status="note", detail=f"{name} ({source})")
 
 
 def _show(checks: list[Check]) -> None:

@@ -23,7 +23,8 @@ def export(
     /,
     *,
     format: Annotated[  # noqa: A002 - the flag's name
-        Literal["jsonl", "markdown"], Parameter(help="JSON lines, or Markdown to read")
+        Literal["jsonl", "markdown"],
+        Parameter(help="JSON lines, or Markdown to read", show_default=True),
     ] = "jsonl",
     store: StoreOption = None,
     json: JsonOption = False,

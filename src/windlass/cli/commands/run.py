@@ -13,6 +13,7 @@ from windlass import Runtime, TurnResult
 from windlass.cli import exit_code, records
 from windlass.cli.agent_choice import Choice, choose, choose_deps
 from windlass.cli.json_lines import plain, write_json
+from windlass.cli.opening import check_agent
 from windlass.cli.options import AgentOption, DepsOption, JsonOption, ModelOption, StoreOption
 from windlass.cli.settings import Settings, read_settings
 from windlass.cli.terminal import console, note
@@ -61,6 +62,7 @@ class _Run:
     def __init__(
         self, settings: Settings, deps: str | None, *, is_json: bool, tells_events: bool
     ) -> None:
+        self._settings = settings
         self._is_json = is_json
         self._tells_events = tells_events
         self._choice: Choice = choose(settings)
@@ -74,6 +76,7 @@ class _Run:
     async def go(self, place: tuple[str, str | None], said: str) -> TurnResult[Any]:
         """Run the turn."""
         session_id, turn_id = place
+        await check_agent(self._settings, self._choice.agent, session_id)
         if not self._is_json:
             note(f"session {session_id}, {self._choice.told}")
         async with self._runtime as runtime:

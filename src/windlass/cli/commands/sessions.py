@@ -20,7 +20,7 @@ from windlass.runtime.system_clock import SystemClock
 def sessions(
     *,
     after: Annotated[str, Parameter(help="begin behind this session's id")] = "",
-    limit: Annotated[int, Parameter(help="at most so many")] = 100,
+    limit: Annotated[int, Parameter(help="at most so many", show_default=True)] = 100,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:

@@ -22,6 +22,7 @@ from windlass.cli.talk.loop_thread import LoopThread
 from windlass.cli.talk.prompt import read_message, terminal_line
 from windlass.cli.talk.question import Answer, ask
 from windlass.cli.talk.screen import Screen
+from windlass.cli.wording import short_key
 from windlass.errors import SessionParked, WindlassError
 from windlass.kernel import events
 from windlass.ports import Wait
@@ -233,7 +234,9 @@ class Conversation:
         with self._default_interrupt():
             answer = ask(self._screen, wait, terminal_line)
         if answer.kind == "later":
-            self._screen.say(f"\nthe question stays open: windlass approve {wait.key[:14]}", "dim")
+            self._screen.say(
+                f"\nthe question stays open: windlass approve {short_key(wait.key)}", "dim"
+            )
             return False
         receipt = self._loop.call(self._decide(wait, answer))
         if receipt != "accepted":

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from windlass.cli.keys import environment
+
 BLOCK: Final = '"""'
 _MARK: Final = "> "
 _MORE: Final = "… "
@@ -43,7 +45,8 @@ def _use_readline() -> None:
         import readline  # noqa: PLC0415 - not there on every system; lines can be read all the same
     except ImportError:
         return
-    readline.parse_and_bind("set enable-bracketed-paste on")
+    if environment().get("TERM", "dumb") != "dumb":
+        readline.parse_and_bind("set enable-bracketed-paste on")
     readline.parse_and_bind("tab: self-insert")
 
 

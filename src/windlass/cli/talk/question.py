@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from windlass.cli.talk.screen import Screen
-from windlass.cli.wording import as_json, safe
+from windlass.cli.wording import as_json, safe, short_key
 from windlass.errors import WindlassError
 from windlass.kernel import canonical
 from windlass.ports import Wait
@@ -87,7 +87,7 @@ def _panel(wait: Wait) -> Panel:
         shown,
         title=title,
         title_align="left",
-        subtitle=Text(f"key {safe(wait.key)[:14]}…{risk}", style="dim"),
+        subtitle=Text(f"key {short_key(wait.key)}…{risk}", style="dim"),
         subtitle_align="left",
         border_style="yellow",
     )
