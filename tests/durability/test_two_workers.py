@@ -67,13 +67,15 @@ def test_two_workers_share_the_work_and_no_call_runs_twice(place: Place) -> None
 
 def test_a_worker_that_takes_the_living_for_dead_is_found_out(place: Place) -> None:
     """The red proof of what the test above and the next one look at."""
-    job = Job("s0", task("post:1.5"))
-    with Member(place.folder) as first:
+    job = Job("s0", task("post:4"))
+    robbing = ("--mutant", "take_the_living_for_dead")
+    with Member(place.folder) as first, Member(place.folder, *robbing) as robber:
+        robber.pause()
         place.submit(job)
         first.await_line("tool", "s0")
-        with Member(place.folder, "--mutant", "take_the_living_for_dead") as robber:
-            robber.await_line("tool", "s0")
-            place.await_ends(job)
+        robber.go_on()
+        robber.await_line("tool", "s0")
+        place.await_ends(job)
     assert place.findings(job) == ["s0: t0/post_0_0 ran 2 times"]
 
 

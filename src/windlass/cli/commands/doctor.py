@@ -11,7 +11,8 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from windlass import __version__
-from windlass.api.adapters import model_of, open_store
+from windlass.api.adapters import open_store
+from windlass.api.known_models import KnownModels
 from windlass.cli import exit_code
 from windlass.cli.default_agent import default_model, has_local
 from windlass.cli.health import Check, check_disk, check_hosts, check_keys, check_store
@@ -78,7 +79,7 @@ def _check_model(settings: Settings) -> Check:
     name = settings.model or default_model()
     source = settings.sources.get("model", "nobody named one")
     try:
-        model_of(name, {})
+        KnownModels().of(name)
     except ConfigError as error:
         return Check(name="model", status="fail", detail=f"{name} ({source}): {error}")
     return Check(name="model", status="note", detail=f"{name} ({source})")
