@@ -118,3 +118,7 @@ def test_no_tool_of_it_acts_on_the_world() -> None:
         "read_file": "pure",
         "list_files": "pure",
     }
+
+
+def test_a_model_that_cannot_choose_between_tools_gets_none() -> None:
+    assert list(default_agent("local:smollm2").toolbox) == []

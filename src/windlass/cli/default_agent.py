@@ -15,6 +15,7 @@ from windlass.runtime.system_clock import SystemClock
 
 NAME: Final = "assistant"
 _LOCAL: Final = "local:smollm2"
+_PLAIN: Final = "You are a helpful assistant in a terminal. Answer briefly."
 _INSTRUCTIONS: Final = (
     "You are a helpful assistant in a terminal. Answer briefly, in Markdown where it helps. "
     "Use the tools for the time, for arithmetic and for files in the user's folder; "
@@ -48,7 +49,9 @@ def list_files(folder: str = ".") -> list[str]:
 
 
 def default_agent(model: str) -> Agent[Any, Any]:
-    """Return the agent, with the model of that name."""
+    """Return the agent, with the model of that name. A local one is too small to choose between tools: it gets none."""
+    if model.startswith("local:"):
+        return Agent(NAME, model=model, instructions=_PLAIN)
     return Agent(
         NAME,
         model=model,

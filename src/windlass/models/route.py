@@ -26,13 +26,33 @@ class Route(msgspec.Struct, frozen=True):
     model: str
 
     def __post_init__(self) -> None:
-        """Spell the endpoint in one way; refuse one with a password in it."""
+        """Spell the endpoint in one way; refuse one with a password in it, and a model without a name."""
+        check_model_name(self.model)
         set_field(self, "endpoint", endpoint_of(self.endpoint))
 
     @property
     def key(self) -> str:
         """How the route is written into stored blobs."""
         return f"{self.provider}|{self.endpoint}|{self.model}"
+
+
+def check_model_name(name: object) -> None:
+    """Refuse what no provider calls a model.
+
+    Raises:
+        ConfigError: it is no text, empty, or has spaces or control characters in it.
+    """
+    if not isinstance(name, str):
+        found = type(name).__name__
+    elif not name or not name.isprintable() or len(name.split()) != 1:
+        found = f"{name[:80]!r}"
+    else:
+        return
+    raise ConfigError(
+        f"model: found {found}, wanted the name of a model",
+        field="model",
+        wanted="the name of a model",
+    )
 
 
 def endpoint_of(url: str) -> str:

@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from windlass.errors import ConfigError
+
 C = TypeVar("C")
+
+
+def checked_timeout(seconds: float) -> float:
+    """Return how long a client may wait for the next byte.
+
+    Raises:
+        ConfigError: not more than no time at all, or not a time.
+    """
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds < math.inf:
+        found = seconds if is_number else type(seconds).__name__
+        raise ConfigError(
+            f"timeout: found {found}, wanted seconds above 0",
+            field="timeout",
+            found=found,
+            wanted="seconds above 0",
+        )
+    return float(seconds)
 
 
 class SdkClient(Generic[C]):

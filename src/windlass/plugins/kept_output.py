@@ -149,10 +149,13 @@ def _page(
     name, total = visible(found.name)[:_MAX_NAME_CHARS].replace("\n", " "), len(lines)
     if start > total:
         return f"[{name} has {total:,} lines; there is no line {start:,}]"
-    head = f"[{name}: lines {start:,} to {{last:,}} of {total:,}]\n"
+
+    def head(last: int) -> str:
+        return f"[{name}: lines {start:,} to {last:,} of {total:,}]\n"
+
     rest = "\n[" + asking(tool_name, found.how, total) + " reads on]"
-    said = len((head.format(last=total) + rest).encode()) + 1
+    said = len((head(total) + rest).encode()) + 1
     left = Room(max(0, room.n_bytes - said), min(count, max(1, room.n_lines - 2)))
     last = start - 1 + max(1, lines.fitting(left, start - 1))
-    page = head.format(last=last) + lines.between(start - 1, last).removesuffix("\n")
+    page = head(last) + lines.between(start - 1, last).removesuffix("\n")
     return page if last == total else f"{page}\n[{asking(tool_name, found.how, last + 1)} reads on]"

@@ -16,7 +16,7 @@ from windlass.models.credentials import base_url_for, key_for, redactor_of
 from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import from_exception, malformed, overflow_reply
 from windlass.models.route import Route
-from windlass.models.sdk_client import SdkClient
+from windlass.models.sdk_client import SdkClient, checked_timeout
 from windlass.models.server_events import EventReader
 from windlass.ports.model import EmitModelEvent
 
@@ -56,7 +56,7 @@ class AnthropicModel:
         self._redactor = redactor_of(self._key)
         self._route = Route(_PROVIDER, self._base_url, model)
         self._capabilities = capabilities or capabilities_of(_PROVIDER, model)
-        self._timeout = timeout
+        self._timeout = checked_timeout(timeout)
         self._http_client = http_client
         self._client = SdkClient(self._make_client, self._close_client)
 

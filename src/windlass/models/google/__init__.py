@@ -26,7 +26,7 @@ from windlass.models.provider_errors import (
     overflow_reply,
 )
 from windlass.models.route import Route
-from windlass.models.sdk_client import SdkClient
+from windlass.models.sdk_client import SdkClient, checked_timeout
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class GoogleModel:
         self._redactor = redactor_of(self._key)
         self._route = Route(_PROVIDER, endpoint, model)
         self._can = capabilities or capabilities_of(_PROVIDER, model)
-        self._timeout = timeout
+        self._timeout = checked_timeout(timeout)
         self._given_http = http_client
         self._client: SdkClient[_Clients] = SdkClient(self._open, self._shut)
 

@@ -28,7 +28,7 @@ from windlass.models.provider_errors import (
     overflow_reply,
 )
 from windlass.models.route import Route, endpoint_of
-from windlass.models.sdk_client import SdkClient
+from windlass.models.sdk_client import SdkClient, checked_timeout
 from windlass.models.server_events import json_events
 from windlass.ports.model import EmitModelEvent
 
@@ -81,7 +81,7 @@ class OpenAIConnection:
         self.provider = provider
         self.base_url, self._key = _address_and_key(provider, base_url, api_key)
         self._redactor = redactor_of(self._key)
-        self._timeout = timeout
+        self._timeout = checked_timeout(timeout)
         self._http_client = http_client
         self._client: SdkClient[AsyncOpenAI] = SdkClient(self._make, self._close)
 

@@ -45,11 +45,11 @@ class OpenAIChatModel:
             timeout=timeout,
             http_client=http_client,
         )
+        self.route = self._connection.route(model)
         self.name = f"{spoken.provider}:{model}"
         self.dialect = spoken
         able = capabilities or capabilities_of(spoken.provider, model)
         self.capabilities = able if spoken.files else replace(able, files=False)
-        self.route = self._connection.route(model)
         self._input = ChatInput(route=self.route, able=self.capabilities, dialect=spoken)
 
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:

@@ -38,9 +38,9 @@ class OpenAIResponsesModel:
         self._connection = OpenAIConnection(
             "openai", base_url=base_url, api_key=api_key, timeout=timeout, http_client=http_client
         )
+        self.route = self._connection.route(model)
         self.name = f"openai:{model}"
         self.capabilities = capabilities or capabilities_of("openai", model)
-        self.route = self._connection.route(model)
         self._input = ResponseInput(
             route=self.route, able=self.capabilities, summary=reasoning_summary
         )
