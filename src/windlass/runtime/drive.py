@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.announcements import announce_commit, announce_session
 from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.deps_scope import deps_for
+from windlass.runtime.feed import TurnFeed
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.job import Job
 from windlass.runtime.lane import Lane
@@ -275,7 +277,7 @@ class Drive:
             generation=generation,
             position=0 if view is None else len(view.pages),
             on_refused=self._refused,
-            on_durable=self._durable(feed.durable),
+            on_durable=partial(self._durable, feed),
         )
         hand = TurnInHand(
             self._world,
@@ -302,12 +304,9 @@ class Drive:
         if self._runner is not None:
             self._runner.refused(refusal)
 
-    def _durable(self, tell: Callable[[int], None]) -> Callable[[int], None]:
-        def on_durable(number: int) -> None:
-            self.is_accepted = True
-            tell(number)
-
-        return on_durable
+    def _durable(self, feed: TurnFeed, number: int) -> None:
+        self.is_accepted = True
+        feed.durable(number)
 
     async def _park(self, hand: TurnInHand) -> Parked:
         await hand.lane.park()

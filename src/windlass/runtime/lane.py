@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from windlass.errors import InvalidInput, WindlassError
@@ -202,8 +203,8 @@ class Lane:
             self._refuse(error)
             raise
         self._position += bool(unit.entries)
-        self._handed_in = number = self._handed_in + 1
-        ticket.when_settled(lambda: self._settled(ticket, number))
+        self._handed_in += 1
+        ticket.when_settled(partial(self._settled, ticket, self._handed_in))
         self._replies = [ticket if reply is None else reply for reply in self._replies]
         self._last = ticket
 

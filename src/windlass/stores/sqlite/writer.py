@@ -153,12 +153,16 @@ class Writer:
                     self._wake.wait()
                 if not self._queue:
                     return
-            with self._at_work:
-                batch = self._write()
-            for operation in batch:
-                operation.mark_settled()
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-                self._loop.call_soon_threadsafe(self._settle, batch)  # type: ignore[union-attr]  # set by open
+            self._serve()
+
+    def _serve(self) -> None:
+        """Write what waits, and say so. Apart from the wait for more, during which nothing of it is held on to."""
+        with self._at_work:
+            batch = self._write()
+        for operation in batch:
+            operation.mark_settled()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            self._loop.call_soon_threadsafe(self._settle, batch)  # type: ignore[union-attr]  # set by open
 
     def _drain(self) -> list[Operation[Any]]:
         # Others only ever add at the end; whoever drains is at work alone.
