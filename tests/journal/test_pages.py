@@ -10,7 +10,10 @@ import pytest
 from tests.kernel.refusals import refused
 from windlass.errors import JournalCorrupt
 from windlass.journal import (
+    FrameOpened,
+    HistoryPage,
     JournalPage,
+    NodeBody,
     PluginVersion,
     TurnStarted,
     check_link,
@@ -20,7 +23,7 @@ from windlass.journal import (
     node_id,
     strand_seed,
 )
-from windlass.kernel import Json, canonical
+from windlass.kernel import DriverRecord, Finished, Json, canonical
 
 PAGES = tuple(
     canonical.encode(
@@ -171,3 +174,23 @@ def test_a_position_is_a_count() -> None:
     assert (negative.field, negative.found) == ("head", -1)
     bad: Json = "1"
     assert refused(lambda: check_position(bad, field="head")).wanted == "int"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        ((), False),
+        ((DriverRecord(),), False),
+        ((FrameOpened(frame_id="f"),), False),
+        ((FrameOpened(frame_id="f", carries=True), DriverRecord()), True),
+        # What stands before it on the page would be missed.
+        ((DriverRecord(), FrameOpened(frame_id="f", carries=True)), False),
+    ],
+    ids=str,
+)
+def test_a_page_is_a_beginning_if_it_opens_with_a_frame_that_carries(
+    nodes: tuple[NodeBody, ...], wanted: bool
+) -> None:
+    page = HistoryPage(format=1, turn_id="t", nodes=nodes, outcome=Finished(text="ho"))
+
+    assert page.is_beginning is wanted

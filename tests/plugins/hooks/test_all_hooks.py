@@ -41,7 +41,7 @@ async def test_every_hook_takes_part_as_often_as_its_effect(kind: str, tmp_path:
     assert found.said == SAID
     assert found.issues == ["worth a look"]
     assert Counter(ledger.acts) == {
-        "on_session_open": 2,  # while it was parked the session was let go of
+        "on_session_open": 1,  # while its turn was parked the session stayed
         "on_input": 2,
         "before_turn": 2,
         "prompt": 2 + 2,  # at each start, and where an iteration follows
