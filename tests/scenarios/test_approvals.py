@@ -10,9 +10,9 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from windlass import Agent, Limits, Runtime, Wait, tool
-from windlass.errors import InvalidInput, LimitExceeded
+from windlass.errors import InvalidInput
 from windlass.kernel.outcomes import Finished
-from windlass.testing import FunctionModel, ScriptedModel, call, calls, say
+from windlass.testing import ScriptedModel, call, calls, say
 
 
 async def test_a_call_that_asks_parks_the_turn_and_says_what_it_wants(stage: Stage) -> None:
@@ -377,28 +377,3 @@ async def test_a_parked_result_shows_what_was_said_and_done_so_far(stage: Stage)
         "user", "assistant", "user", "assistant",
     ]  # fmt: skip
     assert [(one.name, one.outcome.value) for one in parked.tool_calls] == [("look", "seen")]
-
-
-async def test_all_open_waits_are_listed_however_many_a_store_shows_at_once(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("windlass.api.machinery._WAITS", 2)
-    asks = FunctionModel(lambda _request: call("pay", cents=5))
-    agent = Agent("payer", model=asks, tools=list(payer(Desk(), script()).toolbox))
-    async with stage.runtime(agent) as rt:
-        for number in range(3):
-            await rt.session(f"s{number}").run("Pay 5.")
-        listed = await rt.approvals()
-        status = await rt.status()
-
-    assert [wait.session_id for wait in listed] == ["s0", "s1", "s2"]
-    assert status.open_waits == 3
-
-
-async def test_who_answers_is_a_name_and_no_novel(stage: Stage) -> None:
-    desk, model = Desk(), script()
-    async with stage.runtime(payer(desk, model)) as rt:
-        parked = await rt.session("s").run("Pay 5.", turn_id="t")
-        with pytest.raises(LimitExceeded, match="by: metadata_bytes"):
-            await rt.approve(parked.waits[0].key, by="e" * 20_000)
-        assert len(await rt.approvals()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from os import urandom
 
 from windlass.engines.local import LocalEngine
@@ -54,7 +55,8 @@ class Admission:
         self._begun[session_id, new_id] = turn.request.digest()
         self._forget_oldest()
         try:
-            return await self._let_in(session_id, turn_id, new_id, turn, deps)
+            with self._waiting():
+                return await self._let_in(session_id, turn_id, new_id, turn, deps)
         except BaseException:
             self._begun.pop((session_id, new_id), None)
             raise
@@ -103,7 +105,8 @@ class Admission:
     ) -> TurnRecord | TurnView:
         """Wait until a turn has ended or rests."""
         try:
-            return await self._outcome(session_id, turn_id)
+            with self._waiting():
+                return await self._outcome(session_id, turn_id)
         except (LeaseLost, HeadMoved):
             if turn is None:
                 raise
@@ -113,7 +116,12 @@ class Admission:
         # Another worker has the session: the turn that was to begin here waits for its turn there.
         await self._refuse_if_parked(session_id)
         await self.accept(session_id, turn_id, turn)
-        return await self._outcome(session_id, turn_id)
+        with self._waiting():
+            return await self._outcome(session_id, turn_id)
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        """Let a turn whose tool waits for another one lend it its place."""
+        return nullcontext() if RUNS_IN.get() is None else self._engine.places.lent()
 
     async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         while True:

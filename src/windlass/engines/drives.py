@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from windlass.engines.driving import Driving
+from windlass.engines.places import Places
 from windlass.engines.residence import Residence
 from windlass.errors import (
     EngineError,
@@ -43,7 +44,7 @@ class Drives:
         residence: Residence,
         clock: Clock,
         *,
-        places: int,
+        places: Places,
         on_end: Callable[[str, str, TurnRecord | Parked | None], None],
     ) -> None:
         self._residence = residence
@@ -51,7 +52,7 @@ class Drives:
         self._on_end = on_end
         self._by_session: dict[str, Driving] = {}
         self._is_leaving = False
-        self.places = asyncio.Semaphore(places)
+        self._places = places
         self.tasks = TaskSet(_log_failure)
         # Turns that are ours and could not be gone on with: when they are to be taken up again.
         self.again: dict[tuple[str, str], int] = {}
@@ -143,7 +144,7 @@ class Drives:
             if ended is None:
                 self._residence.forget(memory.session_id)
             del self._by_session[memory.session_id]
-            self.places.release()
+            self._places.release()
             driving.finish(ended)
             if ended is not None:
                 self._tries.pop((memory.session_id, driving.turn_id), None)

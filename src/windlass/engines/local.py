@@ -20,6 +20,7 @@ from windlass.engines.given_deps import GivenDeps
 from windlass.engines.housekeeping import Housekeeping
 from windlass.engines.mail import turn_for
 from windlass.engines.membership import Membership
+from windlass.engines.places import Places
 from windlass.engines.residence import Residence
 from windlass.errors import (
     EngineError,
@@ -60,8 +61,9 @@ class LocalEngine:
         self._programs = programs
         self._is_worker = is_worker and bool(programs)
         self._resident = Residence(world)
+        self.places = Places(max_turns)
         self._drives = Drives(
-            self._resident, world.clock, places=max_turns, on_end=self._drive_ended
+            self._resident, world.clock, places=self.places, on_end=self._drive_ended
         )
         self.deps = GivenDeps(world)
         # Sessions that were asked for something while a turn of theirs was driven here.
@@ -159,18 +161,14 @@ class LocalEngine:
         Raises:
             HeadMoved: something else is under way there; accept it on its own.
         """
-        await self._drives.places.acquire()
+        await self.places.acquire()
         try:
             memory = await self._idle_session(session_id, turn.agent, turn_id)
         except BaseException:
-            self._drives.places.release()
+            self.places.release()
             raise
-        job = Job(
-            turn_id=turn_id,
-            request=turn.request,
-            accept=turn,
-            deps=self.deps.of(session_id, turn_id),
-        )
+        deps = self.deps.of(session_id, turn_id)
+        job = Job(turn_id=turn_id, request=turn.request, accept=turn, deps=deps)
         self._drives.start(
             memory, turn_id, Drive(self._world, self._programs[turn.agent], memory, job)
         )
@@ -274,11 +272,11 @@ class LocalEngine:
                 await self._resume(*place)
         for turn in due.turns:
             place = (turn.session_id, turn.turn_id)
-            self._was_full = self._was_full or self._drives.places.locked()
+            self._was_full = self._was_full or self.places.locked()
             if (
                 place in self._drives.again
                 or turn.session_id in self._drives
-                or self._drives.places.locked()
+                or self.places.locked()
                 or self._is_closing
             ):
                 continue
@@ -321,7 +319,7 @@ class LocalEngine:
     async def _resume(self, session_id: str, turn_id: str) -> None:
         """Go on with a turn whose worker is gone, or that was answered."""
         world = self._world
-        if session_id in self._drives or self._drives.places.locked():
+        if session_id in self._drives or self.places.locked():
             return
         lease = await world.store.take_over(
             session_id,
@@ -345,7 +343,7 @@ class LocalEngine:
         program = self._programs.get(view.agent)
         if program is None or view.request is None or memory.session_id in self._drives:
             return
-        await self._drives.places.acquire()
+        await self.places.acquire()
         job = Job(
             turn_id=view.turn_id,
             request=view.request,
