@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.kernel.messages import Text
     from windlass.kernel.model_call import Generation
     from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff
+    from windlass.ports.plugin import Plugin
     from windlass.ports.policy import Allow, Ask, Deny, ToolPolicy
     from windlass.ports.tool import Done, NotDone, Pending, ToolContext, Unknown
     from windlass.ports.turn_info import TurnInfo
@@ -37,6 +38,7 @@ __all__ = [
     "Limits",
     "NotDone",
     "Pending",
+    "Plugin",
     "Runtime",
     "Session",
     "Text",
@@ -73,6 +75,7 @@ _WHERE = {
     "Limits": "windlass.runtime.run_limits",
     "NotDone": "windlass.ports.tool",
     "Pending": "windlass.ports.tool",
+    "Plugin": "windlass.ports.plugin",
     "Runtime": "windlass.api.runtime",
     "Session": "windlass.api.session",
     "Text": "windlass.kernel.messages",

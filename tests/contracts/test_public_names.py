@@ -64,3 +64,16 @@ def test_no_listed_name_is_private(module: str) -> None:
     ]
 
     assert private == []
+
+
+def test_what_a_plugin_is_made_of_is_a_port_like_any_other() -> None:
+    plugins, ports = (importlib.import_module(f"windlass.{one}") for one in ("plugins", "ports"))
+    made_of = [
+        name
+        for name in plugins.__all__
+        if getattr(plugins, name).__module__.startswith("windlass.ports.")
+    ]
+
+    assert "Plugin" in made_of
+    assert [name for name in made_of if name not in ports.__all__] == []
+    assert all(getattr(ports, name) is getattr(plugins, name) for name in made_of)

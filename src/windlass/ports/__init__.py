@@ -3,6 +3,20 @@
 from windlass.ports.clock import (
     Clock,
 )
+from windlass.ports.directives import (
+    Abort,
+    Continue,
+    Delivery,
+    Finale,
+    Hold,
+    Proceed,
+    Refuse,
+    ReplaceArgs,
+    Retry,
+    Send,
+    ShortCircuit,
+    Stop,
+)
 from windlass.ports.inbox import (
     InboxItem,
     InboxReceipt,
@@ -20,6 +34,16 @@ from windlass.ports.model import (
     ReasoningChunk,
     TextChunk,
 )
+from windlass.ports.plugin import (
+    AskedCall,
+    AtCheckpoint,
+    CommittedTurn,
+    Plugin,
+    Trouble,
+)
+from windlass.ports.plugin_turn import (
+    PluginTurn,
+)
 from windlass.ports.policy import (
     Allow,
     Ask,
@@ -30,9 +54,15 @@ from windlass.ports.policy import (
     Ruling,
     ToolPolicy,
 )
+from windlass.ports.price import (
+    Price,
+)
 from windlass.ports.probe import (
     Phase,
     PhaseProbe,
+)
+from windlass.ports.prompt import (
+    Contribution,
 )
 from windlass.ports.store import (
     Store,
@@ -94,14 +124,21 @@ from windlass.ports.waits import (
 
 __all__ = [
     "READ_BLOB",
+    "Abort",
     "Allow",
     "Ask",
+    "AskedCall",
+    "AtCheckpoint",
     "Attachment",
     "AttemptFailed",
     "CancelReceipt",
     "Clock",
     "CommitReceipt",
+    "CommittedTurn",
+    "Continue",
+    "Contribution",
     "DeleteReport",
+    "Delivery",
     "Deny",
     "Done",
     "Due",
@@ -110,6 +147,8 @@ __all__ = [
     "DueTurn",
     "DueWait",
     "EmitModelEvent",
+    "Finale",
+    "Hold",
     "InboxItem",
     "InboxReceipt",
     "InboxView",
@@ -124,15 +163,25 @@ __all__ = [
     "Pending",
     "Phase",
     "PhaseProbe",
+    "Plugin",
+    "PluginTurn",
     "PolicyCall",
     "PolicySession",
+    "Price",
+    "Proceed",
     "ReasoningChunk",
     "Reconciled",
+    "Refuse",
+    "ReplaceArgs",
+    "Retry",
     "Risk",
     "Ruling",
+    "Send",
     "SessionSummary",
     "SessionView",
+    "ShortCircuit",
     "Start",
+    "Stop",
     "Store",
     "TextChunk",
     "Ticket",
@@ -141,6 +190,7 @@ __all__ = [
     "ToolHost",
     "ToolPolicy",
     "ToolProvider",
+    "Trouble",
     "TurnCommit",
     "TurnInfo",
     "TurnReceipt",
