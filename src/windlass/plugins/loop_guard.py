@@ -8,7 +8,7 @@ Law 2. Reasoning is never an answer, and nothing is put into the model's mouth: 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from windlass.ports.directives import Delivery, Stop
 from windlass.ports.plugin import AtCheckpoint, Plugin
 from windlass.ports.plugin_turn import PluginTurn
 
+T = TypeVar("T")
 Then: TypeAlias = Literal["nudge", "stop"]
 Silence: TypeAlias = Literal["empty", "reasoning_only"]
 
@@ -107,12 +108,15 @@ class LoopGuard(Plugin):
     def _look_for_loop(self, turn: PluginTurn) -> Delivery | Stop | None:
         if not self._repeats:
             return None
-        done: list[_Done] = []
-        for one in _calls_back(turn.turn_messages):
-            if one.tool in self._ignored or len(done) == self._repeats * _MAX_CALLS_IN_LOOP:
+        calls: list[tuple[ToolCall, ToolResult]] = []
+        for call, result in _calls_back(turn.turn_messages):
+            if call.name in self._ignored or len(calls) == self._repeats * _MAX_CALLS_IN_LOOP:
                 break
-            done.append(one)
-        loop = _repeated(done, self._repeats)
+            calls.append((call, result))
+        # Results may be long: they are looked at only where the calls repeat at all.
+        if not _repeated([(call.name, call.args) for call, _ in calls], self._repeats):
+            return None
+        loop = _repeated([_done(call, result) for call, result in calls], self._repeats)
         if not loop:
             return None
         tools = " and ".join(sorted({one.tool for one in loop}))
@@ -139,14 +143,14 @@ def _silence(reply: ModelReply) -> Silence | None:
     return "reasoning_only" if thought else "empty"
 
 
-def _calls_back(messages: Sequence[Message]) -> Iterator[_Done]:
-    """Return the calls since the last input, the last one first."""
+def _calls_back(messages: Sequence[Message]) -> Iterator[tuple[ToolCall, ToolResult]]:
+    """Return the calls since the last input with their results, the last one first."""
     results: dict[str, ToolResult] = {}
     for message in reversed(messages):
         if message.role == "assistant":
             for part in reversed(message.parts):
                 if isinstance(part, ToolCall) and part.call_id in results:
-                    yield _done(part, results.pop(part.call_id))
+                    yield part, results.pop(part.call_id)
             continue
         found = {part.call_id: part for part in message.parts if isinstance(part, ToolResult)}
         results.update(found)
@@ -160,7 +164,7 @@ def _done(call: ToolCall, result: ToolResult) -> _Done:
     return _Done(call.name, canonical.digest([call.name, call.args, seen]))
 
 
-def _repeated(done: Sequence[_Done], repeats: int) -> Sequence[_Done]:
+def _repeated(done: Sequence[T], repeats: int) -> Sequence[T]:
     """Return the shortest row of calls that was gone through so often, up to now; nothing if none was."""
     for length in range(1, _MAX_CALLS_IN_LOOP + 1):
         row = done[:length]

@@ -9,17 +9,18 @@ Law 3. What cannot be redacted is not shown: a whole text that is too long for i
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from windlass.errors import ConfigError
 from windlass.kernel.messages import Attachment, Part, Reasoning, ResultPart, Text
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.kernel.tool_call import CompletedToolCall, Control, HandOff, ToolOutcome
+from windlass.kernel.tool_call import CompletedToolCall, Control, HandOff, ToolOutcome, as_text
 from windlass.kernel.value import Json
 from windlass.plugins import full_output
 from windlass.plugins.secret_patterns import DEFAULTS, KINDS, PERSONAL, Hit, Patterns
@@ -29,8 +30,12 @@ from windlass.ports.plugin_turn import PluginTurn
 
 __all__ = ["DEFAULTS", "KINDS", "Redaction"]
 
+T = TypeVar("T")
+
 # Looking through more would hold up every other turn of the process.
 _MAX_WHOLE_BYTES: Final = 4 * 1024 * 1024
+# So many are looked through in a few milliseconds.
+_MANY_CHARS: Final = 16 * 1024
 _TAG_CHARS: Final = 4
 # With its neighbour gone a secret may be one that could not be told before.
 _MAX_LOOKS: Final = 3
@@ -103,16 +108,21 @@ class Redaction(Plugin):
         content, shown = outcome.content, outcome.shown
         for whole in _wholes(content, shown):
             content, shown = await self._without_whole(turn, whole, content, shown)
-        made = msgspec.structs.replace(
-            outcome,
-            value=self._json(outcome.value, turn),
-            content=self._parts(content, turn),
-            shown=None if shown is None else self._parts(shown, turn),
-            control=self._control(outcome.control, turn),
-        )
+        kept = msgspec.structs.replace(outcome, content=content, shown=shown)
+        made = await _aside(_n_chars(kept), lambda: self._redacted(kept, turn))
         return None if made == outcome else made
 
     # ------------------------------------------------------------------ of what
+
+    def _redacted(self, outcome: ToolOutcome, turn: PluginTurn) -> ToolOutcome:
+        shown = outcome.shown
+        return msgspec.structs.replace(
+            outcome,
+            value=self._json(outcome.value, turn),
+            content=self._parts(outcome.content, turn),
+            shown=None if shown is None else self._parts(shown, turn),
+            control=self._control(outcome.control, turn),
+        )
 
     async def _without_whole(
         self,
@@ -126,7 +136,7 @@ class Redaction(Plugin):
         is_too_long = len(data) > _MAX_WHOLE_BYTES
         # No turn shows more than the first MiB.
         text = data[:_MAX_WHOLE_BYTES].decode(errors="ignore" if is_too_long else "replace")
-        clean = self._clean(text, turn)
+        clean = await _aside(len(text), lambda: self._clean(text, turn))
         if clean == text and not is_too_long:
             return content, shown
         kept: tuple[ResultPart, ...] = (
@@ -206,6 +216,18 @@ class Redaction(Plugin):
             told = sha256(f"{turn.session_id}\n{kind}\n{same}".encode()).hexdigest()
             kind = f"{kind}-{told[:_TAG_CHARS]}"
         return self._replacement.replace("{kind}", kind)
+
+
+async def _aside(n_chars: int, look: Callable[[], T]) -> T:
+    """Look through words; if they are many, in a thread, so that other turns go on meanwhile."""
+    return look() if n_chars < _MANY_CHARS else await asyncio.to_thread(look)
+
+
+def _n_chars(outcome: ToolOutcome) -> int:
+    said = [
+        part.text for part in (*outcome.content, *(outcome.shown or ())) if isinstance(part, Text)
+    ]
+    return len(as_text(outcome.value)) + sum(map(len, said))
 
 
 def _wholes(*views: tuple[ResultPart, ...] | None) -> list[Attachment]:
