@@ -13,7 +13,6 @@ from typing import Any
 
 import pexpect  # type: ignore[import-untyped]  # it has no types
 
-import windlass as package
 from scripts.small_terminal import SmallTerminal
 
 COMMAND = [sys.executable, "-m", "windlass"]
@@ -25,11 +24,13 @@ _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_P
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """An environment without settings and keys, with the agents of the tests to be found."""
+    """An environment without settings and keys, with the agents of the tests to be found.
+
+    What is imported here is imported there: a tree that is not installed is tested as it is.
+    """
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    # The package that the tests import is the one that is started, wherever another is installed.
-    folders = (str(AGENTS), str(Path(package.__file__).parents[1]))
-    return {**kept, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUTF8": "1", **more}
+    paths = filter(None, (str(AGENTS), os.environ.get("PYTHONPATH")))
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1", **more}
 
 
 def windlass(
