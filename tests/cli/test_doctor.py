@@ -127,6 +127,19 @@ def test_a_model_that_cannot_be_used_is_a_failed_check(model: str, tmp_path: Pat
     assert check["detail"].startswith(f"{model} (environment): model: ")
 
 
+@pytest.mark.parametrize(
+    "address", ["nonsense", "https://eva:hunter2@models.example", "http://x:y"]
+)
+async def test_an_address_that_is_none_is_said_to_be_none(address: str) -> None:
+    environ = {"OPENAI_API_KEY": "sk-not-a-real-key", "OPENAI_BASE_URL": address}
+
+    found = {check.name: check for check in await check_hosts(environ)}
+
+    assert found["reach openai"].status == "fail"
+    assert found["reach openai"].detail.startswith("base_url: found ")
+    assert "hunter2" not in found["reach openai"].detail
+
+
 async def test_hosts_are_reached_without_a_key_being_sent() -> None:
     received = bytearray()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import select
 import signal
 import subprocess
 import time
@@ -143,6 +145,30 @@ def test_tail_follows_a_turn_that_another_process_drives(tmp_path: Path) -> None
     )
     assert found[-1]["state"] == "done"
     assert found[-1]["outcome"] == {"type": "finished", "text": "You said: one two three four"}
+
+
+def test_tail_follows_turns_that_begin_and_end_between_two_looks(tmp_path: Path) -> None:
+    said = ("--session", "s", "--model", "demo")
+    windlass("run", "first", *said, cwd=tmp_path)
+    watching = subprocess.Popen(
+        [*COMMAND, "tail", "s", "--follow", "--json"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watching.stdout is not None
+        for _ in range(5):  # it may look for the first time when a turn is over
+            windlass("run", "hello", *said, cwd=tmp_path)
+            ready, _, _ = select.select([watching.stdout], [], [], 2)
+            if ready:
+                break
+        assert ready
+        assert json.loads(watching.stdout.readline())["entry"] == "started"
+    finally:
+        watching.terminate()
+        watching.communicate()
 
 
 def test_the_prompt_may_come_from_standard_input(tmp_path: Path) -> None:

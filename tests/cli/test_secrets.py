@@ -71,6 +71,21 @@ def test_no_command_shows_or_keeps_a_key(words: list[str], debug: str, tmp_path:
     assert b"canary" not in everything_in(tmp_path)
 
 
+@pytest.mark.parametrize("words", ["run {} --json", "run {} --json --events", "run {}"])
+def test_a_key_that_a_model_repeats_is_not_shown_in_any_form(words: str, tmp_path: Path) -> None:
+    env = clean_environment(**KEYS, WINDLASS_MODEL="demo")
+
+    done = windlass(*words.format(KEYS["MY_SERVICE_TOKEN"]).split(), cwd=tmp_path, env=env)
+
+    assert done.returncode == 0
+    assert "canary" not in done.stdout + done.stderr
+    assert "[MY_SERVICE_TOKEN]" in done.stdout
+    shown = windlass("sessions", "--json", cwd=tmp_path, env=env).stdout
+    session = json.loads(shown)["session"]
+    for command in (["show", session], ["export", session], ["show", session, "--journal"]):
+        assert "canary" not in windlass(*command, "--json", cwd=tmp_path, env=env).stdout
+
+
 def test_a_key_that_an_error_echoes_is_not_shown_in_the_conversation(tmp_path: Path) -> None:
     (tmp_path / "echo.py").write_text(ECHO, encoding="utf-8")
     chat = Chat(tmp_path, "-m", "echo:agent", "--session", "s", **KEYS)

@@ -46,14 +46,14 @@ def test_a_key_of_the_environment_is_not_sent_to_another_host() -> None:
     with pytest.raises(ConfigError) as raised:
         key_for("openai", "https://evil.example/v1", ENV)
     assert str(raised.value) == (
-        "api_key: OPENAI_API_KEY is for api.openai.com and is not sent to another host; "
-        "give the key of evil.example as api_key"
+        "api_key: OPENAI_API_KEY is for https://api.openai.com and is not sent to another address; "
+        "give the key of https://evil.example as api_key"
     )
 
 
 def test_a_host_that_merely_looks_alike_is_another() -> None:
     for url in ("https://api.openai.com.evil.example", "https://evil.example/api.openai.com"):
-        with pytest.raises(ConfigError, match="another host"):
+        with pytest.raises(ConfigError, match="another address"):
             key_for("openai", url, ENV)
 
 
@@ -61,13 +61,44 @@ def test_an_address_beside_the_key_in_the_environment_may_have_it() -> None:
     env = {**ENV, "OPENAI_BASE_URL": "https://gateway.example/v1"}
     assert base_url_for("openai", None, env) == "https://gateway.example/v1"
     assert key_for("openai", None, env).reveal() == "canary-openai-1"
-    with pytest.raises(ConfigError, match="another host"):
+    with pytest.raises(ConfigError, match="another address"):
         key_for("openai", "https://evil.example", env)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
 def test_a_server_on_this_machine_needs_no_key_and_gets_none(host: str) -> None:
     assert key_for("anthropic", f"http://{host}:8080", ENV).reveal() == "no-key-needed"
+
+
+@pytest.mark.parametrize("address", ["http://api.anthropic.com", "https://api.anthropic.com:444"])
+def test_a_key_of_the_environment_is_sent_over_tls_to_the_usual_port(address: str) -> None:
+    """Else whoever can set an address could read the key on its way."""
+    with pytest.raises(ConfigError, match=r"ANTHROPIC_API_KEY is for https:.* and is not sent"):
+        key_for("anthropic", address, {"ANTHROPIC_API_KEY": "sk-ant-0123456789"})
+
+
+def test_a_line_break_behind_a_key_is_no_part_of_it() -> None:
+    assert (
+        key_for("anthropic", None, {"ANTHROPIC_API_KEY": "sk-ant-0123\n"}).reveal() == "sk-ant-0123"
+    )
+    assert key_for("anthropic", given=" sk-ant-0123 ").reveal() == "sk-ant-0123"
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-ant\nX-Evil: 1", "sk ant 0123", "sk-ant-é123", "sk-ant\x00123"]
+)
+def test_what_no_header_can_carry_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ConfigError, match="wanted printable ASCII without spaces") as caught:
+        key_for("anthropic", None, {"ANTHROPIC_API_KEY": key})
+    assert "sk" not in str(caught.value)
+
+
+def test_an_empty_address_in_code_is_not_the_providers_own() -> None:
+    with pytest.raises(ConfigError, match="base_url: found no address"):
+        base_url_for("anthropic", "", {})
+    assert (
+        base_url_for("anthropic", None, {"ANTHROPIC_BASE_URL": ""}) == "https://api.anthropic.com"
+    )
 
 
 def test_servers_that_ask_for_no_key_need_none() -> None:

@@ -23,7 +23,6 @@ def test_a_key_names_provider_endpoint_and_model() -> None:
         ("http://localhost:80/v1//", "http://localhost/v1"),
         ("http://localhost:8080/v1", "http://localhost:8080/v1"),
         ("http://[::1]:9/x", "http://[::1]:9/x"),
-        ("https://host/v1?key=abcdef#there", "https://host/v1"),
         ("", ""),
     ],
 )
@@ -40,8 +39,15 @@ def test_an_endpoint_with_a_password_is_refused_without_showing_it(given: str) -
     assert "hunter22" not in str(raised.value)
 
 
+@pytest.mark.parametrize("given", ["https://host/v1?key=hunter22", "https://host/#hunter22"])
+def test_what_stands_behind_an_address_is_refused_and_not_passed_over(given: str) -> None:
+    with pytest.raises(ConfigError, match="base_url: found something behind") as raised:
+        Route("p", given, "m")
+    assert "hunter22" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
-    "given", ["host", "ftp://host", "https://", "http://host:x", "http://[::1"]
+    "given", ["host", "ftp://host", "https://", "http://host:x", "http://[::1", "https://ho st"]
 )
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match="found no address"):

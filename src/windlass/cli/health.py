@@ -15,8 +15,8 @@ import msgspec
 
 from windlass.cli.disk import NETWORK_KINDS, file_system, free_bytes, measure_syncs
 from windlass.cli.wording import size
-from windlass.errors import WindlassError
-from windlass.models.credentials import KEY_SOURCES
+from windlass.errors import ConfigError, WindlassError
+from windlass.models.credentials import KEY_SOURCES, base_url_for
 from windlass.stores.sqlite.connection import check_release, connect
 from windlass.stores.sqlite.faults import as_windlass_error
 from windlass.stores.sqlite.schema import VERSION
@@ -122,22 +122,22 @@ def check_keys(environ: Mapping[str, str]) -> Iterator[Check]:
 
 async def check_hosts(environ: Mapping[str, str]) -> list[Check]:
     """See whether the providers that could be used can be reached. No key is sent."""
-    wanted = {
-        provider: environ.get(source.url_variable or "") or source.base_url
+    wanted = [
+        provider
         for provider, source in KEY_SOURCES.items()
         if source.is_free or any(environ.get(name) for name in source.variables)
-    }
-    return list(await asyncio.gather(*(_reach(name, url) for name, url in wanted.items())))
+    ]
+    return list(await asyncio.gather(*(_reach(provider, environ) for provider in wanted)))
 
 
-async def _reach(provider: str, url: str) -> Check:
+async def _reach(provider: str, environ: Mapping[str, str]) -> Check:
     name, is_free = f"reach {provider}", KEY_SOURCES[provider].is_free
-    place = urlsplit(url)
-    is_tls = place.scheme == "https"
     try:
-        host, port = place.hostname or "", place.port or (443 if is_tls else 80)
-    except ValueError:
-        return Check(name=name, status="fail", detail="its address has a port that is no number")
+        place = urlsplit(base_url_for(provider, env=environ))
+    except ConfigError as error:
+        return Check(name=name, status="fail", detail=str(error))
+    is_tls = place.scheme == "https"
+    host, port = place.hostname or "", place.port or (443 if is_tls else 80)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             _, writer = await asyncio.open_connection(

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from windlass.cli.keys import clean
 from windlass.kernel import canonical
 
 
@@ -19,7 +20,7 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON
 def write_json(value: object, stream: TextIO | None = None) -> None:
     """Write one value on one line, at once; whatever the terminal can show, nothing of it is lost."""
     out = stream or sys.stdout
-    text = msgspec.json.encode(value).decode()
+    text = clean(msgspec.json.encode(value).decode())
     if (out.encoding or "utf-8").lower().replace("-", "") != "utf8":
         text = json.dumps(msgspec.json.decode(text))  # noqa: TID251 - the same, in ASCII
     out.write(text + "\n")

@@ -1,6 +1,6 @@
 """Keys of providers: where they come from, and to which host they may go.
 
-Law 1. A key from a provider's own environment variable goes to that provider's own host, or to an
+Law 1. A key from a provider's own environment variable goes to that provider's own host over TLS, or to an
     address that the environment names beside it. An address given in code needs its key given in code:
     so no setting elsewhere can send a key to a host that it was not meant for.
 Law 2. Every key that is handed out is known to `cleaned`, which takes it out of what providers say.
@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.guards.secret import Redactor, Secret
-from windlass.models.route import endpoint_of
+from windlass.models.route import address_of, endpoint_of
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -98,7 +98,7 @@ def base_url_for(
     source = KEY_SOURCES[provider]
     env = environment() if env is None else env
     named = env.get(source.url_variable, "") if source.url_variable else ""
-    return endpoint_of(given or named or source.base_url)
+    return address_of(given if given is not None else named or source.base_url)
 
 
 def key_for(
@@ -115,18 +115,18 @@ def key_for(
     source = KEY_SOURCES[provider]
     env = environment() if env is None else env
     if given is not None:
-        return register(given if isinstance(given, Secret) else Secret(given, name="api_key"))
+        return register(given if isinstance(given, Secret) else _key(given, "api_key"))
     wanted = base_url_for(provider, base_url, env)
     variable = next((name for name in source.variables if env.get(name)), None)
-    if variable is not None and _host(wanted) in _own_hosts(source, env):
-        return register(Secret(env[variable], name=variable))
+    if variable is not None and _origin(wanted) in _own_origins(source, env):
+        return register(_key(env[variable], variable))
     if source.is_free or _host(wanted) in _LOOPBACK:
         return Secret(_NO_KEY, name="no key")
     names = " or ".join(source.variables)
     if variable is not None:
         raise ConfigError(
-            f"api_key: {variable} is for {_host(source.base_url)} and is not sent to another host; "
-            f"give the key of {_host(wanted)} as api_key",
+            f"api_key: {variable} is for {_origin(source.base_url)} and is not sent to another address; "
+            f"give the key of {_origin(wanted)} as api_key",
             field="api_key",
             wanted="the key of the host in base_url",
         )
@@ -137,9 +137,30 @@ def key_for(
     )
 
 
-def _own_hosts(source: KeySource, env: Mapping[str, str]) -> set[str]:
+def _key(value: str, name: str) -> Secret:
+    """Return a key without the line break that a file left behind it.
+
+    Raises:
+        ConfigError: no header can carry it.
+    """
+    found = value.strip() if isinstance(value, str) else value
+    if isinstance(found, str) and (" " in found or not (found.isascii() and found.isprintable())):
+        raise ConfigError(
+            f"{name}: found a character that no key has, wanted printable ASCII without spaces",
+            field=name,
+        )
+    return Secret(found, name=name)
+
+
+def _own_origins(source: KeySource, env: Mapping[str, str]) -> set[str]:
     named = env.get(source.url_variable, "") if source.url_variable else ""
-    return {_host(url) for url in (source.base_url, named) if url}
+    return {_origin(url) for url in (source.base_url, named) if url}
+
+
+def _origin(url: str) -> str:
+    """Return the scheme, host and port of an address: http is another way than https, which others can read."""
+    parts = urlsplit(endpoint_of(url))
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _host(url: str) -> str:

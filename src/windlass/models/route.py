@@ -61,8 +61,11 @@ def endpoint_of(url: str) -> str:
     Raises:
         ConfigError: it is no address, or carries a name or password that would be stored with it.
     """
-    if not url:
-        return ""
+    return address_of(url) if url else ""
+
+
+def address_of(url: str) -> str:
+    """Return an endpoint that has to be there. Raises as `endpoint_of`."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -74,7 +77,13 @@ def endpoint_of(url: str) -> str:
             field="base_url",
             wanted="an address without a name or password",
         )
-    if parts.scheme not in _PORTS or not parts.hostname:
+    if parts.query or parts.fragment:
+        raise ConfigError(
+            "base_url: found something behind ? or # in it, wanted an address alone",
+            field="base_url",
+            wanted="an address without a query",
+        )
+    if parts.scheme not in _PORTS or not parts.hostname or not url.isprintable() or " " in url:
         raise _not_an_address()
     host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
     shown_port = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"

@@ -43,20 +43,29 @@ class _Tail:
         self._is_json = is_json
         self._units: dict[str, int] = {}
         self._states: dict[str, str] = {}
+        self._head: int | None = None
 
     async def go(self, store: str | None, *, follow: bool) -> None:
         """Look until there is nothing more to see."""
         async with opened_store(store) as rows:
             while True:
                 view = await rows.load_session(self._session, history=False)
-                # A turn may end between two looks: what was seen under way is looked at once more.
                 pending = [turn for turn, state in self._states.items() if state != "done"]
-                for turn_id in dict.fromkeys([*pending, *filter(None, [view.active])]):
+                ended = await self._ended(rows, view.head)
+                for turn_id in dict.fromkeys([*pending, *ended, *filter(None, [view.active])]):
                     await self._look(rows, turn_id)
                 rests = view.active is None or self._states.get(view.active) in ("parked", "done")
                 if rests and not follow:
                     return
                 await asyncio.sleep(_LOOK_S)
+
+    async def _ended(self, rows: Store, head: int) -> list[str]:
+        """Return the turns that ended since the last look: one may begin and end between two."""
+        before, self._head = self._head, head
+        if before is None or head <= before:
+            return []
+        pages = (await rows.load_session(self._session)).pages
+        return [page.turn_id for page in pages[before - head :]]
 
     async def _look(self, rows: Store, turn_id: str) -> None:
         turn = await rows.load_turn(self._session, turn_id)
