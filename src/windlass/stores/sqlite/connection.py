@@ -66,21 +66,22 @@ def connect(
     return db
 
 
-def check_release() -> None:
-    """Refuse an SQLite with the bug that damages files under two writers.
+def check_release() -> str:
+    """Return the release of SQLite; refuse one with the bug that damages files under two writers.
 
     Raises:
         ConfigError: naming both releases.
     """
-    found = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
-    if found < MIN_SQLITE:
+    release = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in release.split(".")) < MIN_SQLITE:
         wanted = ".".join(map(str, MIN_SQLITE))
         raise ConfigError(
-            f"sqlite: found {apsw.sqlite_lib_version()}, wanted {wanted} or newer; pip install -U apsw",
+            f"sqlite: found {release}, wanted {wanted} or newer; pip install -U apsw",
             field="sqlite",
-            found=apsw.sqlite_lib_version(),
+            found=release,
             wanted=wanted,
         )
+    return release
 
 
 def prepare(db: apsw.Connection, *, place: str) -> None:
