@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.started import Chat, values, windlass
 from windlass import Runtime
+from windlass.kernel import ToolResult
 
 Begin = Callable[..., Chat]
 
@@ -40,6 +41,17 @@ def committed(folder: Path) -> list[str]:
         async with Runtime(store=f"sqlite:///{folder / 'windlass.db'}") as runtime:
             history = await runtime.session("s").history()
             return [f"{m.role}: {getattr(p, 'text', '')}" for m in history for p in m.parts]
+
+    return asyncio.run(read())
+
+
+def told_to_the_model(folder: Path) -> list[str]:
+    """The status of each result that the session has, as the store has them."""
+
+    async def read() -> list[str]:
+        async with Runtime(store=f"sqlite:///{folder / 'windlass.db'}") as runtime:
+            history = await runtime.session("s").history()
+            return [p.status for m in history for p in m.parts if isinstance(p, ToolResult)]
 
     return asyncio.run(read())
 
@@ -225,9 +237,9 @@ def test_after_kill_9_in_a_tool_it_says_what_is_done_about_the_call(
     second = begin()
     second.until("It ended:")
 
-    screen = second.screen
-    assert "? linger(): begun, no result (once: it is not run again" in screen
-    assert "? linger unknown:" in screen
+    assert "? linger(): begun, no result (once: it is not run again" in second.screen
+    second.until_asked()
+    assert told_to_the_model(tmp_path) == ["unknown"]
     assert lines(tmp_path, "begun.txt") == ["begun"]
 
 
