@@ -285,3 +285,14 @@ def test_a_variant_is_text(variant: Json) -> None:
 def test_a_failure_can_always_be_told(kind: type[ModelFailure | Failure]) -> None:
     assert kind(message="a\x00b\ud800").message == "a\ufffdb\ufffd"
     assert kind(message="fine ✓").message == "fine ✓"
+
+
+@pytest.mark.parametrize("kind", [ModelFailure, Failure])
+def test_a_failure_whose_message_is_no_text_is_refused(kind: type[ModelFailure | Failure]) -> None:
+    message: Json = 5
+
+    with pytest.raises(InvalidInput) as refused:
+        kind(message=message)
+
+    assert refused.value.field == f"{kind.__name__}.message"
+    assert refused.value.found == "int"

@@ -152,6 +152,19 @@ def test_a_result_goes_by_the_name_that_the_model_called() -> None:
 # --- JSON inside -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("tide", "tide"),
+        ("tide-now", "tide-now"),
+        ("größe", "größe"),
+        ("ti\x00de\ud800", "ti\ufffdde\ufffd"),
+    ],
+)
+def test_the_name_of_a_call_that_ended_can_always_be_told(name: str, kept: str) -> None:
+    assert CompletedToolCall(call_id="c", name=name, outcome=ToolOutcome()).name == kept
+
+
 def test_json_inside_is_a_frozen_copy() -> None:
     given: dict[str, Any] = {"a": [1]}
     values: list[Any] = [

@@ -77,8 +77,6 @@ class Transcript:
 
     def take(self, delivery: CheckpointDelivery) -> bool:
         """Take in what may enter; say whether anything did."""
-        if not (delivery.messages or delivery.transient_messages or delivery.causes):
-            return False
         before = len(self.messages)
         for message in delivery.messages:
             self._inject(message, transient=False)
