@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -196,3 +197,21 @@ async def test_what_a_parked_turn_used_is_in_the_ledger_before_it_ends(stage: St
 
     assert [(report.input_tokens, report.calls) for report in before] == [(7, 1)] * 3
     assert [(report.input_tokens, report.calls) for report in after] == [(12, 2)] * 3
+
+
+async def test_a_session_that_is_deleted_while_all_are_counted_is_left_out(stage: Stage) -> None:
+    model = ScriptedModel([tokens(say("One."), 10), tokens(say("Two."), 10)])
+    async with stage.runtime(worker(Desk(), model)) as rt:
+        for session_id in ("gone", "here"):
+            await rt.session(session_id).run("Hello.")
+        store: Any = rt._machinery.store
+        listed = store.list_sessions
+
+        async def delete_after_listing(**page: Any) -> Any:  # noqa: ANN401 - as the store says
+            found = await listed(**page)
+            if not page["after"]:
+                await rt.session("gone").delete()
+            return found
+
+        store.list_sessions = delete_after_listing
+        assert (await rt.usage()).calls == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
@@ -19,7 +20,7 @@ from windlass.api.turn_input import Input
 from windlass.api.turn_options import WatchOptions
 from windlass.api.turn_result import TurnResult
 from windlass.api.usage_report import UsageReport
-from windlass.errors import ConfigError, InvalidInput
+from windlass.errors import ConfigError, InvalidInput, SessionDeleted
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
@@ -274,7 +275,8 @@ class Runtime(Generic[O]):
         after = ""
         while page := await self.sessions(after=after):
             for one in page:
-                lines += await self._machinery.used(one.session_id)
+                with suppress(SessionDeleted):  # between the two looks
+                    lines += await self._machinery.used(one.session_id)
             after = page[-1].session_id
         return UsageReport.of(lines, self._machinery.prices)
 
