@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-import apsw
 import msgspec
 
 from windlass.cli.disk import NETWORK_KINDS, file_system, free_bytes, measure_syncs
@@ -40,11 +39,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def check_store(file: Path) -> Iterator[Check]:
     """Look into the file: may it be read, is it whole, which schema, how large."""
     try:
-        check_release()
+        release = check_release()
     except WindlassError as error:
         yield Check(name="sqlite", status="fail", detail=str(error))
         return
-    yield Check(name="sqlite", status="ok", detail=apsw.sqlite_lib_version())
+    yield Check(name="sqlite", status="ok", detail=release)
     try:
         if file.exists():
             yield from _look_into(file)

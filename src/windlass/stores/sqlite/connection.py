@@ -66,21 +66,22 @@ def connect(
     return db
 
 
-def check_release() -> None:
-    """Refuse an SQLite with the bug that damages files under two writers.
+def check_release() -> str:
+    """Return SQLite's release; refuse one with the bug that damages files under two writers.
 
     Raises:
         ConfigError: naming both releases.
     """
-    found = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
-    if found < MIN_SQLITE:
+    found = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in found.split(".")) < MIN_SQLITE:
         wanted = ".".join(map(str, MIN_SQLITE))
         raise ConfigError(
-            f"sqlite: found {apsw.sqlite_lib_version()}, wanted {wanted} or newer; pip install -U apsw",
+            f"sqlite: found {found}, wanted {wanted} or newer; pip install -U apsw",
             field="sqlite",
-            found=apsw.sqlite_lib_version(),
+            found=found,
             wanted=wanted,
         )
+    return found
 
 
 def prepare(db: apsw.Connection, *, place: str) -> None:
