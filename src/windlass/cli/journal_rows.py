@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.cli.wording import call_line, one_line, result_line, safe, short_key
+from windlass.cli.wording import call_line, count, one_line, result_line, safe, short_key
 from windlass.journal import (
     AwaitEventCommand,
     CallDecided,
@@ -61,7 +61,7 @@ def journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
 
 def _row(entry: Entry, unit: int, generation: int) -> JournalRow:
     if isinstance(entry, TurnStarted):
-        asked = f"agent {entry.agent}, model {entry.model}, {len(entry.contracts)} tools"
+        asked = f"agent {entry.agent}, model {entry.model}, {count(len(entry.contracts), 'tool')}"
         return JournalRow(unit=unit, generation=generation, entry="started", asked=asked)
     name = type(entry).__name__.lower()
     if isinstance(entry, Released):
@@ -82,7 +82,7 @@ def _asked(entry: Claimed | Recorded) -> str:
         contract = f"{entry.contract}: " if isinstance(entry, Claimed) and entry.contract else ""
         return f"{contract}{call_line(command.name, command.args, 120)}"
     if isinstance(command, ModelCallCommand):
-        return f"{command.request.message_count} messages"
+        return count(command.request.message_count, "message")
     if isinstance(command, AwaitEventCommand):
         return f"wait {short_key(command.wait_key)}"
     return "" if command is None else _words(type(command).__name__.removesuffix("Command"))

@@ -27,6 +27,11 @@ def safe(text: str) -> str:
     return clean(shown)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number of things as people say it."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def short_key(key: str) -> str:
     """Return as much of a wait's key as answers it: 48 bits of it, on one line."""
     return safe(key)[:14]

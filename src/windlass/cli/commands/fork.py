@@ -11,6 +11,7 @@ from windlass.cli.json_lines import write_json
 from windlass.cli.opening import opened, opened_store
 from windlass.cli.options import JsonOption, SessionWord, StoreOption
 from windlass.cli.terminal import console
+from windlass.cli.wording import count
 
 
 def fork(
@@ -29,7 +30,7 @@ def fork(
     if json:
         write_json({"session": made, "from": session, "turns": turns})
     else:
-        console().print(f"{made}: begins with {turns} turns of {session}")
+        console().print(f"{made}: begins with {count(turns, 'turn')} of {session}")
     return 0
 
 

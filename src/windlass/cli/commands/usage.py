@@ -13,7 +13,7 @@ from windlass.cli.json_lines import write_json
 from windlass.cli.opening import opened
 from windlass.cli.options import JsonOption, StoreOption
 from windlass.cli.terminal import console, row, table
-from windlass.cli.wording import safe
+from windlass.cli.wording import count, safe
 
 
 def usage(
@@ -33,7 +33,8 @@ def usage(
         row(listed, *map(str, line.values()), styles=("cyan",))
     screen = console()
     screen.print(listed)
-    screen.print(f"\n{report.total_tokens} tokens in {report.calls} calls; cost: {_cost(report)}")
+    used = f"{count(report.total_tokens, 'token')} in {count(report.calls, 'call')}"
+    screen.print(f"\n{used}; cost: {_cost(report)}")
     return 0
 
 

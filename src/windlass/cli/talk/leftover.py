@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from windlass.cli.talk.screen import FAILED, MARKS, Screen
-from windlass.cli.wording import call_line, message_text, one_line, result_line
+from windlass.cli.wording import call_line, count, message_text, one_line, result_line
 from windlass.errors import UnknownSession
 from windlass.journal import (
     CallReturned,
@@ -47,7 +47,8 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
     def show(self, screen: Screen) -> None:
         """Show it: the last words, what the journal kept of the turn, what is taken back."""
-        screen.say(f"session {self.session.session_id}: {self.session.head} turns so far", "dim")
+        turns = count(self.session.head, "turn")
+        screen.say(f"session {self.session.session_id}: {turns} so far", "dim")
         for message in self._last_words():
             who = "you" if message.role == "user" else message.role
             screen.say(f"{who}: {one_line(message_text(message), 200)}", "dim")

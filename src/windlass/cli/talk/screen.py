@@ -21,6 +21,7 @@ from windlass.cli.talk.streamed import Streamed
 from windlass.cli.wording import (
     answer_text,
     call_line,
+    count,
     ending,
     is_finished,
     one_line,
@@ -211,7 +212,7 @@ class Screen:
             return
         sent = usage.input_tokens + usage.cached_input_tokens + usage.cache_write_tokens
         cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
-        calls = f"{usage.calls} call{'' if usage.calls == 1 else 's'}"
+        calls = count(usage.calls, "call")
         self.say(f"{calls} · {sent} in · {usage.output_tokens} out{cost}", "dim")
 
     def print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
