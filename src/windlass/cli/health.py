@@ -39,11 +39,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def check_store(file: Path) -> Iterator[Check]:
     """Look into the file: may it be read, is it whole, which schema, how large."""
     try:
-        release = check_release()
+        yield Check(name="sqlite", status="ok", detail=check_release())
     except WindlassError as error:
         yield Check(name="sqlite", status="fail", detail=str(error))
         return
-    yield Check(name="sqlite", status="ok", detail=release)
     try:
         if file.exists():
             yield from _look_into(file)

@@ -67,21 +67,21 @@ def connect(
 
 
 def check_release() -> str:
-    """Return SQLite's release; refuse one with the bug that damages files under two writers.
+    """Return the release of SQLite; refuse one with the bug that damages files under two writers.
 
     Raises:
         ConfigError: naming both releases.
     """
-    found = apsw.sqlite_lib_version()
-    if tuple(int(part) for part in found.split(".")) < MIN_SQLITE:
+    release = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in release.split(".")) < MIN_SQLITE:
         wanted = ".".join(map(str, MIN_SQLITE))
         raise ConfigError(
-            f"sqlite: found {found}, wanted {wanted} or newer; pip install -U apsw",
+            f"sqlite: found {release}, wanted {wanted} or newer; pip install -U apsw",
             field="sqlite",
-            found=found,
+            found=release,
             wanted=wanted,
         )
-    return found
+    return release
 
 
 def prepare(db: apsw.Connection, *, place: str) -> None:
