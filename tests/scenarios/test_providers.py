@@ -22,6 +22,7 @@ async def test_an_outage_parks_the_turn_and_it_goes_on_by_itself(stage: Stage) -
         parked = await rt.session("s").run("Hello.", turn_id="t")
         (wait,) = parked.waits
         assert wait.kind == "provider"
+        assert wait.title == "The model scripted does not answer: The line is down."
         assert wait.expires_ms == stage.clock.now_ms() + 1_000
         stage.later(0.999, rt)
         assert (await rt.turn("s", "t").result(timeout=30)).parked

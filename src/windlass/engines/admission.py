@@ -191,9 +191,10 @@ class Admission:
         view = await self._world.store.load_turn(session_id, session.active)
         if view is not None and view.state == "parked":
             waits = tuple(one.wait for one in view.waits if one.state == "open")
+            missing = "an answer" if len(waits) == 1 else f"{len(waits)} answers"
             raise SessionParked(
-                f"session {session_id}: turn {session.active} waits for {len(waits)} answers; "
-                "answer them, or submit() to queue",
+                f"session {session_id}: turn {session.active} waits for {missing} (waits() lists what for); "
+                "submit() queues behind it",
                 waits=waits,
                 field="session_id",
             )

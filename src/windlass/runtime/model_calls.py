@@ -42,6 +42,7 @@ from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
 _FIRST_BACKOFF_MS = 1_000
+_MAX_WHY = 300  # characters of what a provider said
 _MAX_BACKOFF_MS = 300_000
 # However often a plugin wants to try again: after that many attempts it is not going to help.
 _MAX_ATTEMPTS = 100
@@ -252,11 +253,12 @@ class ModelCalls:
         backoff_ms = min(_MAX_BACKOFF_MS, _FIRST_BACKOFF_MS * 2 ** len(before))
         if isinstance(error, Throttled):
             backoff_ms = max(backoff_ms, _wish_ms(error.retry_after_s))
+        name = hand.started.model if hand.started else ""
         hand.open_wait(
             "provider",
             about=key,
             digest=f"{error.code}.{len(before)}",
-            title=f"The model {hand.started.model if hand.started else ''} does not answer",
+            title=f"The model {name} does not answer: {str(error)[:_MAX_WHY]}",
             detail={"key": key},
             expires_ms=min(now_ms + backoff_ms, since_ms + patience_ms),
         )
