@@ -67,7 +67,7 @@ def test_two_workers_share_the_work_and_no_call_runs_twice(place: Place) -> None
 
 def test_a_worker_that_takes_the_living_for_dead_is_found_out(place: Place) -> None:
     """The red proof of what the test above and the next one look at."""
-    job = Job("s0", task("post:1.5"))
+    job = Job("s0", task("post:4"))  # long enough for another process to begin meanwhile
     with Member(place.folder) as first:
         place.submit(job)
         first.await_line("tool", "s0")
