@@ -218,6 +218,8 @@ class LocalEngine:
                     session_id, view.page, view.journal() if view.pages else None
                 )
             if view is not None and view.state == "parked":
+                # Whoever asks again and again lets others work meanwhile, also where no store takes time.
+                await asyncio.sleep(0)
                 return view
             if view is None and session_id not in self._drives:
                 raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
