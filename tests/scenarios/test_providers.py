@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import worker
-from windlass import Limits, Runtime
+from windlass import Agent, Limits, Runtime
 from windlass.errors import Malformed, ProviderError, Rejected, Throttled, Unavailable
 from windlass.kernel import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Stopped
@@ -217,3 +217,20 @@ async def test_a_clock_that_is_put_back_neither_fires_nor_hangs(stage: Stage) ->
         result = await rt.turn("s", "t").result(timeout=30)
 
     assert result.text == "Hi."
+
+
+async def test_an_adapter_that_breaks_ends_the_turn_and_the_log_says_where_but_not_what_it_said(
+    memory_stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(request: ModelRequest) -> str:
+        raise KeyError(request)
+
+    async with memory_stage.runtime(Agent("a", model=FunctionModel(broken, name="m"))) as rt:
+        result = await rt.session("s").run("My name is Ada.")
+
+    assert result.outcome == Stopped(
+        reason="provider_error", detail="the model adapter raised KeyError"
+    )
+    assert f'File "{__file__}"' in caplog.text
+    assert "in broken" in caplog.text
+    assert "Ada" not in caplog.text

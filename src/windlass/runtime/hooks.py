@@ -97,17 +97,16 @@ class Hooks:
         """
         place = Place(where, hook)
         try:
-            for at in range(at, len(turns)):  # noqa: B020, PLR1704 - from there on
-                turn = turns[at]
+            for at, turn in enumerate(turns[at:], at):  # noqa: B020, PLR1704 - from there on
                 turn.place = place
                 said = await getattr(turn.plugin, hook)(turn, *given)
-                if said is not None:
-                    said = self.read(turn, hook, said)
+                if said is not None and (said := self.read(turn, hook, said)) is not None:
                     await self._check_refs(turn, hook, said, given)
+                    if turn.has_changes:
+                        self._keep(turn, hook)
+                    return at, said
                 if turn.has_changes:
                     self._keep(turn, hook)
-                if said is not None:
-                    return at, said
         except (*_PASS_THROUGH, PluginFault):
             raise
         except BaseException as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from windlass.kernel.value import Json
 from windlass.ports.plugin import Plugin
@@ -12,7 +14,7 @@ from windlass.runtime.plugin_set import name_of
 from windlass.runtime.plugin_states import Changes, PluginStates, checked, folded
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """A hook, and the effect that it runs in."""
 
     where: str

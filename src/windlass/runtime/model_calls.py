@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from traceback import format_tb
 from typing import NamedTuple
 
 from windlass.errors import (
@@ -41,6 +43,7 @@ from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.turn_in_hand import TurnInHand
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
+_log = logging.getLogger("windlass")
 _FIRST_BACKOFF_MS = 1_000
 _MAX_WHY = 300  # characters of what a provider said
 _MAX_BACKOFF_MS = 300_000
@@ -284,9 +287,10 @@ async def ask(
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
         # A foreign adapter: whatever it raises is the turn's outcome, not the end of its worker.
-        return ModelFailure(
-            message=f"the model adapter raised {type(error).__name__}", code="adapter_error"
-        )
+        why = f"the model adapter raised {type(error).__name__}"
+        # Where it was raised is for its author; what it says may hold anything.
+        _log.error("%s:\n%s", why, "".join(format_tb(error.__traceback__)))
+        return ModelFailure(message=why, code="adapter_error")
     if type(reply) is not ModelReply:
         found = type(reply).__name__
         return ModelFailure(
