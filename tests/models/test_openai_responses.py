@@ -226,7 +226,7 @@ class TestResponses(Behaviours):
 async def test_the_environments_key_goes_to_openai_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(ConfigError, match=r"OPENAI_API_KEY is for api\.openai\.com"):
+    with pytest.raises(ConfigError, match=r"OPENAI_API_KEY is for https://api\.openai\.com"):
         OpenAIResponsesModel(MODEL, base_url="https://example.test/v1")
     assert OpenAIResponsesModel(MODEL).route.key == "openai|https://api.openai.com/v1|gpt-5"
     assert OpenAIResponsesModel(MODEL).name == "openai:gpt-5"
