@@ -7,6 +7,7 @@ import pytest
 from tests.kernel.golden_snapshots import VALUES as SNAPSHOTS
 from windlass.errors import FormatUnsupported, InvalidInput
 from windlass.kernel import Message, Text, TurnSnapshot, canonical
+from windlass.kernel.value import Value
 
 SNAPSHOT = canonical.encode(
     next(value for value in SNAPSHOTS.values() if isinstance(value, TurnSnapshot))
@@ -54,3 +55,13 @@ def test_a_newer_format_that_does_not_decode_is_refused_by_its_format() -> None:
 def test_a_known_format_that_does_not_decode_is_refused_by_its_place() -> None:
     with pytest.raises(InvalidInput):
         canonical.read(b'{"format":1,"shape":"round","type":"turn_snapshot"}', TurnSnapshot)
+
+
+def test_a_decoder_can_be_made_before_threads_need_it() -> None:
+    class Fresh(Value, kw_only=True):
+        name: str
+
+    assert Fresh not in canonical._DECODERS
+    canonical.prepare(Fresh)
+    assert Fresh in canonical._DECODERS
+    assert canonical.read(canonical.encode(Fresh(name="a")), Fresh) == Fresh(name="a")
