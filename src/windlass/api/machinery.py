@@ -25,7 +25,7 @@ from windlass.runtime.feeds import Feeds
 from windlass.runtime.program import Program
 from windlass.runtime.world import World
 
-_WAITS = 1_000
+_WAITS_AT_ONCE = 1_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class Machinery:
 
     async def open_waits(self, kind: str | None = None) -> tuple[Wait, ...]:
         """Return all open waits, oldest first."""
-        limit = _WAITS
+        limit = _WAITS_AT_ONCE
         while len(found := await self.store.list_waits(kind=kind, limit=limit)) == limit:
             limit *= 10
         return tuple(view.wait for view in found)
