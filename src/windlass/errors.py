@@ -48,7 +48,7 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class Retry(StrEnum):
@@ -89,6 +89,15 @@ class CallerError(WindlassError):
 
     code = "caller_error"
     status = 400
+
+    @classmethod
+    def at(cls, field: str, found: object, wanted: object) -> Self:
+        """Return the error for a field that holds something else than what was wanted there.
+
+        `found` and `wanted` go into the message as they are: pass a kind or a size, not a payload.
+        """
+        message = f"{field}: found {found}, wanted {wanted}"
+        return cls(message, field=field, found=found, wanted=wanted)
 
 
 class InvalidInput(CallerError, ValueError):
