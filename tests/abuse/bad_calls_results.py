@@ -127,7 +127,7 @@ def _own_store(scene: Scene) -> str:
 
 
 async def _is_held(rt: Runtime[str]) -> bool:
-    world = rt._machinery.world
+    world = rt._machinery.services
     return await world.store.is_present(world.worker_id, now_ms=world.clock.now_ms())
 
 

@@ -44,7 +44,7 @@ K = TypeVar("K")
 _ASKED = (SyncEnvironment, CallModel, CallTools, RunCode, RunCheckpoint)
 
 
-class World(NamedTuple):
+class Services(NamedTuple):
     """What answers: a pure function of the effect, so that an effect asked twice is answered alike.
 
     The effect `stop_at` is answered by ending the turn from outside, and so is any after it.
@@ -123,7 +123,7 @@ class Play(NamedTuple):
 NewConfig: TypeAlias = Callable[[], TurnConfig]
 
 
-def say(machine: TurnMachine, world: World) -> list[Batch]:
+def say(machine: TurnMachine, world: Services) -> list[Batch]:
     """Play a turn to its end and return what was said between two answers."""
     batches: list[Batch] = []
     while True:
@@ -138,7 +138,7 @@ def say(machine: TurnMachine, world: World) -> list[Batch]:
         world.answer(machine, last)
 
 
-def play(machine: TurnMachine, world: World) -> Play:
+def play(machine: TurnMachine, world: Services) -> Play:
     """Play a turn to its end and note every position."""
     batches: list[Batch] = []
     positions: list[Position] = []
@@ -167,7 +167,7 @@ def restored(kind: type[TurnMachine], new_config: NewConfig, snapshot: bytes) ->
 
 
 def check_restoring_once(
-    kind: type[TurnMachine], new_config: NewConfig, world: World, played: Play
+    kind: type[TurnMachine], new_config: NewConfig, world: Services, played: Play
 ) -> int:
     """Restore at each position in turn, go on undisturbed; return at how many positions."""
     for snapshot, rest_of_batch, later in played.positions:
@@ -177,7 +177,7 @@ def check_restoring_once(
 
 
 def check_restoring_always(
-    kind: type[TurnMachine], new_config: NewConfig, world: World, played: Play
+    kind: type[TurnMachine], new_config: NewConfig, world: Services, played: Play
 ) -> None:
     """Replace the machine after every single call; every other effect is asked again first."""
     machine = restored(kind, new_config, played.positions[0].snapshot)
@@ -203,7 +203,7 @@ def _replaced(kind: type[TurnMachine], new_config: NewConfig, machine: TurnMachi
 
 
 def check(
-    new_machine: Callable[[TurnConfig], TurnMachine], new_config: NewConfig, world: World
+    new_machine: Callable[[TurnConfig], TurnMachine], new_config: NewConfig, world: Services
 ) -> int:
     """Hold one turn against the law in every way; return at how many positions."""
     machine = new_machine(new_config())

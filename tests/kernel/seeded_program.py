@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from tests.kernel.restoring import World, play, restored, say
+from tests.kernel.restoring import Services, play, restored, say
 from windlass.kernel import (
     Action,
     CheckpointDelivery,
@@ -93,7 +93,7 @@ DELIVERIES = (
     CheckpointDelivery(causes=CAUSES[1:]),
 )
 ENVIRONMENTS = (None, Environment(system_prompt="Be brief.", tools=TOOLS[::-1]), None)
-BUSY = World(
+BUSY = Services(
     replies=(calls("send", "add", "look_up"), calls("wait", "unknown"), ModelReply(text="done")),
     outcomes=(
         ToolOutcome(value={"z": 1, "a": {"y": 2, "b": 3}}),
@@ -111,7 +111,7 @@ STOPPED = BUSY._replace(stop_at=3, n_completed=1)
 
 
 def turn(
-    turn_id: str, world: World, history: Sequence[Message], driver: StandardDriver
+    turn_id: str, world: Services, history: Sequence[Message], driver: StandardDriver
 ) -> Iterator[bytes]:
     """Play a turn, then once more from a snapshot in its middle."""
 

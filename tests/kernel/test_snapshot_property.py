@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.kernel import strategies as drawn
-from tests.kernel.restoring import World, check
+from tests.kernel.restoring import Services, check
 from tests.kernel.table_driver import Table, TableDriver, tables
 from windlass.kernel import (
     Action,
@@ -99,13 +99,13 @@ def starts() -> SearchStrategy[Start]:
     )
 
 
-def worlds() -> SearchStrategy[World]:
+def worlds() -> SearchStrategy[Services]:
     reply = drawn.usual_replies() | drawn.odd_replies()
     cell = st.builds(
         CodeResult, output=drawn.words(), error=st.none() | drawn.words(), finished=st.booleans()
     ) | st.builds(Failure, message=drawn.words())
     return st.builds(
-        World,
+        Services,
         replies=st.lists(reply, min_size=1, max_size=3).map(tuple)
         | drawn.model_failures().map(lambda failure: (failure,)),
         outcomes=st.lists(drawn.tool_outcomes(), min_size=1, max_size=2).map(tuple),
@@ -121,14 +121,16 @@ def worlds() -> SearchStrategy[World]:
 
 @settings(max_examples=N_STANDARD)
 @given(start=starts(), world=worlds())
-def test_a_restored_standard_turn_goes_on_with_the_same_bytes(start: Start, world: World) -> None:
+def test_a_restored_standard_turn_goes_on_with_the_same_bytes(
+    start: Start, world: Services
+) -> None:
     assert check(start.machine, lambda: start.config(StandardDriver()), world) >= 3
 
 
 @settings(max_examples=N_TABLE)
 @given(start=starts(), world=worlds(), table=tables())
 def test_a_restored_turn_of_any_driver_goes_on_with_the_same_bytes(
-    start: Start, world: World, table: Table
+    start: Start, world: Services, table: Table
 ) -> None:
     assert check(start.machine, lambda: start.config(TableDriver(table)), world) >= 3
 
@@ -150,7 +152,7 @@ SAY = ModelReply(text="that is it", usage=Usage(output_tokens=1))
 BRIEF = Environment(system_prompt="Be brief.", tools=drawn.TOOLS[:1])
 # sync 1, model 2, tools 3, after_work 4 · sync 5, model 6, before_completion 7, whose delivery
 # gets the grace iteration · sync 8, model 9, before_completion 10, whose delivery ends the turn.
-BUSY = World(
+BUSY = Services(
     replies=tuple(CALLS if at == 2 else SAY for at in range(11)),
     outcomes=(ToolOutcome(value={"sum": 2}),),
     deliveries=(CheckpointDelivery(messages=(NOTE,), causes=(CAUSE,)),),

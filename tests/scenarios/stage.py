@@ -35,7 +35,7 @@ class Stage:
 
     def kill(self, runtime: Runtime[Any]) -> None:
         """Let a runtime's process be dead for all others. What it still does comes too late."""
-        world = runtime._machinery.world
+        world = runtime._machinery.services
         worker_id, store = world.worker_id, cast("Any", world.store)
         if self.kind == "memory":
             store.kill_worker(worker_id)

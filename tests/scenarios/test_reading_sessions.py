@@ -29,7 +29,7 @@ class Reader:
     """Stands before a runtime's store and counts the pages of history that sessions are read with."""
 
     def __init__(self, rt: Runtime[Any]) -> None:
-        world = rt._machinery.world
+        world = rt._machinery.services
         self._store: Store = world.store
         self.pages = 0
         world.store = self  # whatever is not counted is the store's

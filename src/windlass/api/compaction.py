@@ -29,12 +29,12 @@ async def compact(
     if view is None or not (view.head or view.active or view.queued):
         nothing = TurnRecord(session_id=session_id, turn_id=turn_id, outcome=Finished(), issues=())
         return TurnResult(nothing)
-    world = machinery.world
+    services = machinery.services
     turn = NewTurn(
         agent=view.agent,
         request=TurnRequest(overrides={"compact": wanted}),
-        submitter=world.worker_id or None,
-        now_ms=world.clock.now_ms(),
+        submitter=services.worker_id or None,
+        now_ms=services.clock.now_ms(),
     )
     # It calls no tools, so it needs nothing to work with.
     turn_id, _ = await machinery.admission.run(session_id, turn_id, turn, deps=None)

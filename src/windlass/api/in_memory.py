@@ -39,7 +39,7 @@ async def run_in_memory(
             field="approve",
             found=asking[0],
         )
-    settings = Settings(store="memory:", clock=SystemClock(), world={"approve": approve})
+    settings = Settings(store="memory:", clock=SystemClock(), services={"approve": approve})
     machinery = Machinery(settings, {program.name: program}, models)
     await machinery.open()
     try:

@@ -23,13 +23,13 @@ from windlass.ports.clock import Clock
 from windlass.ports.price import Price
 from windlass.runtime.feeds import Feeds
 from windlass.runtime.program import Program
-from windlass.runtime.world import World
+from windlass.runtime.services import Services
 
 _WAITS_AT_ONCE = 1_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a runtime was set up; `world` is what it hands on to every turn."""
+    """How a runtime was set up; `services` is what it hands on to every turn."""
 
     store: str | Store
     durability: Durability = "power"
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 32
     retention_ms: int = 7 * 86_400_000
     prices: Mapping[str, Price] | None = None
-    world: Mapping[str, Any] = {}
+    services: Mapping[str, Any] = {}
 
 
 class Machinery:
@@ -55,7 +55,7 @@ class Machinery:
         self.names = tuple(dict.fromkeys(program.name for program in programs.values()))
         # Made here already, so that an address which is none is refused where it is written.
         self._store: Store | None = open_store(settings.store, settings.durability)
-        self._world: World | None = None
+        self._services: Services | None = None
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -65,7 +65,7 @@ class Machinery:
         from windlass.engines.admission import Admission  # noqa: PLC0415
         from windlass.engines.local import LocalEngine  # noqa: PLC0415
 
-        if self._world is not None:
+        if self._services is not None:
             raise ConfigError("Runtime: is open already", field="Runtime")
         settings = self._settings
         self._loop = asyncio.get_running_loop()
@@ -73,17 +73,17 @@ class Machinery:
         self._store = None
         if isinstance(settings.store, str):
             await store.open()
-        self._world = world = World(
-            store=store, clock=self.clock, feeds=Feeds(self.clock), **settings.world
+        self._services = services = Services(
+            store=store, clock=self.clock, feeds=Feeds(self.clock), **settings.services
         )
         self.engine = LocalEngine(
-            world,
+            services,
             self.programs,
             is_worker=settings.is_worker,
             max_turns=settings.max_turns,
             retention_ms=settings.retention_ms,
         )
-        self.admission = Admission(world, self.engine)
+        self.admission = Admission(services, self.engine)
         try:
             await self.engine.open()
         except BaseException:
@@ -92,35 +92,35 @@ class Machinery:
 
     async def close(self) -> None:
         """Stop driving, and close what is ours; ends no turn."""
-        world, self._world = self.world, None
+        services, self._services = self.services, None
         async with AsyncExitStack() as ours:
             if isinstance(self._settings.store, str):
-                ours.push_async_callback(world.store.close)
+                ours.push_async_callback(services.store.close)
             ours.push_async_callback(self.models.aclose)
             await self.engine.close()
 
     @property
-    def world(self) -> World:
+    def services(self) -> Services:
         """What turns share.
 
         Raises:
             ConfigError: the runtime is not open, or belongs to another event loop.
         """
-        world = self._world
-        if world is None:
+        services = self._services
+        if services is None:
             raise ConfigError("Runtime: is not open; use it in `async with`", field="Runtime")
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigError("Runtime: belongs to another event loop", field="Runtime")
-        return world
+        return services
 
     def check_open(self) -> None:
         """Refuse to work while the runtime is not open here."""
-        self.world  # noqa: B018 - it refuses
+        self.services  # noqa: B018 - it refuses
 
     @property
     def store(self) -> Store:
         """The store."""
-        return self.world.store
+        return self.services.store
 
     # ------------------------------------------------------------------ what several need
 

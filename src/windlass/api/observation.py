@@ -41,7 +41,7 @@ class Observation:
         self.has_gap = False
 
     async def __aenter__(self) -> Self:
-        feed = self._machinery.world.feeds.of(self._session_id)
+        feed = self._machinery.services.feeds.of(self._session_id)
         self._reader = feed.read(self._cursor)
         self.has_gap = self._reader.has_gap
         session = await self._read()
@@ -110,7 +110,7 @@ class Observation:
 
         It is asked for every moment, mostly in vain, so what is long is read only when it has changed.
         """
-        store = self._machinery.world.store
+        store = self._machinery.services.store
         try:
             session = await store.load_session(self._session_id, history=False)
             if session.head != self._head:
@@ -131,7 +131,7 @@ class Observation:
         return ended
 
     async def _look_at(self, active: str | None) -> None:
-        store = self._machinery.world.store
+        store = self._machinery.services.store
         turn = None if active is None else await store.load_turn(self._session_id, active)
         seen = None if turn is None else (turn.turn_id, len(turn.pages))
         if seen == self._seen:

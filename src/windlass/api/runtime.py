@@ -40,8 +40,8 @@ from windlass.ports.price import Price
 from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
+from windlass.runtime.services import Approver
 from windlass.runtime.system_clock import SystemClock
-from windlass.runtime.world import Approver
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
@@ -135,7 +135,7 @@ class Runtime(Generic[O]):
             max_turns=max_turns,
             retention_ms=int(retention * 1000),
             prices=None if prices is None else _checked_prices(prices),
-            world={
+            services={
                 "deps": deps,
                 "approve": approve,
                 "on_mismatch": on_mismatch,
@@ -288,12 +288,12 @@ class Runtime(Generic[O]):
 
     async def status(self) -> RuntimeStatus:
         """Return what this runtime does, and what it leaves alone."""
-        world = self._machinery.world
-        due = await world.store.due(self._machinery.clock.now_ms())
+        services = self._machinery.services
+        due = await services.store.due(self._machinery.clock.now_ms())
         waits = await self._machinery.open_waits()
         return RuntimeStatus(
-            worker_id=world.worker_id or None,
-            is_durable=world.store.is_durable,
+            worker_id=services.worker_id or None,
+            is_durable=services.store.is_durable,
             agents=self._machinery.names,
             driving=tuple(self._machinery.engine.driving),
             due=tuple(turn for turn in due.turns if turn.agent in self._programs),

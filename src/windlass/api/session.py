@@ -207,20 +207,20 @@ class Session(Generic[O]):
         output_type: Any,  # noqa: ANN401 - a hint
         options: TurnOptions,
     ) -> tuple[NewTurn, Output | None]:
-        world = self._machinery.world
+        services = self._machinery.services
         check_names(options)
         program = await self._program()
         output = TypedOutput(output_type) if output_type not in (None, str) else None
         context = read_context(options.get("context"))
         overrides = read_overrides(options, output, self._machinery, program)
         # Last, because it may keep files: a turn that is refused leaves nothing behind.
-        parts = await read_input(given, world.store, now_ms=world.clock.now_ms())
+        parts = await read_input(given, services.store, now_ms=services.clock.now_ms())
         request = TurnRequest(input=parts, context=context, overrides=overrides)
         turn = NewTurn(
             agent=program.name if program is not None else await self._agent_name(),
             request=request,
-            submitter=world.worker_id or None,
-            now_ms=world.clock.now_ms(),
+            submitter=services.worker_id or None,
+            now_ms=services.clock.now_ms(),
         )
         own = None if program is None else program.output
         return turn, output or own
@@ -244,10 +244,10 @@ class Session(Generic[O]):
         key: str | None = None,
     ) -> InboxReceipt:
         """Put something into the inbox: it enters the running turn at its next checkpoint, or begins one."""
-        world = self._machinery.world
+        services = self._machinery.services
         if when not in ("now", "next_turn"):
             raise InvalidInput("when: wanted now or next_turn", field="when")
-        parts = await read_input(input, world.store, now_ms=world.clock.now_ms())
+        parts = await read_input(input, services.store, now_ms=services.clock.now_ms())
         content = {"parts": msgspec.to_builtins(parts)}
         item_id = check_id(key, field="key") if key is not None else fresh_id("n")
         item = NewItem(item_id=item_id, when=when, content=content)
@@ -255,7 +255,7 @@ class Session(Generic[O]):
         if key is not None and (known := await self._known_first(item, parts)) is not None:
             return known
         try:
-            receipt = await world.store.enqueue(self.id, item, now_ms=world.clock.now_ms())
+            receipt = await services.store.enqueue(self.id, item, now_ms=services.clock.now_ms())
         except UnknownSession:
             return await self._begin_with(item, parts)
         self._machinery.engine.wake(self.id)
@@ -277,12 +277,12 @@ class Session(Generic[O]):
 
     async def _begin_with(self, item: NewItem, parts: tuple[Part, ...]) -> InboxReceipt:
         """Let an item that arrives before the session is there begin its first turn."""
-        world = self._machinery.world
+        services = self._machinery.services
         turn = NewTurn(
             agent=await self._agent_name(),
             request=TurnRequest(input=parts, overrides={"first_item": item.item_id}),
-            submitter=world.worker_id or None,
-            now_ms=world.clock.now_ms(),
+            submitter=services.worker_id or None,
+            now_ms=services.clock.now_ms(),
         )
         await self._machinery.admission.accept(self.id, turn_of_item(item.item_id), turn)
         return InboxReceipt(item_id=item.item_id, state="taken")
@@ -321,7 +321,7 @@ class Session(Generic[O]):
         if at is not None and type(at) not in (int, str):
             raise InvalidInput("at: wanted a turn's id or a count of turns", field="at")
         head = await self._head_of(at) if isinstance(at, str) else at
-        now_ms = self._machinery.world.clock.now_ms()
+        now_ms = self._machinery.services.clock.now_ms()
         try:
             await self._store.fork(self.id, new_id, at=head, now_ms=now_ms)
         except IdempotencyConflict as error:
@@ -363,9 +363,9 @@ class Session(Generic[O]):
                 await self._machinery.cancel(self.id, turn_id, "the session is deleted")
                 await self._machinery.engine.outcome(self.id, turn_id)
         self._machinery.engine.forget(self.id)
-        now_ms = self._machinery.world.clock.now_ms()
+        now_ms = self._machinery.services.clock.now_ms()
         return await self._store.delete_session(self.id, now_ms=now_ms)
 
     @property
     def _store(self) -> Store:
-        return self._machinery.world.store
+        return self._machinery.services.store

@@ -11,7 +11,7 @@ from windlass.api.turn_result import TurnResult
 from windlass.kernel import events
 from windlass.kernel.events import Event
 from windlass.runtime.reader import FeedReader
-from windlass.runtime.world import World
+from windlass.runtime.services import Services
 
 _LOOK_S = 0.25
 _PAUSE_S = 0.02
@@ -43,7 +43,7 @@ async def watch_to_rest(
         await asyncio.wait({resting}, timeout=_PAUSE_S)
         if resting.done():
             break
-        reader = machinery.world.feeds.of(session_id).read(reader.cursor, only=turn_id)
+        reader = machinery.services.feeds.of(session_id).read(reader.cursor, only=turn_id)
     result = await resting
     if not is_over and result.outcome is not None:
         # It ran in another process, whose events are not seen here.
@@ -66,8 +66,8 @@ async def watch_turn(
 
     With a cursor that cannot be gone on from, the first event is a fresh view of the turn.
     """
-    world = machinery.world
-    reader = world.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
+    services = machinery.services
+    reader = services.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
     try:
         view = await machinery.view(session_id, turn_id)
         if reader.has_gap:
@@ -82,14 +82,14 @@ async def _to_its_rest(
     machinery: Machinery, session_id: str, turn_id: str, reader: FeedReader
 ) -> AsyncIterator[Event]:
     """Yield events until the turn has ended or waits for somebody."""
-    world = machinery.world
+    services = machinery.services
     while True:
-        async for event in _with_store(world, session_id, turn_id, reader):
+        async for event in _with_store(services, session_id, turn_id, reader):
             yield event
             if isinstance(event, events.TurnEnded):
                 return
         view = await machinery.view(session_id, turn_id)
-        reader = world.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
+        reader = services.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
         if view.state in _RESTING:
             break
         # It was let go of here and goes on: by another worker, or by this one in a moment.
@@ -104,7 +104,7 @@ async def _to_its_rest(
 
 
 async def _with_store(
-    world: World, session_id: str, turn_id: str, reader: FeedReader
+    services: Services, session_id: str, turn_id: str, reader: FeedReader
 ) -> AsyncIterator[Event]:
     """Yield what the feed shows; look into the store now and then, for the turn may run elsewhere."""
     loop = asyncio.get_running_loop()
@@ -113,7 +113,7 @@ async def _with_store(
         while True:
             await asyncio.wait({following}, timeout=_LOOK_S)
             if not following.done():
-                if await _rests(world, session_id, turn_id) and not following.done():
+                if await _rests(services, session_id, turn_id) and not following.done():
                     return
                 continue
             event = following.result()
@@ -143,6 +143,6 @@ async def _next(reader: FeedReader) -> Event | None:
     return await anext(reader, None)
 
 
-async def _rests(world: World, session_id: str, turn_id: str) -> bool:
-    view = await world.store.load_turn(session_id, turn_id)
+async def _rests(services: Services, session_id: str, turn_id: str) -> bool:
+    view = await services.store.load_turn(session_id, turn_id)
     return view is not None and view.state in _RESTING

@@ -18,7 +18,7 @@ from windlass.kernel.value import Json, freeze
 from windlass.ports.model import Model
 from windlass.runtime.program import Output, Program, limits_record
 from windlass.runtime.run_limits import Limits
-from windlass.runtime.world import Approver
+from windlass.runtime.services import Approver
 
 EventHandler: TypeAlias = Callable[[Event], Awaitable[None] | None]
 """What is called with each event of a turn: a function, or one that is awaited."""

@@ -38,7 +38,7 @@ class TurnStream(Generic[O]):
         self._rested: TurnResult[O] | None = None
 
     async def __aenter__(self) -> Self:
-        feed = self._machinery.world.feeds.of(self._session_id)
+        feed = self._machinery.services.feeds.of(self._session_id)
         # Opened before the turn begins, so that nothing is missed; a feed that nobody reads may go.
         first = feed.read()
         try:

@@ -17,9 +17,9 @@ from windlass.errors import (
 )
 from windlass.guards.ids import check_id
 from windlass.ports import NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.runtime.services import Services
 from windlass.runtime.tool_bodies import RUNS_IN
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.world import World
 
 _MAX_BEGUN = 1_024
 
@@ -27,8 +27,8 @@ _MAX_BEGUN = 1_024
 class Admission:
     """Lets turns in."""
 
-    def __init__(self, world: World, engine: LocalEngine) -> None:
-        self._world = world
+    def __init__(self, services: Services, engine: LocalEngine) -> None:
+        self._services = services
         self._engine = engine
         # The turns that were let in here last, with what was asked: the store may not know them yet.
         self._begun: dict[tuple[str, str], str] = {}
@@ -97,7 +97,7 @@ class Admission:
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
         """Let the store accept a turn, and let somebody drive it."""
         await self._engine.join()
-        await self._world.store.accept(session_id, turn_id, turn)
+        await self._services.store.accept(session_id, turn_id, turn)
         self._engine.kick(session_id)
 
     async def outcome(
@@ -139,15 +139,15 @@ class Admission:
             return False
         waits = [one.wait for one in view.waits if one.state == "open" and one.wait.kind == "deps"]
         for wait in waits:
-            answer = WaitAnswer(now_ms=self._world.clock.now_ms())
-            await self._world.store.resolve_wait(wait.key, answer)
+            answer = WaitAnswer(now_ms=self._services.clock.now_ms())
+            await self._services.store.resolve_wait(wait.key, answer)
         self._engine.kick()
         return bool(waits)
 
     async def _is_known(self, session_id: str, turn_id: str, turn: NewTurn) -> bool:
         check_id(turn_id, field="turn_id")
         place, wanted = (session_id, turn_id), turn.request.digest()
-        view = await self._world.store.load_turn(session_id, turn_id)
+        view = await self._services.store.load_turn(session_id, turn_id)
         # While the store was asked, the same turn may have been begun here, by a caller that came first.
         found = self._begun.get(place) if view is None else view.request_digest
         if found is not None and found != wanted:
@@ -167,7 +167,7 @@ class Admission:
         session = await self._session(session_id)
         if session is None:
             return None
-        store, now_ms = self._world.store, self._world.clock.now_ms()
+        store, now_ms = self._services.store, self._services.clock.now_ms()
         for turn_id in (session.active, *session.queued):
             view = None if turn_id is None else await store.load_turn(session_id, turn_id)
             if view is None or view.request_digest != turn.request.digest():
@@ -180,7 +180,7 @@ class Admission:
 
     async def _session(self, session_id: str) -> SessionView | None:
         try:
-            return await self._world.store.load_session(session_id, history=False)
+            return await self._services.store.load_session(session_id, history=False)
         except UnknownSession:
             return None
 
@@ -188,7 +188,7 @@ class Admission:
         session = await self._session(session_id)
         if session is None or session.active is None:
             return
-        view = await self._world.store.load_turn(session_id, session.active)
+        view = await self._services.store.load_turn(session_id, session.active)
         if view is not None and view.state == "parked":
             waits = tuple(one.wait for one in view.waits if one.state == "open")
             missing = "an answer" if len(waits) == 1 else f"{len(waits)} answers"
@@ -202,7 +202,7 @@ class Admission:
     async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         """Let a turn go on that waits for deps, now that they are here."""
         self._engine.deps.give(session_id, turn_id, deps)
-        view = await self._world.store.load_turn(session_id, turn_id)
+        view = await self._services.store.load_turn(session_id, turn_id)
         if view is not None:
             await self._answer_with_deps(view)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from windlass.errors import ConfigError
 from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.program import Program
-from windlass.runtime.world import World
+from windlass.runtime.services import Services
 
 
 class GivenDeps:
     """What callers gave along, by session and turn."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._by_turn: dict[tuple[str, str], object] = {}
 
     def give(self, session_id: str, turn_id: str, deps: object) -> None:
@@ -38,7 +38,7 @@ class GivenDeps:
         Raises:
             ConfigError: its agent needs deps, and neither factory nor caller gives any.
         """
-        if program is None or not program.needs_deps or self._world.deps is not None:
+        if program is None or not program.needs_deps or self._services.deps is not None:
             return
         if not self.has(session_id, turn_id):
             raise ConfigError(

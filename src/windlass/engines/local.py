@@ -34,10 +34,10 @@ from windlass.ports.inbox import turn_of_item
 from windlass.runtime.drive import Drive
 from windlass.runtime.job import Job
 from windlass.runtime.program import Program
+from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked
-from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
 _SCAN_S = 0.25
@@ -50,30 +50,30 @@ class LocalEngine:
 
     def __init__(
         self,
-        world: World,
+        services: Services,
         programs: Mapping[str, Program],
         *,
         is_worker: bool,
         max_turns: int,
         retention_ms: int,
     ) -> None:
-        self._world = world
+        self._services = services
         self._programs = programs
         self._is_worker = is_worker and bool(programs)
-        self._resident = Residence(world)
+        self._resident = Residence(services)
         self.places = Places(max_turns)
         self._drives = Drives(
-            self._resident, world.clock, places=self.places, on_end=self._drive_ended
+            self._resident, services.clock, places=self.places, on_end=self._drive_ended
         )
-        self.deps = GivenDeps(world)
+        self.deps = GivenDeps(services)
         # Sessions that were asked for something while a turn of theirs was driven here.
         self._busy_sessions: set[str] = set()
         self._was_full = False
         self._waiting = 0
         self._kick = asyncio.Event()
         self._news = asyncio.Event()
-        self._membership = Membership(world, is_busy=self._is_busy)
-        self._housekeeping = Housekeeping(world, retention_ms=retention_ms)
+        self._membership = Membership(services, is_busy=self._is_busy)
+        self._housekeeping = Housekeeping(services, retention_ms=retention_ms)
         self._is_closing = False
 
     # ------------------------------------------------------------------ opening and closing
@@ -99,8 +99,8 @@ class LocalEngine:
             await self._drives.leave(_GRACE_S)
         finally:
             await self._membership.leave()
-            await self._world.aside.finish(_ASIDE_S)
-            self._world.feeds.close()
+            await self._services.aside.finish(_ASIDE_S)
+            self._services.feeds.close()
 
     # ------------------------------------------------------------------ from outside
 
@@ -170,7 +170,7 @@ class LocalEngine:
         deps = self.deps.of(session_id, turn_id)
         job = Job(turn_id=turn_id, request=turn.request, accept=turn, deps=deps)
         self._drives.start(
-            memory, turn_id, Drive(self._world, self._programs[turn.agent], memory, job)
+            memory, turn_id, Drive(self._services, self._programs[turn.agent], memory, job)
         )
 
     async def _idle_session(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
@@ -212,7 +212,7 @@ class LocalEngine:
                     f"turn {turn_id}: this runtime was closed; it goes on when one is opened"
                 )
             self._news.clear()
-            view = await self._world.store.load_turn(session_id, turn_id)
+            view = await self._services.store.load_turn(session_id, turn_id)
             if view is not None and view.page is not None:
                 return TurnRecord.of_page(
                     session_id, view.page, view.journal() if view.pages else None
@@ -248,7 +248,7 @@ class LocalEngine:
             self._news.set()
 
     async def _scan(self) -> None:
-        store, now_ms = self._world.store, self._world.clock.now_ms()
+        store, now_ms = self._services.store, self._services.clock.now_ms()
         due = await due_work(store, self._programs, now_ms)
         too_late = WaitAnswer(status="expired", now_ms=now_ms)
         for wait in due.waits:
@@ -266,7 +266,7 @@ class LocalEngine:
         for inbox in due.inboxes:
             await self._open_mail(inbox)
         self._resident.evict(self._drives)
-        self._world.feeds.tidy()
+        self._services.feeds.tidy()
 
     async def _take_due(self, due: Due) -> None:
         for place in self._drives.due_again():
@@ -290,25 +290,25 @@ class LocalEngine:
             await self._make_way(turn)
         elif turn.why != "queued":
             await self._resume(turn.session_id, turn.turn_id)
-        elif turn.owner in (None, self._world.worker_id) or not await self._is_there(turn):
+        elif turn.owner in (None, self._services.worker_id) or not await self._is_there(turn):
             await self._begin_queued(turn)
 
     async def _is_there(self, turn: DueTurn) -> bool:
         assert turn.owner is not None  # noqa: S101 - the caller looked
-        now_ms = self._world.clock.now_ms()
-        return await self._world.store.is_present(turn.owner, now_ms=now_ms)
+        now_ms = self._services.clock.now_ms()
+        return await self._services.store.is_present(turn.owner, now_ms=now_ms)
 
     async def _make_way(self, turn: DueTurn) -> None:
         """Let go of a session in which a turn of somebody else's agent waits."""
         memory = self._resident.get(turn.session_id)
-        if turn.owner == self._world.worker_id and turn.why == "queued":
-            view = await self._world.store.load_session(turn.session_id, history=False)
+        if turn.owner == self._services.worker_id and turn.why == "queued":
+            view = await self._services.store.load_session(turn.session_id, history=False)
             generation = memory.generation if memory is not None else view.generation
             self._resident.forget(turn.session_id)
-            await self._world.store.release(turn.session_id, generation=generation)
+            await self._services.store.release(turn.session_id, generation=generation)
 
     async def _begin_queued(self, turn: DueTurn) -> None:
-        view = await self._world.store.load_turn(turn.session_id, turn.turn_id)
+        view = await self._services.store.load_turn(turn.session_id, turn.turn_id)
         if view is None or view.state != "queued" or view.request is None:
             return
         memory = self._resident.get(turn.session_id)
@@ -320,17 +320,17 @@ class LocalEngine:
 
     async def _resume(self, session_id: str, turn_id: str) -> None:
         """Go on with a turn whose worker is gone, or that was answered."""
-        world = self._world
+        services = self._services
         if session_id in self._drives or self.places.locked():
             return
-        lease = await world.store.take_over(
+        lease = await services.store.take_over(
             session_id,
             turn_id,
-            worker_id=world.worker_id,
-            until_ms=world.until_ms(),
-            now_ms=world.clock.now_ms(),
+            worker_id=services.worker_id,
+            until_ms=services.until_ms(),
+            now_ms=services.clock.now_ms(),
         )
-        view = await world.store.load_turn(session_id, turn_id)
+        view = await services.store.load_turn(session_id, turn_id)
         assert view is not None  # noqa: S101 - it was taken over
         memory = await self._resident.current(session_id)
         # Something may have been queued behind it meanwhile.
@@ -355,7 +355,7 @@ class LocalEngine:
             faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
             deps=self.deps.of(memory.session_id, view.turn_id),
         )
-        self._drives.start(memory, view.turn_id, Drive(self._world, program, memory, job))
+        self._drives.start(memory, view.turn_id, Drive(self._services, program, memory, job))
 
     async def _open_mail(self, inbox: DueInbox) -> None:
         """Let the turn under way look, or let the first item begin a turn of its own."""
@@ -366,11 +366,11 @@ class LocalEngine:
             return
         if inbox.active is not None or inbox.agent not in self._programs:
             return
-        world = self._world
-        turn = turn_for(inbox, submitter=world.worker_id, now_ms=world.clock.now_ms())
+        services = self._services
+        turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
         with suppress(WindlassError):  # another worker was faster
             turn_id = turn_of_item(inbox.first.item_id)
-            await world.store.accept(inbox.session_id, turn_id, turn)
+            await services.store.accept(inbox.session_id, turn_id, turn)
             self.kick()
 
     def _drive_ended(

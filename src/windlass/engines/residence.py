@@ -6,8 +6,8 @@ from collections.abc import Container
 
 from windlass.errors import HeadMoved, UnknownSession
 from windlass.ports import SessionView
+from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.world import World
 
 _MAX_RESIDENT = 1_024
 # An idle session with more messages than that is read again when it is needed.
@@ -17,8 +17,8 @@ _MAX_IDLE_MESSAGES = 32
 class Residence:
     """Finds what is known of a session; the one that was not asked for longest goes first."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._sessions: dict[str, SessionMemory] = {}
 
     def get(self, session_id: str) -> SessionMemory | None:
@@ -63,7 +63,7 @@ class Residence:
 
     async def _look(self, session_id: str) -> tuple[SessionView, SessionMemory]:
         """Ask the store for a session. What is known of it is read again only if the head has moved."""
-        store, known = self._world.store, self._sessions.get(session_id)
+        store, known = self._services.store, self._sessions.get(session_id)
         if known is not None:
             view = await store.load_session(session_id, history=False)
             if view.head == known.head:
@@ -73,7 +73,7 @@ class Residence:
 
     def _take(self, view: SessionView, memory: SessionMemory) -> SessionMemory:
         memory.generation = view.generation
-        memory.is_owned = view.owner == self._world.worker_id
+        memory.is_owned = view.owner == self._services.worker_id
         return self.keep(memory)
 
     def evict(self, busy: Container[str]) -> None:

@@ -9,24 +9,26 @@ from typing import Any
 from windlass.ports.plugin import CommittedTurn
 from windlass.runtime.plugin_set import name_of
 from windlass.runtime.program import Program
+from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
 
 
-def announce_session(world: World, program: Program, memory: SessionMemory) -> None:
+def announce_session(services: Services, program: Program, memory: SessionMemory) -> None:
     """Tell plugins that a session is loaded here, once while it is."""
     if memory.is_announced:
         return
     memory.is_announced = True
     for plugin in program.plugins.having("on_session_open"):
         told = plugin.on_session_open(program.name, memory.session_id)
-        world.aside.start(_heeded(told, name_of(plugin), "on_session_open"), name="windlass-open")
+        services.aside.start(
+            _heeded(told, name_of(plugin), "on_session_open"), name="windlass-open"
+        )
 
 
-def announce_commit(world: World, program: Program, record: TurnRecord) -> None:
+def announce_commit(services: Services, program: Program, record: TurnRecord) -> None:
     """Tell plugins that a turn is in the history."""
     plugins = program.plugins.having("after_commit")
     if not plugins:
@@ -39,7 +41,7 @@ def announce_commit(world: World, program: Program, record: TurnRecord) -> None:
     )
     for plugin in plugins:
         told = plugin.after_commit(ended)
-        world.aside.start(_heeded(told, name_of(plugin), "after_commit"), name="windlass-commit")
+        services.aside.start(_heeded(told, name_of(plugin), "after_commit"), name="windlass-commit")
 
 
 async def _heeded(told: Coroutine[Any, Any, None], plugin: str, hook: str) -> None:

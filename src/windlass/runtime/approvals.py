@@ -23,7 +23,7 @@ from windlass.ports import WaitAnswer, WaitView
 from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling, ToolPolicy
 from windlass.ports.tool import Tool, ToolContext
 from windlass.runtime.session_memory import call_digest
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_start import policy_version
 
 _ALLOW = Allow()
@@ -48,7 +48,7 @@ class Leave(NamedTuple):
 class Approvals:
     """Decides on the calls of one turn."""
 
-    def __init__(self, hand: TurnInHand) -> None:
+    def __init__(self, hand: Turn) -> None:
         self._hand = hand
 
     def has_no_say(self, tool: Tool) -> bool:
@@ -158,7 +158,7 @@ class Approvals:
             return known
         risk = max(asked.risk, tool.risk, key=_RISKS.index)
         seconds = hand.limits.approval_timeout
-        now_ms = hand.world.clock.now_ms()
+        now_ms = hand.services.clock.now_ms()
         return hand.open_wait(
             "approval",
             about=about,
@@ -184,8 +184,8 @@ class Approvals:
             if wait.kind != "approval" or wait.call_id != call_id or key == keep:
                 continue
             if view.state == "open":
-                answer = WaitAnswer(status="superseded", now_ms=hand.world.clock.now_ms())
-                await hand.world.store.resolve_wait(key, answer)
+                answer = WaitAnswer(status="superseded", now_ms=hand.services.clock.now_ms())
+                await hand.services.store.resolve_wait(key, answer)
 
     async def leave(
         self, answer: EventAwaited, tool: Tool, call: PendingToolCall, view: WaitView

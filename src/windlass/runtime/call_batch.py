@@ -11,14 +11,14 @@ import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from windlass.ports import WaitView
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
 
 
 class CallBatch:
     """Keeps count of the calls of one effect."""
 
-    def __init__(self, hand: TurnInHand, n_calls: int) -> None:
+    def __init__(self, hand: Turn, n_calls: int) -> None:
         self._hand = hand
         self.is_alone = n_calls == 1
         self._running = n_calls

@@ -15,7 +15,7 @@ from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.value import Json
 from windlass.ports.tool import Pending
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from windlass.runtime.model_calls import ModelCalls
@@ -25,7 +25,7 @@ class CallHost:
     """One running call: shows its progress, keeps its files, opens its wait, buys its replies."""
 
     def __init__(
-        self, hand: TurnInHand, models: ModelCalls, *, place: str, call_id: str, name: str
+        self, hand: Turn, models: ModelCalls, *, place: str, call_id: str, name: str
     ) -> None:
         self._hand = hand
         self._models = models
@@ -52,8 +52,8 @@ class CallHost:
             found = type(data).__name__
             raise InvalidInput(f"attach: found {found}, wanted bytes", field="data", found=found)
         check_limit("attachment_bytes", len(data), field="data")
-        store = self._hand.world.store
-        ref = await store.put_blob(data, now_ms=self._hand.world.clock.now_ms())
+        store = self._hand.services.store
+        ref = await store.put_blob(data, now_ms=self._hand.services.clock.now_ms())
         self._hand.blobs.append(ref)
         return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
 
@@ -61,7 +61,7 @@ class CallHost:
         """Open the call's wait; the same one when the body runs again."""
         check_seconds(deadline_s, field="deadline")
         hand = self._hand
-        now_ms = hand.world.clock.now_ms()
+        now_ms = hand.services.clock.now_ms()
         view = hand.open_wait(
             "deferred",
             about=f"{hand.session_id}/{hand.turn_id}/{self._place}",
@@ -84,7 +84,7 @@ class CallHost:
         """Return bytes that this session refers to; a digest that somebody guessed is none of them."""
         if ref not in self._hand.blobs and not any(map(_refers_to(ref), self.messages)):
             raise ToolError("There is no attachment of this id in this session.")
-        return await self._hand.world.store.get_blob(ref)
+        return await self._hand.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model."""
@@ -99,6 +99,6 @@ def _refers_to(ref: str) -> Callable[[Message], bool]:
     return refers
 
 
-def deferred_claim(hand: TurnInHand, place: str, key: str) -> Claimed:
+def deferred_claim(hand: Turn, place: str, key: str) -> Claimed:
     """Return the entry which says that the body has ended and its result comes from outside."""
     return Claimed.of(hand.envelope(AwaitEventCommand(wait_key=key), f"{place}.deferred"))

@@ -27,7 +27,7 @@ from windlass.runtime.hooks import Hooks
 from windlass.runtime.program import Output
 from windlass.runtime.start_hooks import hooked_input
 from windlass.runtime.structured_driver import read_value
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 
 _REPAIR = PluginOrigin(plugin="output")
 REPAIR = (
@@ -41,7 +41,7 @@ _MOST_AT_ONCE = 64
 class Checkpoints:
     """Performs the checkpoints of one turn."""
 
-    def __init__(self, hand: TurnInHand, output: Output | None, hooks: Hooks) -> None:
+    def __init__(self, hand: Turn, output: Output | None, hooks: Hooks) -> None:
         self._hand = hand
         self._output = output
         self._hooks = hooks
@@ -136,7 +136,7 @@ class Checkpoints:
         """Take what waits for now: all of it, or the oldest alone and the rest at the checkpoints that follow."""
         self.has_mail = False
         hand = self._hand
-        store, most = hand.world.store, 1 if hand.program.steering == "one" else _MOST_AT_ONCE
+        store, most = hand.services.store, 1 if hand.program.steering == "one" else _MOST_AT_ONCE
         # The turn has to be under way in the store before it can take anything.
         await hand.lane.durable()
         # What it took before comes again, and counts.

@@ -38,14 +38,14 @@ from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.obstacles import check_drivable, obstacle_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.program import Program
+from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.start_hooks import NOTHING_SAID, Opening, open_turn, with_prompt
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked, TurnRunner
 from windlass.runtime.turn_signals import ParkTurn, StopTurn
 from windlass.runtime.turn_start import plugin_names, start_record
-from windlass.runtime.world import World
 
 _log = logging.getLogger("windlass")
 
@@ -53,8 +53,10 @@ _log = logging.getLogger("windlass")
 class Drive:
     """Drives one turn, once."""
 
-    def __init__(self, world: World, program: Program, memory: SessionMemory, job: Job) -> None:
-        self._world = world
+    def __init__(
+        self, services: Services, program: Program, memory: SessionMemory, job: Job
+    ) -> None:
+        self._services = services
         self._program = program
         self._memory = memory
         self._job = job
@@ -154,13 +156,13 @@ class Drive:
             raise
 
     def _phase(self, phase: Phase, job: Job) -> AbstractContextManager[None]:
-        return phase_of(self._world.probe, phase, (self._memory.session_id, job.turn_id))
+        return phase_of(self._services.probe, phase, (self._memory.session_id, job.turn_id))
 
-    async def _with_deps(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
+    async def _with_deps(self, hand: Turn, job: Job, info: TurnInfo) -> TurnRecord | Parked:
         ended: TurnRecord | Parked | None = None
         try:
             # A turn that only has to end needs nothing to work with.
-            factory = None if hand.is_cancelled else self._world.deps
+            factory = None if hand.is_cancelled else self._services.deps
             self._starting = None if hand.is_cancelled else asyncio.current_task()
             async with deps_for(factory, job.deps, info) as deps:
                 hand.deps = deps
@@ -177,8 +179,8 @@ class Drive:
         assert ended is not None  # noqa: S101 - or it was raised
         return ended
 
-    async def _in_hand(self, hand: TurnInHand, job: Job, info: TurnInfo) -> TurnRecord | Parked:
-        announce_session(self._world, self._program, self._memory)
+    async def _in_hand(self, hand: Turn, job: Job, info: TurnInfo) -> TurnRecord | Parked:
+        announce_session(self._services, self._program, self._memory)
         hooks = Hooks(hand, self._program.plugins)
         started = await self._started(hand, hooks, job, info)
         try:
@@ -199,16 +201,14 @@ class Drive:
         if isinstance(ended, Parked):
             await self._release(hand)
         else:
-            announce_commit(self._world, self._program, ended)
+            announce_commit(self._services, self._program, ended)
         return ended
 
-    async def _started(
-        self, hand: TurnInHand, hooks: Hooks, job: Job, info: TurnInfo
-    ) -> TurnStarted:
+    async def _started(self, hand: Turn, hooks: Hooks, job: Job, info: TurnInfo) -> TurnStarted:
         if hand.journal is not None and hand.journal.started is not None:
             hooks.states.apply(hand.journal.started.patches)
             return hand.journal.started
-        now_ms = self._world.clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         with self._phase("hooks", job):
             instructions = job.request.overrides.get("prompt", self._program.instructions)
             if not isinstance(instructions, str):
@@ -237,7 +237,7 @@ class Drive:
         return started
 
     async def _written_by(
-        self, make: Callable[..., Any], hand: TurnInHand, job: Job, info: TurnInfo
+        self, make: Callable[..., Any], hand: Turn, job: Job, info: TurnInfo
     ) -> str:
         """Return the instructions that a function writes."""
         lacks_deps = hand.deps is None and self._program.needs_deps
@@ -249,29 +249,29 @@ class Drive:
         check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
         return instructions
 
-    async def _opening(self, hand: TurnInHand, hooks: Hooks, job: Job) -> Opening:
+    async def _opening(self, hand: Turn, hooks: Hooks, job: Job) -> Opening:
         """Return what plugins make of the turn's beginning; a turn that only ends or sums up needs none."""
         if hand.is_cancelled or not hooks.plugins or is_compaction(job.request):
             return NOTHING_SAID
         hooks.host.models = ModelCalls(hand, ModelHooks(hooks))
         return await open_turn(hooks, job.request.input)
 
-    def _start_if_new(self, hand: TurnInHand, job: Job) -> None:
+    def _start_if_new(self, hand: Turn, job: Job) -> None:
         """Let a turn that nobody has begun be this worker's, with the unit that is open."""
         if job.view is None or job.view.state == "queued":
-            world = self._world
-            now_ms, until_ms = world.clock.now_ms(), world.until_ms()
-            hand.lane.start(Start(worker_id=world.worker_id, until_ms=until_ms, now_ms=now_ms))
+            services = self._services
+            now_ms, until_ms = services.clock.now_ms(), services.until_ms()
+            hand.lane.start(Start(worker_id=services.worker_id, until_ms=until_ms, now_ms=now_ms))
 
     # ------------------------------------------------------------------ inside
 
-    def _hand(self, job: Job) -> TurnInHand:
+    def _hand(self, job: Job) -> Turn:
         memory, view = self._memory, job.view
         generation = job.generation if job.generation is not None else memory.next_generation()
-        feed = self._world.feeds.of(memory.session_id).turn(job.turn_id)
+        feed = self._services.feeds.of(memory.session_id).turn(job.turn_id)
         self._runner = None
         lane = self._lane = Lane(
-            self._world.store,
+            self._services.store,
             memory.session_id,
             job.turn_id,
             generation=generation,
@@ -279,8 +279,8 @@ class Drive:
             on_refused=self._refused,
             on_durable=partial(self._durable, feed),
         )
-        hand = TurnInHand(
-            self._world,
+        hand = Turn(
+            self._services,
             self._program,
             memory,
             job.turn_id,
@@ -308,27 +308,27 @@ class Drive:
         self.is_accepted = True
         feed.durable(number)
 
-    async def _park(self, hand: TurnInHand) -> Parked:
+    async def _park(self, hand: Turn) -> Parked:
         await hand.lane.park()
         hand.feed.end()
         await self._release(hand)
         return Parked()
 
-    async def _release(self, hand: TurnInHand) -> None:
+    async def _release(self, hand: Turn) -> None:
         """Let any worker go on with a parked turn."""
         self._memory.is_owned = False
         with suppress(LeaseLost, HeadMoved):  # somebody was faster
-            await self._world.store.release(hand.session_id, generation=hand.generation)
+            await self._services.store.release(hand.session_id, generation=hand.generation)
 
     async def _as_cancelled(self) -> Job:
         """Return the turn as it stands, to be ended."""
         memory, job = self._memory, self._job
-        store = self._world.store
+        store = self._services.store
         view = await store.load_turn(memory.session_id, job.turn_id)
         if view is None or view.state == "done":
             raise HeadMoved(f"turn {job.turn_id}: has ended")
         session = await store.load_session(memory.session_id, history=False)
-        if session.owner != self._world.worker_id:
+        if session.owner != self._services.worker_id:
             raise LeaseLost(f"session {memory.session_id}: another worker has it")
         if view.state == "queued":
             return Job(turn_id=job.turn_id, request=job.request, view=view, deps=job.deps)

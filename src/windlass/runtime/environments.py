@@ -13,7 +13,7 @@ from windlass.kernel.messages import Message
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.start_hooks import hooked_prompt
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import PluginFault
 from windlass.runtime.turn_start import prompt_of, tools_of
 from windlass.tools import Toolbox
@@ -23,7 +23,7 @@ from windlass.tools.finder import FINDER, found_in
 class Environments:
     """Performs the environment effects of one turn."""
 
-    def __init__(self, hand: TurnInHand, hooks: Hooks) -> None:
+    def __init__(self, hand: Turn, hooks: Hooks) -> None:
         self._hand = hand
         self._hooks = hooks
         self._now: Environment | None = None

@@ -27,7 +27,7 @@ from windlass.runtime.plugin_host import TurnHost
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.plugin_states import Changes, Patches, PluginStates, merge_changes
 from windlass.runtime.tool_bodies import is_kept
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
 
 _log = logging.getLogger("windlass")
@@ -37,7 +37,7 @@ _PASS_THROUGH = (ParkTurn, StopTurn, CancelTurn, GeneratorExit, KeyboardInterrup
 class Hooks:
     """Asks the plugins of one turn."""
 
-    def __init__(self, hand: TurnInHand, plugins: PluginSet) -> None:
+    def __init__(self, hand: Turn, plugins: PluginSet) -> None:
         self.hand = hand
         self.plugins = plugins
         self.states = PluginStates(hand.memory.plugin_memories)

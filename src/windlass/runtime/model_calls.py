@@ -40,7 +40,7 @@ from windlass.ports.model import (
     TextChunk,
 )
 from windlass.runtime.model_hooks import ModelHooks
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
 _log = logging.getLogger("windlass")
@@ -61,7 +61,7 @@ class _Bought(NamedTuple):
 class ModelCalls:
     """Performs the model calls of one turn."""
 
-    def __init__(self, hand: TurnInHand, hooks: ModelHooks) -> None:
+    def __init__(self, hand: Turn, hooks: ModelHooks) -> None:
         self._hand = hand
         self._hooks = hooks
         self._direct: dict[str, int] = {}
@@ -145,7 +145,7 @@ class ModelCalls:
                     self._wait_for_provider(error, key)
                 return _Bought(result, request)
             stream.try_again(result.message, again.wait_s)
-            await self._hand.world.clock.sleep(again.wait_s)
+            await self._hand.services.clock.sleep(again.wait_s)
             attempt = attempt + 1 if again.request.model == request.model else 1
             request = again.request
 
@@ -203,7 +203,7 @@ class ModelCalls:
         self, model: Model, request: ModelRequest, stream: _Stream | None
     ) -> ModelReply | ModelFailure:
         """Ask with the session's store at hand, for the bytes of attachments."""
-        reading = READ_BLOB.set(self._hand.world.store.get_blob)
+        reading = READ_BLOB.set(self._hand.services.store.get_blob)
         try:
             return await ask(model, request, stream)
         finally:
@@ -248,7 +248,7 @@ class ModelCalls:
         """
         hand = self._hand
         before = hand.provider_waits(key)
-        now_ms = hand.world.clock.now_ms()
+        now_ms = hand.services.clock.now_ms()
         since_ms = min((wait.created_ms for wait in before), default=now_ms)
         patience_ms = int(hand.limits.provider_patience * 1000)
         if error.retry is not Retry.LATER or now_ms - since_ms >= patience_ms:
@@ -318,7 +318,7 @@ def _ignore(_event: ModelEvent) -> None:
 class _Stream:
     """Shows a reply as it comes; takes back what came to nothing."""
 
-    def __init__(self, hand: TurnInHand, hooks: ModelHooks, effect_id: str) -> None:
+    def __init__(self, hand: Turn, hooks: ModelHooks, effect_id: str) -> None:
         self._hand = hand
         self._hooks = hooks
         self.effect_id = effect_id

@@ -10,7 +10,7 @@ from windlass.ports import WaitKind
 from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.job import Job
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
 from windlass.runtime.turn_start import DRIVERS, plugin_names
 
@@ -25,7 +25,7 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     detail: Json = None
 
-    def open(self, hand: TurnInHand) -> None:
+    def open(self, hand: Turn) -> None:
         """Let the turn wait for somebody to remove it; it is another one for the next worker."""
         hand.open_wait(
             self.kind,
@@ -36,7 +36,7 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def obstacle_of(hand: TurnInHand, job: Job) -> Obstacle | None:
+def obstacle_of(hand: Turn, job: Job) -> Obstacle | None:
     """Return what keeps a turn from being begun: it brings workers down, or it lacks deps."""
     if hand.is_cancelled:
         return None
@@ -58,15 +58,15 @@ def obstacle_of(hand: TurnInHand, job: Job) -> Obstacle | None:
     return None
 
 
-def _lacks_deps(hand: TurnInHand, job: Job) -> bool:
-    if not hand.program.needs_deps or hand.world.deps is not None:
+def _lacks_deps(hand: Turn, job: Job) -> bool:
+    if not hand.program.needs_deps or hand.services.deps is not None:
         return False
     # Whoever only sums up works with nothing.
     is_work = not is_compaction(job.request)
     return is_work and job.deps is NONE_GIVEN and job.view is not None
 
 
-def check_drivable(hand: TurnInHand, started: TurnStarted) -> None:
+def check_drivable(hand: Turn, started: TurnStarted) -> None:
     """Leave a turn alone that needs other code.
 
     Raises:
@@ -78,7 +78,7 @@ def check_drivable(hand: TurnInHand, started: TurnStarted) -> None:
         raise ParkTurn
 
 
-def _other_code(hand: TurnInHand, started: TurnStarted) -> Obstacle | None:
+def _other_code(hand: Turn, started: TurnStarted) -> Obstacle | None:
     if started.driver not in DRIVERS:
         return Obstacle(
             kind="mismatch",

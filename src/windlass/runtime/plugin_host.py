@@ -15,7 +15,7 @@ from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import EMPTY_DICT, Json
 from windlass.runtime.plugin_states import PluginStates
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 
 
 class Asks(Protocol):
@@ -27,7 +27,7 @@ class Asks(Protocol):
 class TurnHost:
     """Shows a turn to its plugins."""
 
-    def __init__(self, hand: TurnInHand, states: PluginStates) -> None:
+    def __init__(self, hand: Turn, states: PluginStates) -> None:
         self._hand = hand
         self._states = states
         self.session_id = hand.session_id
@@ -71,7 +71,7 @@ class TurnHost:
     @property
     def now_ms(self) -> int:
         """The clock."""
-        return self._hand.world.clock.now_ms()
+        return self._hand.services.clock.now_ms()
 
     @property
     def started_ms(self) -> int:
@@ -145,13 +145,13 @@ class TurnHost:
         """Keep bytes."""
         check_limit("attachment_bytes", len(data), field="data")
         hand = self._hand
-        ref = await hand.world.store.put_blob(data, now_ms=hand.world.clock.now_ms())
+        ref = await hand.services.store.put_blob(data, now_ms=hand.services.clock.now_ms())
         hand.blobs.append(ref)
         return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
 
     async def read(self, ref: str) -> bytes:
         """Return kept bytes."""
-        return await self._hand.world.store.get_blob(ref)
+        return await self._hand.services.store.get_blob(ref)
 
     async def complete(self, plugin: str, place: str, request: ModelRequest) -> ModelReply:
         """Ask a model, once for each request of a hook."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from windlass.kernel import effects
 from windlass.kernel.effects import Effect
 from windlass.kernel.outcomes import Outcome, Stopped
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 
 
-def over_limit(hand: TurnInHand, effect: Effect) -> Outcome | None:
+def over_limit(hand: Turn, effect: Effect) -> Outcome | None:
     """Return how the turn ends if what comes next is beyond its limits."""
     limits = hand.limits
     if limits.max_tool_calls is not None and isinstance(effect, effects.CallTools):
@@ -21,13 +21,13 @@ def over_limit(hand: TurnInHand, effect: Effect) -> Outcome | None:
     if limits.max_tokens is not None and used >= limits.max_tokens:
         return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
     if limits.max_seconds is not None and hand.started is not None:
-        gone_ms = hand.world.clock.now_ms() - hand.started.started_ms
+        gone_ms = hand.services.clock.now_ms() - hand.started.started_ms
         if gone_ms >= limits.max_seconds * 1000:
             return _stopped(f"{gone_ms / 1000:g} seconds, the limit is {limits.max_seconds:g}")
     return None
 
 
-def _tokens(hand: TurnInHand) -> int:
+def _tokens(hand: Turn) -> int:
     lines = hand.spent.lines()
     return sum(line.usage.prompt_tokens + line.usage.output_tokens for line in lines)
 

@@ -14,7 +14,7 @@ from windlass.guards.text import clean_text
 from windlass.kernel.messages import Attachment, ResultPart, Text, ToolStatus
 from windlass.kernel.tool_call import ToolOutcome
 from windlass.ports.tool import Tool, ToolContext
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.tools import clipped
 
 _MAX_ERROR_CHARS = 4_000
@@ -113,7 +113,7 @@ def _failed(error: BaseException) -> Ended:
     return Ended(status="error", reason=f"{name}: {words}" if words else name)
 
 
-async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand) -> ToolOutcome:
+async def value_outcome(ended: Ended, tool: Tool, hand: Turn) -> ToolOutcome:
     """Return what the model and the history get of it; too long a text is kept whole as a file."""
     if ended.status != "ok":
         reason = clean_text(ended.reason)[:_MAX_ERROR_CHARS] or "It failed without a word."
@@ -124,10 +124,10 @@ async def value_outcome(ended: Ended, tool: Tool, hand: TurnInHand) -> ToolOutco
     return await _checked(outcome, hand)
 
 
-async def _kept_whole(full: bytes, hand: TurnInHand) -> ResultPart:
+async def _kept_whole(full: bytes, hand: Turn) -> ResultPart:
     """Keep the whole of a text that was cut; what the store does not take is said to be missing."""
     try:
-        ref = await hand.world.store.put_blob(full, now_ms=hand.world.clock.now_ms())
+        ref = await hand.services.store.put_blob(full, now_ms=hand.services.clock.now_ms())
     except CallerError as error:
         # The tool has succeeded all the same.
         return Text(text=f"(The whole text is not kept: {error.code}.)")
@@ -135,7 +135,7 @@ async def _kept_whole(full: bytes, hand: TurnInHand) -> ResultPart:
     return Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
 
 
-async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
+async def _checked(outcome: ToolOutcome, hand: Turn) -> ToolOutcome:
     """Return an outcome that can be kept: of a known status, and referring to bytes that are there."""
     if outcome.status not in _STATUSES:
         text = f"It succeeded, with a status that does not exist ({type(outcome.status).__name__})."
@@ -153,12 +153,12 @@ async def _checked(outcome: ToolOutcome, hand: TurnInHand) -> ToolOutcome:
     return with_part(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
 
 
-async def is_kept(ref: str, hand: TurnInHand) -> bool:
+async def is_kept(ref: str, hand: Turn) -> bool:
     """Whether the store has the bytes."""
     if ref in hand.blobs:
         return True
     try:
-        await hand.world.store.get_blob(ref)
+        await hand.services.store.get_blob(ref)
     except CallerError:
         return False
     return True

@@ -47,7 +47,7 @@ from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.tool_bodies import Ended, run_body, value_outcome, with_part
 from windlass.runtime.tool_hooks import CallHooks
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_start import policy_version
 
 _RUNS_AGAIN: frozenset[Contract] = frozenset({"pure", "idempotent", "keyed"})
@@ -64,7 +64,7 @@ class ToolCallRun:
 
     def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
-        hand: TurnInHand,
+        hand: Turn,
         models: ModelCalls,
         batch: CallBatch,
         call: PendingToolCall,
@@ -230,7 +230,7 @@ class ToolCallRun:
     async def _person(self, view: WaitView) -> WaitView:
         """Wait for a person, or for whoever answers for them in this process."""
         hand = self._hand
-        if view.state == "open" and hand.world.approve is not None:
+        if view.state == "open" and hand.services.approve is not None:
             await hand.lane.durable()
             await hand.ask_approver(view.wait)
         return await self._batch.answered(view.wait.key)
@@ -248,7 +248,7 @@ class ToolCallRun:
         # A call that waits for its place has not begun: its intent comes when it has the place.
         async with self._batch.body(alone=tool.sequential):
             await self._claim(leave, governs)
-            began_ms = hand.world.clock.now_ms()
+            began_ms = hand.services.clock.now_ms()
             hand.tell(
                 events.ToolStarted(call_id=self.call.call_id, name=self.call.name, args=self._args),
                 self._place,
@@ -258,7 +258,7 @@ class ToolCallRun:
             if ended.value.key == self._deferred_key:
                 return await self._deferred(ended.value.key)
             ended = Ended(status="error", reason="It returned a Pending that is not its own.")
-        duration_ms = max(0, hand.world.clock.now_ms() - began_ms)
+        duration_ms = max(0, hand.services.clock.now_ms() - began_ms)
         if ended.is_uncertain and governs not in _RUNS_AGAIN:
             return await self._uncertain(tool, governs, ended.reason)
         outcome = await value_outcome(ended, tool, hand)
@@ -312,7 +312,7 @@ class ToolCallRun:
             call_id=self.call.call_id,
             attempt=attempt,
             idempotency_key=idempotency_key(
-                hand.world.store.store_id,
+                hand.services.store.store_id,
                 hand.session_id,
                 hand.turn_id,
                 self._effect_id,

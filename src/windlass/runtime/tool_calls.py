@@ -13,14 +13,14 @@ from windlass.runtime.hooks import Hooks
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.tool_call_run import ToolCallRun
 from windlass.runtime.tool_hooks import CallHooks
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
 
 
 class ToolCalls:
     """Performs the tool calls of one turn."""
 
-    def __init__(self, hand: TurnInHand, models: ModelCalls, hooks: Hooks) -> None:
+    def __init__(self, hand: Turn, models: ModelCalls, hooks: Hooks) -> None:
         self._hand = hand
         self._models = models
         self._hooks = hooks

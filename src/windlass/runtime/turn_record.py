@@ -24,7 +24,7 @@ from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 
 if TYPE_CHECKING:
     # A record is read by many who drive no turn.
-    from windlass.runtime.turn_in_hand import TurnInHand
+    from windlass.runtime.turn import Turn
 
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_hand(
         cls,
-        hand: TurnInHand,
+        hand: Turn,
         outcome: Outcome,
         nodes: tuple[NodeBody, ...],
         usage: tuple[UsageLine, ...],

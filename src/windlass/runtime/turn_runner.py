@@ -1,4 +1,4 @@
-"""The turn runner: between the machine, the journal and the world.
+"""The turn runner: between the machine, the journal and the services.
 
 Law 1. The machine is polled until it has nothing more to say before anything is done for it.
 Law 2. What the journal holds is the answer; nothing of it is run or shown again.
@@ -54,7 +54,7 @@ from windlass.runtime.outputs import output_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.spending import over_limit
 from windlass.runtime.tool_calls import ToolCalls
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
 from windlass.runtime.turn_start import config_of, limits_of, opening_messages
@@ -72,7 +72,7 @@ class Parked(NamedTuple):
 class TurnRunner:
     """Drives one turn to its end, or to where it has to wait."""
 
-    def __init__(self, hand: TurnInHand, started: TurnStarted, hooks: Hooks) -> None:
+    def __init__(self, hand: Turn, started: TurnStarted, hooks: Hooks) -> None:
         self._hand = hand
         self._started = started
         self._hooks = hooks
@@ -271,7 +271,7 @@ class TurnRunner:
         with self._phase("finalize"):
             left = await self._finalized(outcome)
             nodes = self._nodes(outcome)
-            now_ms = hand.world.clock.now_ms()
+            now_ms = hand.services.clock.now_ms()
             commit = TurnCommit(
                 expected_head=hand.memory.head,
                 nodes=nodes,
@@ -359,7 +359,7 @@ class TurnRunner:
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
         hand = self._hand
-        return phase_of(hand.world.probe, phase, (hand.session_id, hand.turn_id))
+        return phase_of(hand.services.probe, phase, (hand.session_id, hand.turn_id))
 
 
 def _is_cancelled(outcome: Outcome) -> bool:

@@ -13,7 +13,7 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.runtime import tool_call_run
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.tool_call_run import ToolCallRun
-from windlass.runtime.turn_in_hand import TurnInHand
+from windlass.runtime.turn import Turn
 
 Patch = tuple[Any, str, Any]
 
@@ -57,12 +57,12 @@ def _no_places() -> Patch:
 
 def _questions_anew() -> Patch:
     """Ask a person again in every life."""
-    wait_key = TurnInHand.wait_key
+    wait_key = Turn.wait_key
 
-    def anew(self: TurnInHand, about: str, digest: str) -> str:
-        return wait_key(self, f"{about}/{self.world.worker_id}", digest)
+    def anew(self: Turn, about: str, digest: str) -> str:
+        return wait_key(self, f"{about}/{self.services.worker_id}", digest)
 
-    return TurnInHand, "wait_key", anew
+    return Turn, "wait_key", anew
 
 
 def _fresh_keys() -> Patch:
@@ -73,12 +73,12 @@ def _fresh_keys() -> Patch:
 
 def _replies_are_forgotten() -> Patch:
     """Ask the model again for what the journal holds."""
-    answer_to = TurnInHand.answer_to
+    answer_to = Turn.answer_to
 
-    def forgets(self: TurnInHand, envelope: Envelope, wanted: type) -> object:
+    def forgets(self: Turn, envelope: Envelope, wanted: type) -> object:
         return None if wanted is ModelAnswered else answer_to(self, envelope, wanted)
 
-    return TurnInHand, "answer_to", forgets
+    return Turn, "answer_to", forgets
 
 
 MUTANTS: dict[str, Callable[[], Patch]] = {

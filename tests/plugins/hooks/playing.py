@@ -114,7 +114,7 @@ def scenario(act: Act, ledger: Ledger) -> Scenario:
 
 async def played(rt: Runtime[Any], turns: int = 1) -> Played:
     """Read what is committed, once that many turns are."""
-    store = rt._machinery.world.store
+    store = rt._machinery.services.store
 
     async def has_ended() -> bool:
         rt._machinery.engine.kick()

@@ -76,7 +76,7 @@ class Rehearsal:
             return False
         self._clock.advance(max(0, soonest_ms - self._clock.now_ms()) / 1000)
         # A lease that nobody could renew meanwhile: for its thread no time has passed.
-        world = self._machinery.world
+        world = self._machinery.services
         world.store.renew(world.worker_id, until_ms=world.until_ms())
         return True
 

@@ -24,7 +24,7 @@ def _log_failure(error: BaseException) -> None:
     _log.error("a plugin failed beside its turn: %s", type(error).__name__)
 
 
-class World(msgspec.Struct, kw_only=True):
+class Services(msgspec.Struct, kw_only=True):
     """The store, the clock and what else a turn reaches out to."""
 
     store: Store

@@ -49,20 +49,20 @@ from windlass.ports.waits import AnswerStatus
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
 from windlass.runtime.program import Program
+from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, StopTurn
 from windlass.runtime.turn_usage import TurnUsage
-from windlass.runtime.world import World
 
 M = TypeVar("M")
 
 
-class TurnInHand:
+class Turn:
     """One turn, driven by one worker under one generation."""
 
     def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
-        world: World,
+        services: Services,
         program: Program,
         memory: SessionMemory,
         turn_id: str,
@@ -72,7 +72,7 @@ class TurnInHand:
         feed: TurnFeed,
         generation: int,
     ) -> None:
-        self.world = world
+        self.services = services
         self.program = program
         self.memory = memory
         self.session_id = memory.session_id
@@ -199,7 +199,7 @@ class TurnInHand:
         Raises:
             ParkTurn: nobody has; a person is asked.
         """
-        if self.world.on_mismatch == "accept":
+        if self.services.on_mismatch == "accept":
             return
         tries = [view for view in self.waits.values() if view.wait.kind == "mismatch"]
         if any(view.state == "answered" and _value(view) == "accept" for view in tries):
@@ -244,7 +244,7 @@ class TurnInHand:
         place = f"{self.session_id}/{self.turn_id}/"
         if not about.startswith(place):  # a replay key does
             about = f"{place}{about}"
-        return wait_key(self.world.store.secret, about, digest)
+        return wait_key(self.services.store.secret, about, digest)
 
     def open_wait(  # noqa: PLR0913 - what a wait is made of
         self,
@@ -270,7 +270,7 @@ class TurnInHand:
             call_id=call_id,
             title=title,
             detail=detail,
-            created_ms=self.world.clock.now_ms(),
+            created_ms=self.services.clock.now_ms(),
             expires_ms=expires_ms,
         )
         self.lane.open_wait(wait)
@@ -300,7 +300,7 @@ class TurnInHand:
 
     async def ask_approver(self, wait: Wait) -> None:
         """Let whoever answers approvals in this process answer one."""
-        approver = self.world.approve
+        approver = self.services.approve
         if approver is None:
             return
         try:
@@ -311,13 +311,13 @@ class TurnInHand:
             allows = False
         # Anything but a plain yes is a no.
         status: AnswerStatus = "answered" if allows is True else "rejected"
-        answer = WaitAnswer(status=status, by="approver", now_ms=self.world.clock.now_ms())
-        await self.world.store.resolve_wait(wait.key, answer)
+        answer = WaitAnswer(status=status, by="approver", now_ms=self.services.clock.now_ms())
+        await self.services.store.resolve_wait(wait.key, answer)
         await self.reload_waits()
 
     async def reload_waits(self) -> None:
         """Look again how the turn's waits stand; the turn is read only if one of them has its answer."""
-        store = self.world.store
+        store = self.services.store
         found = await store.list_waits(session_id=self.session_id, turn_id=self.turn_id)
         still_open = {view.wait.key for view in found}
         if all(view.state != "open" or key in still_open for key, view in self.waits.items()):
