@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from windlass.ports.turn_info import TurnInfo
     from windlass.ports.upload import Attachment
     from windlass.ports.waits import Wait
-    from windlass.runtime.run_limits import Limits
+    from windlass.runtime.limits import Limits
     from windlass.tools import tool
 
 __all__ = [
@@ -72,7 +72,7 @@ _WHERE = {
     "FailTurn": "windlass.kernel.tool_call",
     "Generation": "windlass.kernel.model_call",
     "HandOff": "windlass.kernel.tool_call",
-    "Limits": "windlass.runtime.run_limits",
+    "Limits": "windlass.runtime.limits",
     "NotDone": "windlass.ports.tool",
     "Pending": "windlass.ports.tool",
     "Plugin": "windlass.ports.plugin",

@@ -23,10 +23,10 @@ from windlass.ports.plugin import Plugin
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.tool import Tool, ToolProvider
 from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Instructions, Program, Steering
-from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
 from windlass.tools import Toolbox
 from windlass.tools.finder import FINDER
 
@@ -57,7 +57,7 @@ class Agent(Generic[D, O]):
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
@@ -75,7 +75,7 @@ class Agent(Generic[D, O]):
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
@@ -93,7 +93,7 @@ class Agent(Generic[D, O]):
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
@@ -111,7 +111,7 @@ class Agent(Generic[D, O]):
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
@@ -128,7 +128,7 @@ class Agent(Generic[D, O]):
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
         mode: Mode = "standard",
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = _PROVIDER_CHOICE,
         aliases: Sequence[str] = (),

@@ -37,7 +37,6 @@ from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
 from windlass.ports.price import Price
-from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
 from windlass.runtime.services import Approver
@@ -79,7 +78,6 @@ class Runtime(Generic[O]):
         models: Sequence[Model] = ...,
         prices: Mapping[str, Price] | None = ...,
         clock: Clock | None = ...,
-        probe: PhaseProbe | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -100,7 +98,6 @@ class Runtime(Generic[O]):
         models: Sequence[Model] = ...,
         prices: Mapping[str, Price] | None = ...,
         clock: Clock | None = ...,
-        probe: PhaseProbe | None = ...,
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - every setting has a default
         self,
@@ -120,7 +117,6 @@ class Runtime(Generic[O]):
         models: Sequence[Model] = (),
         prices: Mapping[str, Price] | None = None,
         clock: Clock | None = None,
-        probe: PhaseProbe | None = None,
     ) -> None:
         _check_settings(engine, trace, max_turns, lease_s, on_mismatch)
         _check_more(deps, approve, retention, worker, models)
@@ -139,7 +135,6 @@ class Runtime(Generic[O]):
                 "deps": deps,
                 "approve": approve,
                 "on_mismatch": on_mismatch,
-                "probe": probe,
                 "lease_ms": int(lease_s * 1000),
             },
         )

@@ -46,9 +46,9 @@ from windlass.ports import (
     WithdrawReceipt,
 )
 from windlass.ports.inbox import turn_of_item
-from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.program import Output, Program
+from windlass.runtime.starting import NONE_GIVEN
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from windlass.kernel.events import Event
 from windlass.kernel.model_call import Generation
 from windlass.kernel.value import Json, freeze
 from windlass.ports.model import Model
+from windlass.runtime.limits import Limits
 from windlass.runtime.program import Output, Program, limits_record
-from windlass.runtime.run_limits import Limits
 from windlass.runtime.services import Approver
 
 EventHandler: TypeAlias = Callable[[Event], Awaitable[None] | None]

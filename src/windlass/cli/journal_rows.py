@@ -13,6 +13,8 @@ from windlass.journal import (
     CallDecided,
     CallReturned,
     Claimed,
+    DriveBegan,
+    DriveEnded,
     Entry,
     EventAwaited,
     ModelAnswered,
@@ -66,6 +68,9 @@ def _row(entry: Entry, unit: int, generation: int) -> JournalRow:
     name = type(entry).__name__.lower()
     if isinstance(entry, Released):
         return JournalRow(unit=unit, generation=generation, entry=name, key=entry.key)
+    if isinstance(entry, (DriveBegan, DriveEnded)):
+        asked = f"worker {entry.worker}" if isinstance(entry, DriveBegan) else entry.why
+        return JournalRow(unit=unit, generation=generation, entry=name, asked=asked)
     return JournalRow(
         unit=unit,
         generation=generation,

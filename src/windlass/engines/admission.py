@@ -17,8 +17,8 @@ from windlass.errors import (
 )
 from windlass.guards.ids import check_id
 from windlass.ports import NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.runtime.body import RUNS_IN
 from windlass.runtime.services import Services
-from windlass.runtime.tool_bodies import RUNS_IN
 from windlass.runtime.turn_record import TurnRecord
 
 _MAX_BEGUN = 1_024

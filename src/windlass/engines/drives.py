@@ -20,11 +20,10 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.ports.clock import Clock
-from windlass.runtime.drive import Drive
+from windlass.runtime.drive import Drive, Parked
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.task_set import TaskSet
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_runner import Parked
 from windlass.runtime.turn_signals import StopTurn
 
 _log = logging.getLogger("windlass")
@@ -93,7 +92,7 @@ class Drives:
         self._is_leaving = True
         driving = list(self._by_session.values())
         for one in driving:
-            one.drive.leave()
+            one.drive.stop()
         try:
             if driving:
                 await asyncio.wait([one.task for one in driving], timeout=grace_s)

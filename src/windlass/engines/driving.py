@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from windlass.runtime.drive import Drive
+from windlass.runtime.drive import Drive, Parked
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_runner import Parked
 
 
 class Driving:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from windlass.errors import ConfigError
-from windlass.runtime.deps_scope import NONE_GIVEN
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
+from windlass.runtime.starting import NONE_GIVEN
 
 
 class GivenDeps:

@@ -31,13 +31,12 @@ from windlass.errors import (
 )
 from windlass.ports import Due, DueInbox, DueTurn, NewTurn, TurnView, WaitAnswer
 from windlass.ports.inbox import turn_of_item
-from windlass.runtime.drive import Drive
-from windlass.runtime.job import Job
+from windlass.runtime.drive import Drive, Parked
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.starting import Job
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_runner import Parked
 
 _log = logging.getLogger("windlass")
 _SCAN_S = 0.25

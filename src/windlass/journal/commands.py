@@ -277,6 +277,15 @@ def kind_of(command: Command) -> EffectKind:
     return type(command).__struct_config__.tag  # type: ignore[return-value]  # tags are kinds
 
 
+canonical.prepare(Command)
+
+
+def command_of(body: bytes) -> Command:
+    """Return the command that these canonical bytes are of."""
+    command: Command = canonical.decode(body, Command)  # type: ignore[arg-type]  # a union is a type, too
+    return command
+
+
 # The tools of one agent are one object in every request of a turn; a handful are live at a time.
 _TOOLS: dict[int, tuple[tuple[ToolSpec, ...], str]] = {}
 _MAX_TOOLS = 64

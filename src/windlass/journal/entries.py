@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from windlass.errors import InvalidInput
 from windlass.journal.commands import Command, Contract
@@ -33,6 +33,14 @@ class ToolContract(Value, kw_only=True):
     def __post_init__(self) -> None:
         """Let equal contracts have equal bytes."""
         use_default(self, "effect", "once")
+
+
+class Traced(Value, kw_only=True):
+    """The caller's trace, to which the turn's spans belong."""
+
+    trace_id: str
+    parent_id: str = ""
+    sampled: bool = True
 
 
 class TurnStarted(JsonValue, kw_only=True):
@@ -66,6 +74,9 @@ class TurnStarted(JsonValue, kw_only=True):
     prompt: str | None = None
     patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
+    accepted_ms: int = 0
+    trace: Traced | None = None
+    looks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Freeze what is plain; let equal records have equal bytes."""
@@ -90,6 +101,7 @@ class Claimed(Value, kw_only=True):
     consumes: str | None = None
     reserved: Usage | None = None
     reserved_for: str = ""
+    at_ms: int = 0
 
     @classmethod
     def of(
@@ -125,6 +137,15 @@ class Claimed(Value, kw_only=True):
         )
 
 
+class Attempt(Value, kw_only=True):
+    """A try that came to nothing: when, for how long, with which error, of which model."""
+
+    began_ms: int
+    took_ms: int
+    code: str
+    model: str = ""
+
+
 class Recorded(Value, kw_only=True):
     """This came back. `command` is there when nothing was claimed before."""
 
@@ -133,6 +154,10 @@ class Recorded(Value, kw_only=True):
     outcome: RecordedMoment
     command: Command | None = None
     usage_source: str = ""
+    began_ms: int = 0
+    took_ms: int = 0
+    first_ms: int | None = None
+    attempts: tuple[Attempt, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an outcome of another kind than the key's."""
@@ -163,4 +188,20 @@ class Released(Value, kw_only=True):
     key: str
 
 
-Entry: TypeAlias = TurnStarted | Claimed | Recorded | Released
+class DriveBegan(Value, kw_only=True):
+    """A worker took up the turn; it is written with the first unit that the drive writes."""
+
+    worker: str
+    at_ms: int
+    place: str = ""
+    build: str = ""
+
+
+class DriveEnded(Value, kw_only=True):
+    """The drive let go of the turn. A drive that never says so was lost."""
+
+    at_ms: int
+    why: Literal["parked", "left"]
+
+
+Entry: TypeAlias = TurnStarted | Claimed | Recorded | Released | DriveBegan | DriveEnded

@@ -176,6 +176,11 @@ def call_key(key: str) -> str:
     return key
 
 
+def effect_digest(key: str, body: bytes) -> str:
+    """Return what a replay compares: the digest of a command's canonical bytes under the key of its call."""
+    return sha256(b"%b\0%b" % (key.encode(), body)).hexdigest()
+
+
 def idempotency_key(
     store_id: str, session_id: str, turn_id: str, effect_id: str, call_ordinal: int
 ) -> str:

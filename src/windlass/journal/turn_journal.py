@@ -35,7 +35,14 @@ from windlass.journal.claim import (
 )
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand
 from windlass.journal.diff import Difference, diff
-from windlass.journal.entries import Claimed, Entry, Recorded, TurnStarted
+from windlass.journal.entries import (
+    Claimed,
+    DriveBegan,
+    DriveEnded,
+    Entry,
+    Recorded,
+    TurnStarted,
+)
 from windlass.journal.keys import call_key
 from windlass.journal.moments import DirectAnswered, ModelAnswered, usage_of
 from windlass.journal.usage import UsageLine, sum_usage
@@ -87,6 +94,8 @@ class TurnJournal:
         for entry in entries:
             if isinstance(entry, TurnStarted):
                 started = _same_start(started, entry)
+                continue
+            if isinstance(entry, (DriveBegan, DriveEnded)):
                 continue
             key = call_key(entry.key)
             before = new.get(key) or rows.get(key)

@@ -194,6 +194,15 @@ class TurnMachine:
             prepare(self)
         return self._queue.popleft()
 
+    def advance(self, said: list[events.Event]) -> effects.Asked | None:
+        """Return the next effect that asks for something; what is said before it goes to `said`."""
+        while (effect := self.poll()) is not None:
+            if type(effect) is effects.Emit:
+                said.append(effect.event)
+            elif isinstance(effect, effects.Asked):
+                return effect
+        return None
+
     def respond(self, response: responses.Response) -> None:
         """Take the answer to the outstanding effect; any other answer changes nothing.
 

@@ -60,6 +60,14 @@ class Ticket(Protocol[A_co]):
         """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
         ...
 
+    def settle_now(self) -> bool:
+        """Write it in this call, behind all that was handed in before, if that can be done at once.
+
+        Called on the loop's thread. True: it is settled. A store that would have to wait, for a lock, a slow disk or a
+        server, does nothing and says False.
+        """
+        ...
+
     async def durable(self) -> A_co:
         """Wait until it is durable and return the receipt.
 

@@ -56,6 +56,9 @@ class ToolHost(Protocol):
     @property
     def is_cancelled(self) -> bool: ...
 
+    @property
+    def idempotency_key(self) -> str: ...
+
     def progress(self, data: Json) -> None: ...
 
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment: ...
@@ -77,7 +80,7 @@ class ToolContext(Generic[D]):
     """
 
     __slots__ = (
-        "_host", "attempt", "call_id", "deps", "idempotency_key", "session_id", "turn_id",
+        "_host", "_idempotency_key", "attempt", "call_id", "deps", "session_id", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - what a tool is told
@@ -96,8 +99,15 @@ class ToolContext(Generic[D]):
         self.turn_id = turn_id
         self.call_id = call_id
         self.attempt = attempt
-        self.idempotency_key = idempotency_key
+        self._idempotency_key = idempotency_key
         self._host = host
+
+    @property
+    def idempotency_key(self) -> str:
+        """What the tool hands to the world: the same over attempts, recoveries and workers."""
+        if not self._idempotency_key and self._host is not None:
+            self._idempotency_key = self._host.idempotency_key
+        return self._idempotency_key
 
     @property
     def cancelled(self) -> bool:

@@ -1,9 +1,9 @@
 """Approvals: may this call run? Policy first, then a person if policy or tool say so.
 
-Law 1. A denial is stronger than a question, a question stronger than leave; whoever says it.
+Law 1. A denial is stronger than a question, and a question stronger than permission, whoever gives it.
 Law 2. An approval is bound to the tool, its effective arguments and the policy's version. Any other of these is another
     wait, and the old one is void.
-Law 3. Nobody in time is no.
+Law 3. No answer in time is a denial.
 """
 
 from __future__ import annotations
@@ -32,54 +32,54 @@ NOBODY = "Nobody answered in time, so it was not allowed."
 VOID = "The question was withdrawn, so it was not allowed."
 
 
-class Leave(NamedTuple):
-    """A call may run, with these arguments; `wait` is the approval that its claim uses up."""
+class Permit(NamedTuple):
+    """A person's permission to run a call with these arguments; `wait` is the approval that its claim uses up."""
 
     args: dict[str, Any]
-    wait: WaitView | None = None
-    answer: EventAwaited | None = None
+    wait: WaitView
+    answer: EventAwaited
 
     @property
     def is_edited(self) -> bool:
-        """Whether a person changed the arguments."""
-        return self.answer is not None and bool(_edit(self.answer))
+        """Whether the person changed the arguments."""
+        return bool(_edit(self.answer))
+
+
+def need_no_ruling(turn: Turn, tool: Tool) -> bool:
+    """Whether nothing could object to a call of this tool: no policy, no question, no call that may have acted."""
+    return (
+        turn.program.policy is None
+        and tool.approval == "never"
+        and not (turn.waits or turn.unknown_calls or turn.memory.unknown_calls)
+    )
 
 
 class Approvals:
     """Decides on the calls of one turn."""
 
-    def __init__(self, hand: Turn) -> None:
-        self._hand = hand
-
-    def has_no_say(self, tool: Tool) -> bool:
-        """Whether nobody could object to a call of this tool: no policy, no question, nothing left over."""
-        hand = self._hand
-        return (
-            hand.program.policy is None
-            and tool.approval == "never"
-            and not (hand.waits or hand.unknown_calls or hand.memory.unknown_calls)
-        )
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
 
     async def rule(
         self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any], wanted: Ask | None = None
     ) -> Ruling:
         """Return what policy and tool say to a call with these arguments; plugins may want a person asked."""
-        hand = self._hand
+        turn = self._turn
         asked = await self._policy(tool, call, args)
         if isinstance(asked, Deny):
             return asked
         if asked is _ALLOW and tool.approval != "never":
             ctx = ToolContext(
-                deps=hand.deps,
-                session_id=hand.session_id,
-                turn_id=hand.turn_id,
+                deps=turn.deps,
+                session_id=turn.session_id,
+                turn_id=turn.turn_id,
                 call_id=call.call_id,
             )
             try:
                 needs = await tool.needs_approval(ctx, args)
             except Exception as error:  # noqa: BLE001 - a question that fails is still a question
                 name = type(error).__name__
-                hand.note_issue(f"the approval of {call.name} raised {name}", "policy_failed")
+                turn.note_issue(f"the approval of {call.name} raised {name}", "policy_failed")
                 needs = True
             if needs:
                 asked = Ask(risk=tool.risk)
@@ -94,14 +94,14 @@ class Approvals:
         return msgspec.structs.replace(unanswered[0], risk=risk)
 
     async def _policy(self, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]) -> Ruling:
-        policy = self._hand.program.policy
+        policy = self._turn.program.policy
         if policy is None:
             return _ALLOW
         try:
             return await self._decided(policy, tool, call, args)
-        except Exception as error:  # noqa: BLE001 - whoever decides and fails has allowed nothing
+        except Exception as error:  # noqa: BLE001 - a policy that fails has allowed nothing
             name = type(error).__name__
-            self._hand.note_issue(
+            self._turn.note_issue(
                 f"the policy raised {name}; {call.name} was denied", "policy_failed"
             )
             return Deny(reason=f"The policy failed with {name}, which allows nothing.")
@@ -109,7 +109,7 @@ class Approvals:
     async def _decided(
         self, policy: ToolPolicy, tool: Tool, call: PendingToolCall, args: Mapping[str, Any]
     ) -> Ruling:
-        hand = self._hand
+        turn = self._turn
         found = policy.decide(
             PolicyCall(
                 call_id=call.call_id,
@@ -119,10 +119,10 @@ class Approvals:
                 risk=tool.risk,
             ),
             PolicySession(
-                session_id=hand.session_id,
-                turn_id=hand.turn_id,
-                agent=hand.program.name,
-                context=hand.request.context,
+                session_id=turn.session_id,
+                turn_id=turn.turn_id,
+                agent=turn.program.name,
+                context=turn.request.context,
             ),
         )
         ruling = await found if inspect.isawaitable(found) else found
@@ -140,26 +140,26 @@ class Approvals:
 
     def _is_remembered(self, asked: Ask, name: str) -> bool:
         action = action_key(asked, name)
-        return action in self._hand.memory.remembered or action in self._hand.remembered
+        return action in self._turn.memory.remembered or action in self._turn.remembered
 
     def _may_have_acted(self, call: PendingToolCall) -> bool:
         digest = call_digest(call.name, call.args)
-        hand = self._hand
-        return digest in hand.memory.unknown_calls or digest in hand.unknown_calls
+        turn = self._turn
+        return digest in turn.memory.unknown_calls or digest in turn.unknown_calls
 
     def question(self, asked: Ask, tool: Tool, call: PendingToolCall, about: str) -> WaitView:
         """Open the wait for a person's answer, or return it as it stands."""
-        hand = self._hand
-        version = policy_version(hand.program)
+        turn = self._turn
+        version = policy_version(turn.program)
         digest = canonical.digest([call.name, call.args, version])
-        key = hand.wait_key(about, digest)
-        known = hand.waits.get(key)
+        key = turn.wait_key(about, digest)
+        known = turn.waits.get(key)
         if known is not None:
             return known
         risk = max(asked.risk, tool.risk, key=_RISKS.index)
-        seconds = hand.limits.approval_timeout
-        now_ms = hand.services.clock.now_ms()
-        return hand.open_wait(
+        seconds = turn.limits.approval_timeout
+        now_ms = turn.services.clock.now_ms()
+        return turn.open_wait(
             "approval",
             about=about,
             digest=digest,
@@ -178,29 +178,29 @@ class Approvals:
 
     async def void_others(self, call_id: str, keep: str) -> None:
         """Withdraw questions about this call that another policy or other arguments had asked."""
-        hand = self._hand
-        for key, view in tuple(hand.waits.items()):
+        turn = self._turn
+        for key, view in tuple(turn.waits.items()):
             wait = view.wait
             if wait.kind != "approval" or wait.call_id != call_id or key == keep:
                 continue
             if view.state == "open":
-                answer = WaitAnswer(status="superseded", now_ms=hand.services.clock.now_ms())
-                await hand.services.store.resolve_wait(key, answer)
+                answer = WaitAnswer(status="superseded", now_ms=turn.services.clock.now_ms())
+                await turn.services.store.resolve_wait(key, answer)
 
-    async def leave(
+    async def permit(
         self, answer: EventAwaited, tool: Tool, call: PendingToolCall, view: WaitView
-    ) -> Leave:
+    ) -> Permit:
         """Return what a person allowed.
 
         Raises:
-            ToolDenied: they did not, nobody answered, or what they changed may not run.
+            ToolDenied: they did not, no answer came, or the arguments that they wrote may not run.
         """
         if answer.status != "answered":
             raise ToolDenied(_why_not(answer))
         self.remember(answer, view)
         edit = _edit(answer)
         if not edit:
-            return Leave(call.args, view, answer)
+            return Permit(call.args, view, answer)
         args = {**edit}
         try:
             tool.check(args)
@@ -209,12 +209,12 @@ class Approvals:
         ruling = await self._policy(tool, call, args)
         if isinstance(ruling, Deny):
             raise ToolDenied(f"The arguments that the approver wrote are denied: {ruling.reason}")
-        return Leave(args, view, answer)
+        return Permit(args, view, answer)
 
     def remember(self, answer: EventAwaited, view: WaitView) -> None:
         """Keep a decision for the rest of the session, if that is what the person said."""
         if answer.status == "answered" and _value(answer).get("remember") == "session":
-            self._hand.remembered[view.wait.detail["action_key"]] = answer.by
+            self._turn.remembered[view.wait.detail["action_key"]] = answer.by
 
 
 def action_key(asked: Ask, name: str) -> str:
@@ -222,9 +222,9 @@ def action_key(asked: Ask, name: str) -> str:
     return asked.action_key or name
 
 
-def decided(leave: Leave, version: str) -> CallDecided:
-    """Return the moment that records leave."""
-    return CallDecided(verdict="allow", args=leave.args, policy_version=version)
+def decided(permit: Permit, version: str) -> CallDecided:
+    """Return the moment that records permission."""
+    return CallDecided(verdict="allow", args=permit.args, policy_version=version)
 
 
 def denied(reason: str, version: str) -> CallDecided:

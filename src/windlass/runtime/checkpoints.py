@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.journal import CheckpointCommand, CheckpointGiven, Envelope
+from windlass.journal import CheckpointCommand, CheckpointGiven
 from windlass.kernel import events
 from windlass.kernel.effects import RunCheckpoint
-from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
+from windlass.kernel.messages import InputOrigin, Message, Part, PluginOrigin, Text, TurnCause
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import (
     NOTHING_CAME,
@@ -18,6 +18,7 @@ from windlass.kernel.responses import (
     InjectedMessage,
 )
 from windlass.kernel.tool_call import CompletedToolCall
+from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import InboxItem
 from windlass.ports.directives import Refuse
 from windlass.ports.inbox import item_parts
@@ -27,7 +28,7 @@ from windlass.runtime.hooks import Hooks
 from windlass.runtime.program import Output
 from windlass.runtime.start_hooks import hooked_input
 from windlass.runtime.structured_driver import read_value
-from windlass.runtime.turn import Turn
+from windlass.runtime.turn import Keyed, Turn
 
 _REPAIR = PluginOrigin(plugin="output")
 REPAIR = (
@@ -41,17 +42,27 @@ _MOST_AT_ONCE = 64
 class Checkpoints:
     """Performs the checkpoints of one turn."""
 
-    def __init__(self, hand: Turn, output: Output | None, hooks: Hooks) -> None:
-        self._hand = hand
+    def __init__(self, turn: Turn, output: Output | None, hooks: Hooks | None) -> None:
+        self._turn = turn
         self._output = output
         self._hooks = hooks
+        self._has_plugins = hooks is not None and bool(hooks.having("at_checkpoint"))
         self._repairs = 0
         # How many of the turn's calls plugins have been shown.
         self._n_shown = 0
         # Inbox items that are part of this turn.
         self.taken: list[str] = []
         # Whether something may be waiting in the inbox; asking the store each time would cost a write.
-        self.has_mail = False
+        self.has_items = False
+
+    def passes_at_once(self, effect: RunCheckpoint) -> bool:
+        """Whether nothing can come in at this checkpoint, and it need not be waited for."""
+        return not (
+            self.has_items
+            or self._has_plugins
+            or self._turn.recovery is not None
+            or (self._output is not None and effect.kind == "before_completion")
+        )
 
     async def run(
         self, effect: RunCheckpoint, messages: Sequence[Message], ending: Outcome | None
@@ -61,55 +72,57 @@ class Checkpoints:
         Raises:
             TurnOver: a plugin ends the turn.
         """
-        hand, has_plugins = self._hand, bool(self._hooks.having("at_checkpoint"))
-        results = self._new_results() if has_plugins else ()
-        if hand.journal is not None:
-            known = hand.answer_to(self._envelope(effect), CheckpointGiven)
+        turn, hooks = self._turn, self._hooks
+        results = self._new_results() if self._has_plugins else ()
+        if turn.recovery is not None:
+            known = turn.recovery.answer_to(self._keyed(effect), CheckpointGiven)
             if known is not None:
                 self._take_up(known)
                 return CheckpointPassed(id=effect.id, delivery=known.delivery)
-            if hand.was_passed(effect.id):
+            if turn.was_passed(effect.id):
                 return CheckpointPassed(id=effect.id)
-        items = await self._mail() if self.has_mail else ()
+        items = await self._take_items() if self.has_items else ()
         delivery = await self._entering(items, effect) if items else NOTHING_CAME
-        if has_plugins:
-            hand.go_live()
+        if self._has_plugins and hooks is not None:
+            turn.go_live()
             at = AtCheckpoint(
-                kind=effect.kind, results=results, outcome=ending, reply=hand.last_reply
+                kind=effect.kind, results=results, outcome=ending, reply=turn.last_reply
             )
-            delivery = await hooked_delivery(self._hooks, delivery, at, effect.id)
+            delivery = await hooked_delivery(hooks, delivery, at, effect.id)
         if effect.kind == "before_completion" and delivery is NOTHING_CAME:
             repair = self._repair(messages)
             delivery = CheckpointDelivery(messages=repair) if repair else delivery
-        patches = self._hooks.take()
+        patches = EMPTY_DICT if hooks is None else hooks.take()
         if delivery is NOTHING_CAME and not items and not patches:
             return CheckpointPassed(id=effect.id)
-        hand.go_live()
+        turn.go_live()
         taken = tuple(item.item_id for item in items)
         self.taken += taken
         given = CheckpointGiven(
             delivery=delivery,
             taken=taken,
             patches=patches,
-            issues=self._hooks.take_issues(),
+            issues=() if hooks is None else hooks.take_issues(),
         )
-        hand.record(self._envelope(effect), given)
+        turn.record(self._keyed(effect), given)
         for item_id in taken:
-            hand.tell_fact(events.InputAccepted(input_id=item_id), str(effect.id))
+            accepted = events.InputAccepted(input_id=item_id)
+            turn.tell_fact(accepted, f"{effect.id}.{item_id}", str(effect.id))
         return CheckpointPassed(id=effect.id, delivery=delivery)
 
-    def _envelope(self, effect: RunCheckpoint) -> Envelope:
-        return self._hand.envelope(CheckpointCommand(checkpoint=effect.kind), str(effect.id))
+    def _keyed(self, effect: RunCheckpoint) -> Keyed:
+        return self._turn.keyed(CheckpointCommand(checkpoint=effect.kind), str(effect.id))
 
     def _take_up(self, known: CheckpointGiven) -> None:
         """Take in what a recorded checkpoint brought."""
         self.taken += [item for item in known.taken if item not in self.taken]
-        self._hooks.take_up(known.patches, known.issues)
+        if self._hooks is not None:
+            self._hooks.take_up(known.patches, known.issues)
         if isinstance(known.delivery, CheckpointDelivery):
             self._repairs += sum(m.origin == _REPAIR for m in known.delivery.messages)
 
     def _new_results(self) -> tuple[CompletedToolCall, ...]:
-        completed = self._hand.completed
+        completed = self._turn.completed
         found = tuple(completed[self._n_shown :])
         self._n_shown = len(completed)
         return found
@@ -117,43 +130,46 @@ class Checkpoints:
     async def _entering(
         self, items: tuple[InboxItem, ...], effect: RunCheckpoint
     ) -> CheckpointDelivery:
-        """Return what the mail brings, as plugins let it in."""
+        """Return what the items bring, as plugins let it in."""
         messages: list[InjectedMessage] = []
         for item in items:
             message = _message(item)
             if message is None:
                 continue
-            parts = await hooked_input(self._hooks, message.parts, f"{effect.id}.{item.item_id}")
+            parts: tuple[Part, ...] | Refuse = message.parts
+            if self._hooks is not None:
+                place = f"{effect.id}.{item.item_id}"
+                parts = await hooked_input(self._hooks, message.parts, place)
             if isinstance(parts, Refuse):
                 why = parts.reason or "a plugin refused it"
-                self._hooks.note(f"{item.item_id} did not enter: {why}", "input_refused")
+                self._hooks.note(f"{item.item_id} did not enter: {why}", "input_refused")  # type: ignore[union-attr]
             elif parts:
                 messages.append(msgspec.structs.replace(message, parts=parts))
         causes = tuple(cause for item in items if (cause := _cause(item)))
         return CheckpointDelivery(messages=tuple(messages), causes=causes)
 
-    async def _mail(self) -> tuple[InboxItem, ...]:
+    async def _take_items(self) -> tuple[InboxItem, ...]:
         """Take what waits for now: all of it, or the oldest alone and the rest at the checkpoints that follow."""
-        self.has_mail = False
-        hand = self._hand
-        store, most = hand.services.store, 1 if hand.program.steering == "one" else _MOST_AT_ONCE
+        self.has_items = False
+        turn = self._turn
+        store, most = turn.services.store, 1 if turn.program.steering == "one" else _MOST_AT_ONCE
         # The turn has to be under way in the store before it can take anything.
-        await hand.lane.durable()
+        await turn.lane.durable()
         # What it took before comes again, and counts.
         found = await store.take_inbox(
-            hand.session_id, hand.turn_id, generation=hand.generation, limit=len(self.taken) + most
+            turn.session_id, turn.turn_id, generation=turn.generation, limit=len(self.taken) + most
         )
         items = tuple(item for item in found if item.item_id not in self.taken)[:most]
         if len(items) == most:
-            left = (await store.inbox(hand.session_id)).items
+            left = (await store.inbox(turn.session_id)).items
             taken = {*self.taken, *(item.item_id for item in items)}
             if any(one.when == "now" and one.item_id not in taken for one in left):
-                self.has_mail = True
+                self.has_items = True
         return items
 
     def _repair(self, messages: Sequence[Message]) -> tuple[InjectedMessage, ...]:
         output = self._output
-        if output is None or self._repairs >= self._hand.limits.output_retries:
+        if output is None or self._repairs >= self._turn.limits.output_retries:
             return ()
         said = "".join(
             part.text for message in messages[-1:] for part in message.parts if type(part) is Text

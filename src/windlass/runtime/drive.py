@@ -1,53 +1,115 @@
 """A drive: one worker takes a turn as far as it goes, and lets go of it.
 
-fresh       nobody has begun it: its start record is written with its first unit
-resumed     somebody has: the journal answers until it has no more to say
-cancelled   somebody wants it to end: what is recorded stays, nothing new begins
+How a turn is driven. The kernel's machine knows what a turn is; it never waits. `_perform_effects` asks it what comes
+next (`advance`), does that, and tells the machine what came of it (`respond`), until nothing is left. There are four
+things to wait for, and one await for each: the model, the disk, the bodies of tools, and the rest (the inbox, a
+person, plugins, providers). Whatever can be answered without waiting is: a checkpoint at which nothing can come in, an
+effect that the journal knows, a commit that a turn driven alone makes in the call.
+
+How it is recorded. Every effect has a key, its place in the turn. What is asked is encoded once; those bytes are hashed
+and stored. What comes back is recorded under the key, raw, before anything looks at it. Entries collect in the lane's
+open unit. The store gets it at the next barrier: before the body of a tool that is not pure, before the reply after next
+is asked for, before the turn parks or ends. Facts are shown when the unit that they stand in is durable, previews at
+once; the feed keeps their order.
+
+How it is parked. When all that is left to do is to wait (for a person, a result from outside, a provider that is down),
+`ParkTurn` unwinds the loop. The waits are in the store, the drive ends, and nothing of the turn stays in memory. An
+answer makes it due again, in any process.
+
+How it is recovered. A drive of a turn that has a journal begins like every other: from the start record, with a new
+machine. `Turn.recovery` answers each effect from the journal, without running or showing anything, until it has no answer;
+there the turn goes live. If code and journal disagree, a person is asked. A call with an intent and no result goes by its
+contract (`journal.claim`).
+
+How it ends. `_end` asks plugins for follow-ups, and commits history, outcome, usage and inbox in one unit. From then on
+the store decides whether a cancel or this end came first. A cancelled turn keeps what is recorded and begins nothing new.
+`StopTurn` gives the turn up because the worker stops: another drive continues it. A refused unit means that another
+worker has the turn: this drive stops where it is and writes nothing more.
+
+    fresh       no worker has begun it: its start record is written with its first unit
+    resumed     the journal answers until it has no more to say
+    cancelled   what is recorded stays, nothing new begins
+
+Law 1. The machine says all that it has to say before anything is done for it.
+Law 2. What the journal holds is the answer; nothing of it is run or shown again.
+Law 3. A turn ends in one of three ways: committed, parked, or given up without a word more written.
+Law 4. Cancelling is a race with the turn's own end, and the store is the judge.
+
+Length: the life of a drive; in two files its laws could not be checked by reading.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from functools import partial
-from typing import Any
+from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
-from windlass.journal import TurnStarted
-from windlass.kernel import events
-from windlass.kernel.messages import Attachment
-from windlass.ports import Start
-from windlass.ports.probe import Phase
+from windlass.guards.text import clean_text
+from windlass.journal import (
+    DecisionRemembered,
+    FinalizeCommand,
+    NodeBody,
+    OutcomeUnknown,
+    TurnFinalized,
+    TurnStarted,
+)
+from windlass.kernel import TurnMachine, events
+from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
+from windlass.kernel.events import Event, TurnEnded
+from windlass.kernel.history_view import WHOLE
+from windlass.kernel.messages import Attachment, ConversationRecord
+from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.projector import SentPrefix, sent_prefix
+from windlass.kernel.responses import CheckpointPassed
+from windlass.kernel.tool_call import CompletedToolCall
+from windlass.ports import TurnCommit
+from windlass.ports.directives import Finale
+from windlass.ports.model import READ_BLOB
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.announcements import announce_commit, announce_session
-from windlass.runtime.compaction_driver import is_compaction
-from windlass.runtime.deps_scope import deps_for
-from windlass.runtime.feed import TurnFeed
+from windlass.runtime.checkpoint_hooks import hooked_end
+from windlass.runtime.checkpoints import Checkpoints
+from windlass.runtime.compaction_driver import COMPACTION, frame_nodes, options_of
+from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
-from windlass.runtime.job import Job
 from windlass.runtime.lane import Lane
-from windlass.runtime.model_calls import ModelCalls
+from windlass.runtime.leavings import finalized, follow_ups
+from windlass.runtime.limits import over_limit
+from windlass.runtime.model_call import ModelCalls
 from windlass.runtime.model_hooks import ModelHooks
-from windlass.runtime.obstacles import check_drivable, obstacle_of
-from windlass.runtime.phases import phase_of
+from windlass.runtime.outputs import output_of
 from windlass.runtime.program import Program
+from windlass.runtime.recovery import Recovery
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.start_hooks import NOTHING_SAID, Opening, open_turn, with_prompt
+from windlass.runtime.starting import (
+    Job,
+    blocked_by,
+    check_code,
+    deps_for,
+    start_in_store,
+    started_anew,
+)
+from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_runner import Parked, TurnRunner
-from windlass.runtime.turn_signals import ParkTurn, StopTurn
-from windlass.runtime.turn_start import plugin_names, start_record
+from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
+from windlass.runtime.turn_start import config_of, limits_of, opening_messages, plugin_names
 
 _log = logging.getLogger("windlass")
+_NO_FOLLOW_UPS = TurnFinalized()
+# How long the plugins of a cancelled turn have for their follow-ups.
+_FOLLOW_UP_S = 2.0
+# A turn that never has to wait yields to the loop's other tasks every so many model calls.
+_YIELD_EVERY = 4
+
+
+class Parked(NamedTuple):
+    """The turn is parked; its waits are in the store."""
 
 
 class Drive:
@@ -60,118 +122,136 @@ class Drive:
         self._program = program
         self._memory = memory
         self._job = job
-        self._runner: TurnRunner | None = None
+        self._turn: Turn | None = None
         self._lane: Lane | None = None
-        self._has_begun = asyncio.Event()
-        self._cancel_reason: str | None = None
-        # The task in which deps, instructions and plugins are asked how the turn begins: foreign code, which may hang.
+        self._models: ModelCalls | None = None
+        self._tools: ToolCalls | None = None
+        self._checkpoints: Checkpoints | None = None
+        # The task to cancel: while the turn starts, and while its effects are performed.
         self._starting: asyncio.Task[object] | None = None
-        self._is_leaving = False
+        self._performing: asyncio.Task[object] | None = None
+        self._follow_up_timeout: asyncio.Timeout | None = None
+        self._has_begun: asyncio.Event | None = None
+        self._cancel_reason: str | None = None
+        self._is_stopping = False
+        self._is_begun = False
         # Whether the turn is in the store: from then on it ends, whatever happens here.
         self.is_accepted = job.accept is None
 
     # ------------------------------------------------------------------ from outside
 
     def cancel(self, reason: str) -> None:
-        """Let the turn end as cancelled."""
-        is_first = self._cancel_reason is None
+        """End the turn as cancelled, as soon as it can."""
+        if self._cancel_reason is not None:
+            return
         self._cancel_reason = reason
-        if self._runner is not None:
-            self._runner.cancel(reason)
-        elif self._starting is not None and is_first:
+        if self._starting is not None:
             self._starting.cancel()
+        elif self._turn is not None:
+            self._turn.is_cancelled = True
+            if self._performing is not None:
+                self._performing.cancel()
+            elif self._follow_up_timeout is not None:
+                deadline = asyncio.get_running_loop().time() + _FOLLOW_UP_S
+                self._follow_up_timeout.reschedule(deadline)
 
-    def leave(self) -> None:
-        """Let go of the turn at the next occasion."""
-        self._is_leaving = True
-        if self._runner is not None:
-            self._runner.leave()
+    def stop(self) -> None:
+        """Give the turn up at the next effect: a body that runs may end, a model call is dropped."""
+        self._is_stopping = True
+        if self._turn is not None:
+            self._turn.is_stopping = True
+            if self._performing is not None and self._models and self._models.is_waiting:
+                self._performing.cancel()
+
+    def wake(self) -> None:
+        """Make the turn look for answers and into its inbox."""
+        if self._checkpoints is not None:
+            self._checkpoints.has_items = True
+        self.look()
+
+    def look(self) -> None:
+        """Make calls that wait look for answers: they may have come from another process."""
+        if self._tools is not None:
+            self._tools.wake()
 
     async def flush(self) -> None:
         """Wait until what was done so far, the acceptance first of all, is in the store."""
-        await self._has_begun.wait()
+        if not self._is_begun:
+            self._has_begun = self._has_begun or asyncio.Event()
+            await self._has_begun.wait()
         if self._lane is not None:
             await self._lane.durable()
 
-    def wake(self) -> None:
-        """Let the turn look for answers and mail."""
-        if self._runner is not None:
-            self._runner.wake()
-
-    def look(self) -> None:
-        """Let calls that wait look for answers."""
-        if self._runner is not None:
-            self._runner.look()
-
-    # ------------------------------------------------------------------ driving
+    # ------------------------------------------------------------------ one drive
 
     async def run(self) -> TurnRecord | Parked:
         """Drive the turn.
 
         Raises:
-            StopTurn: the worker leaves.
-            StoreError: the store refused; the turn may be somebody else's now.
+            StopTurn: the worker stops.
+            StoreError: the store refused; the turn may belong to another worker now.
         """
+        services = self._services
+        services.driving += 1
+        READ_BLOB.set(services.store.get_blob)
         try:
             return await self._drive(self._job)
         except TurnCancelled:
             return await self._drive(await self._as_cancelled())
         except asyncio.CancelledError:
-            if self._starting is None or self._cancel_reason is None or self._is_leaving:
+            if self._starting is None or self._cancel_reason is None or self._is_stopping:
                 raise
             self._starting.uncancel()
             self._starting = None
             if self._lane is not None:
                 with suppress(TurnCancelled):
-                    await self._lane.durable()  # what plugins bought before is kept
+                    await self._lane.durable()  # the calls that plugins made before are kept
             return await self._drive(await self._as_cancelled())
         finally:
+            services.driving -= 1
+            self._begun()
+            # They hold on to this drive: without them all go at once, and the collector is spared.
+            self._turn = self._lane = self._models = self._tools = self._checkpoints = None
+
+    def _begun(self) -> None:
+        self._is_begun = True
+        if self._has_begun is not None:
             self._has_begun.set()
-            # Both hold on to this drive: without them all three go at once, and the collector is spared.
-            self._runner = self._lane = None
 
     async def _drive(self, job: Job) -> TurnRecord | Parked:
-        info = TurnInfo(
-            agent=self._program.name,
-            session_id=self._memory.session_id,
-            turn_id=job.turn_id,
-            context=job.request.context,
-            recovered=job.view is not None and job.view.state != "queued",
-        )
-        with self._phase("context", job):
-            hand = self._hand(job)
+        turn = self._new_turn(job)
         try:
-            if (obstacle := obstacle_of(hand, job)) is not None:
-                self._start_if_new(hand, job)
-                obstacle.open(hand)
-                return await self._park(hand)
-            return await self._with_deps(hand, job, info)
+            if (blocked := blocked_by(turn, job)) is not None:
+                start_in_store(turn, job)
+                blocked.open(turn)
+                return await self._park(turn)
+            # A turn that only has to end needs nothing to work with.
+            factory = None if turn.is_cancelled else self._services.deps
+            if not turn.is_cancelled:
+                self._starting = asyncio.current_task()
+            if factory is not None and not job.has_deps:
+                return await self._with_deps(turn, job)
+            turn.deps = job.deps if job.has_deps else None
+            return await self._run(turn, job)
         except StopTurn:
-            await hand.lane.durable()
-            hand.feed.end()
+            await turn.give_up()
             raise
         except BaseException:
-            # Whatever was held back never became a fact, and the next drive counts its units anew.
-            hand.feed.drop_held()
+            # What was held back never became a fact, and the next drive counts its units anew.
+            turn.feed.drop_held()
             raise
 
-    def _phase(self, phase: Phase, job: Job) -> AbstractContextManager[None]:
-        return phase_of(self._services.probe, phase, (self._memory.session_id, job.turn_id))
-
-    async def _with_deps(self, hand: Turn, job: Job, info: TurnInfo) -> TurnRecord | Parked:
+    async def _with_deps(self, turn: Turn, job: Job) -> TurnRecord | Parked:
         ended: TurnRecord | Parked | None = None
         try:
-            # A turn that only has to end needs nothing to work with.
-            factory = None if hand.is_cancelled else self._services.deps
-            self._starting = None if hand.is_cancelled else asyncio.current_task()
-            async with deps_for(factory, job.deps, info) as deps:
-                hand.deps = deps
-                ended = await self._in_hand(hand, job, info)
+            async with deps_for(self._services.deps, job.deps, self._info(turn, job)) as deps:
+                turn.deps = deps
+                ended = await self._run(turn, job)
         except Exception as error:
-            # What fails after the end cannot undo it.
+            # A failure after the end cannot undo it.
             if ended is None:
                 raise
-            _log.exception("letting go of deps failed")
+            _log.exception("closing deps failed")
             if isinstance(ended, TurnRecord):
                 name = type(error).__name__
                 issue = events.Error(message=f"closing deps raised {name}", code="deps_failed")
@@ -179,108 +259,323 @@ class Drive:
         assert ended is not None  # noqa: S101 - or it was raised
         return ended
 
-    async def _in_hand(self, hand: Turn, job: Job, info: TurnInfo) -> TurnRecord | Parked:
-        announce_session(self._services, self._program, self._memory)
-        hooks = Hooks(hand, self._program.plugins)
-        started = await self._started(hand, hooks, job, info)
-        try:
-            check_drivable(hand, started)
-            hooks.use(plugin_names(started))
-            runner = self._runner = TurnRunner(hand, started, hooks)
-            self._starting = None
-        except ParkTurn:
-            return await self._park(hand)
-        runner.checkpoints.has_mail = job.view is not None
-        if self._is_leaving:
-            runner.leave()
-        if self._cancel_reason is not None:
-            runner.cancel(self._cancel_reason)
-        ended = await runner.run()
-        self._memory.is_owned = True
-        self._memory.generation = hand.generation
-        if isinstance(ended, Parked):
-            await self._release(hand)
-        else:
-            announce_commit(self._services, self._program, ended)
-        return ended
-
-    async def _started(self, hand: Turn, hooks: Hooks, job: Job, info: TurnInfo) -> TurnStarted:
-        if hand.journal is not None and hand.journal.started is not None:
-            hooks.states.apply(hand.journal.started.patches)
-            return hand.journal.started
-        now_ms = self._services.clock.now_ms()
-        with self._phase("hooks", job):
-            instructions = job.request.overrides.get("prompt", self._program.instructions)
-            if not isinstance(instructions, str):
-                instructions = await self._written_by(instructions, hand, job, info)
-            # Accepted and begun before any plugin is asked: what one buys is written down like all the rest.
-            if job.accept is not None:
-                hand.lane.accept(job.accept)
-            self._start_if_new(hand, job)
-            self._has_begun.set()
-            opening = await self._opening(hand, hooks, job)
-        with self._phase("prompt", job):
-            if opening is not NOTHING_SAID:
-                is_override = "prompt" in job.request.overrides
-                opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
-        started = start_record(
-            self._program,
-            job.request,
-            opening,
-            instructions=instructions,
-            head=self._memory.head,
-            now_ms=now_ms,
+    def _info(self, turn: Turn, job: Job) -> TurnInfo:
+        return TurnInfo(
+            agent=self._program.name,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
+            context=job.request.context,
+            recovered=not job.is_new,
         )
-        parts = job.request.input if opening.input is None else opening.input
-        refs = [part.ref for part in parts if isinstance(part, Attachment)]
-        hand.lane.add(started, blobs=refs)
-        return started
 
-    async def _written_by(
-        self, make: Callable[..., Any], hand: Turn, job: Job, info: TurnInfo
-    ) -> str:
-        """Return the instructions that a function writes."""
-        lacks_deps = hand.deps is None and self._program.needs_deps
-        if hand.is_cancelled or (is_compaction(job.request) and lacks_deps):
-            return ""
-        made = make(info, hand.deps)
-        instructions: str = await made if inspect.isawaitable(made) else made
-        check_text(instructions, field="instructions")
-        check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
-        return instructions
+    async def _run(self, turn: Turn, job: Job) -> TurnRecord | Parked:
+        """Start the turn, perform its effects, and end or park it."""
+        announce_session(self._services, self._program, self._memory)
+        plugins = self._program.plugins
+        hooks = Hooks(turn, plugins) if plugins or turn.recovery is not None else None
+        try:
+            started = await self._started(turn, hooks, job)
+            check_code(turn, started)
+        except ParkTurn:
+            return await self._park(turn)
+        if hooks is not None:
+            hooks.use(plugin_names(started))
+        self._take_up(turn, started, hooks, job)
+        if not await self._performed(turn, started, hooks):
+            return await self._park(turn)
+        record = await self._end(turn, started, hooks)
+        self._memory.is_owned = True
+        self._memory.generation = turn.generation
+        announce_commit(self._services, self._program, record)
+        return record
 
-    async def _opening(self, hand: Turn, hooks: Hooks, job: Job) -> Opening:
-        """Return what plugins make of the turn's beginning; a turn that only ends or sums up needs none."""
-        if hand.is_cancelled or not hooks.plugins or is_compaction(job.request):
-            return NOTHING_SAID
-        hooks.host.models = ModelCalls(hand, ModelHooks(hooks))
-        return await open_turn(hooks, job.request.input)
+    async def _started(self, turn: Turn, hooks: Hooks | None, job: Job) -> TurnStarted:
+        journal = turn.journal
+        if journal is not None and journal.started is not None:
+            if hooks is not None:
+                hooks.states.apply(journal.started.patches)
+            return journal.started
+        if hooks is not None:
+            hooks.host.models = ModelCalls(turn, ModelHooks(hooks))
+        return await started_anew(turn, hooks, job, self._info(turn, job), self._begun)
 
-    def _start_if_new(self, hand: Turn, job: Job) -> None:
-        """Let a turn that nobody has begun be this worker's, with the unit that is open."""
-        if job.view is None or job.view.state == "queued":
-            services = self._services
-            now_ms, until_ms = services.clock.now_ms(), services.until_ms()
-            hand.lane.start(Start(worker_id=services.worker_id, until_ms=until_ms, now_ms=now_ms))
+    def _take_up(self, turn: Turn, started: TurnStarted, hooks: Hooks | None, job: Job) -> None:
+        """Make the machine and all that performs its effects."""
+        turn.started = started
+        turn.limits = limits_of(turn.program, started)
+        output = output_of(turn.program, turn.request, started)
+        place = (turn.session_id, turn.turn_id)
+        config = config_of(
+            turn.program,
+            started,
+            place,
+            limits=turn.limits,
+            output=output,
+            compact=options_of(turn.request),
+        )
+        turn.memory.use_prefix(config.system_prompt)
+        history = turn.memory.messages
+        opening = opening_messages(place, started, turn.request)
+        for message in opening:
+            history = history.append(message)
+        records = tuple([ConversationRecord(message=message) for message in opening])
+        turn.machine = TurnMachine(config, history, records=records)
+        turn.offered, turn.system_prompt = config.tools, config.system_prompt
+        self._models = ModelCalls(turn, None if hooks is None else ModelHooks(hooks))
+        if hooks is not None:
+            hooks.host.models = self._models
+        self._tools = ToolCalls(turn, self._models, hooks)
+        self._checkpoints = Checkpoints(turn, output, hooks)
+        self._checkpoints.has_items = job.view is not None
+        item = turn.request.overrides.get("item")
+        if item is not None:
+            self._checkpoints.taken.append(item)
+        self._turn, self._starting = turn, None
+        turn.is_stopping = self._is_stopping
+        if self._cancel_reason is not None:
+            turn.is_cancelled = True
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ performing effects
 
-    def _hand(self, job: Job) -> Turn:
-        memory, view = self._memory, job.view
+    async def _performed(  # noqa: C901 - the ways in which performing effects may end, side by side
+        self, turn: Turn, started: TurnStarted, hooks: Hooks | None
+    ) -> bool:
+        """Perform the turn's effects until it has its outcome; False: it has to wait.
+
+        Raises:
+            StoreError: its lane was refused; another worker may have it.
+            StopTurn: its worker stops.
+        """
+        self._performing = task = asyncio.current_task()
+        try:
+            if turn.is_cancelled and turn.recovery is None:
+                self._finish_cancelled(turn)
+            elif started.ends is not None:
+                self._finish(turn, started.ends)
+            else:
+                await self._perform_effects(turn, hooks)
+        except ParkTurn:
+            return False
+        except CancelTurn:
+            self._finish_cancelled(turn)
+        except TurnOver as over:
+            self._finish(turn, over.outcome)
+        except PluginFault as fault:
+            turn.note_issue(str(fault), "plugin_failed")
+            self._finish(turn, fault.outcome)
+        except asyncio.CancelledError:
+            if turn.lane.refusal is not None:
+                raise turn.lane.refusal from None
+            if turn.is_stopping:
+                raise StopTurn from None
+            if self._cancel_reason is None or task is None:
+                raise
+            task.uncancel()
+            self._finish_cancelled(turn)
+        finally:
+            # From here on the store decides which came first, a cancel or this end.
+            self._performing = None
+        return True
+
+    async def _perform_effects(self, turn: Turn, hooks: Hooks | None) -> None:  # noqa: C901 - the loop
+        """Ask the machine what comes next, do it, and tell the machine what came of it."""
+        machine, models, tools, checkpoints = (
+            turn.machine, self._models, self._tools, self._checkpoints,
+        )  # fmt: skip
+        assert machine is not None and models is not None  # noqa: S101, PT018 - just made
+        assert tools is not None and checkpoints is not None  # noqa: S101, PT018 - just made
+        environments: Environments | None = None
+        has_limits, n_calls = _has_limits(turn), 0
+        if hooks is not None:
+            hooks.settle(0)
+        while (effect := self._advance(turn)) is not None:
+            if type(effect) is RunCheckpoint and checkpoints.passes_at_once(effect):
+                machine.respond(CheckpointPassed(id=effect.id))
+                continue
+            if turn.is_live and (turn.is_cancelled or has_limits):
+                ends = self._stops_before(turn, effect)
+                if ends is not None:
+                    machine.finish(ends)
+                    continue
+            if type(effect) is CallModel:
+                n_calls += 1
+                if n_calls % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                machine.respond(await models.call(effect))
+            elif type(effect) is CallTools:
+                machine.respond(await tools.run(effect))
+            elif type(effect) is RunCheckpoint:
+                machine.respond(await checkpoints.run(effect, machine.messages, machine.ending))
+            else:
+                assert isinstance(effect, SyncEnvironment)  # noqa: S101 - the standard loop runs no code
+                environments = environments or Environments(turn, hooks)
+                machine.respond(await environments.sync(effect))
+            if hooks is not None:
+                hooks.settle(effect.id)
+            if tools.ends is not None:
+                self._finish(turn, tools.ends)
+                return
+
+    def _stops_before(self, turn: Turn, effect: Asked) -> Outcome | None:
+        """Return how the turn ends before this effect, if it may not be performed any more."""
+        if not isinstance(effect, (CallModel, CallTools)):
+            return None
+        return self._cancelled() if turn.is_cancelled else over_limit(turn, effect)
+
+    def _advance(self, turn: Turn) -> Asked | None:
+        """Show what the machine has to say; return what it asks for next."""
+        said: list[Event] = []
+        effect = turn.machine.advance(said)  # type: ignore[union-attr]  # it is there
+        if said and turn.is_live:
+            if type(said[-1]) is TurnEnded:
+                said.pop()  # how the turn ended is shown when its commit is durable
+            if said:
+                turn.feed.tell(said, until=turn.lane.mark())
+        return effect
+
+    def _cancelled(self) -> Stopped:
+        return Stopped(reason="cancelled", detail=clean_text(self._cancel_reason or ""))
+
+    def _finish_cancelled(self, turn: Turn) -> None:
+        completed = () if self._tools is None else self._tools.interrupted()
+        turn.completed += completed
+        self._finish(turn, self._cancelled(), completed)
+
+    def _finish(
+        self, turn: Turn, outcome: Outcome, completed: tuple[CompletedToolCall, ...] = ()
+    ) -> None:
+        """End the turn from here: results that are there are kept."""
+        assert turn.machine is not None  # noqa: S101 - effects are being performed
+        turn.machine.finish(outcome, completed)
+        while self._advance(turn) is not None:
+            pass  # a turn that has ended asks for nothing more; what it says is shown
+
+    # ------------------------------------------------------------------ ending
+
+    async def _end(self, turn: Turn, started: TurnStarted, hooks: Hooks | None) -> TurnRecord:
+        machine = turn.machine
+        assert machine is not None  # noqa: S101 - it has come to its end
+        outcome = machine.outcome
+        assert outcome is not None  # noqa: S101 - nothing is left to do
+        if turn.is_cancelled and not _is_cancelled(outcome):
+            # The mark was first, so it ends as cancelled; what was said and done stays.
+            outcome = self._cancelled()
+        left = _NO_FOLLOW_UPS
+        # A compaction leaves nothing behind but its frame; a request for the next one would never end.
+        if hooks is not None and hooks.having("after_turn") and started.driver != COMPACTION:
+            left = await self._finalized(turn, hooks, outcome)
+        nodes = self._nodes(turn, started, hooks, outcome)
+        now_ms = turn.services.clock.now_ms()
+        usage = turn.spent.lines()
+        commit = TurnCommit(
+            expected_head=turn.memory.head,
+            nodes=nodes,
+            outcome=outcome,
+            settle=tuple(self._checkpoints.taken),  # type: ignore[union-attr]  # made with the machine
+            follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
+            events=tuple(turn.issues),
+            now_ms=now_ms,
+            blobs=_blobs(nodes),
+            prefix=self._prefix(turn, started, nodes),
+        )
+        await turn.lane.commit(commit, blobs=commit.blobs or ())
+        turn.memory.committed(machine.messages, commit, usage)
+        # Delivery comes after the commit and cannot undo it.
+        turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
+        turn.feed.end()
+        if hooks is not None:
+            hooks.host.models = None
+        record = TurnRecord.of_turn(turn, outcome, nodes, usage, now_ms)
+        return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
+
+    async def _finalized(self, turn: Turn, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
+        """Return what plugins leave behind, recorded with the turn's end."""
+        asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
+        known = turn.answer_to(asked, TurnFinalized)
+        if known is None:
+            known = finalized(turn.ids, await self._follow_ups(turn, hooks, outcome), hooks.take())
+            if known != _NO_FOLLOW_UPS:
+                turn.record(asked, known)
+        else:
+            hooks.states.apply(known.patches)
+        for issue in known.issues:
+            turn.note_issue(issue, "plugin")
+        return known
+
+    async def _follow_ups(
+        self, turn: Turn, hooks: Hooks, outcome: Outcome
+    ) -> tuple[tuple[str, Finale], ...]:
+        """Ask the plugins for follow-ups; those of a cancelled turn cannot hold it up."""
+        patience_s = _FOLLOW_UP_S if turn.is_cancelled else None
+        try:
+            async with asyncio.timeout(patience_s) as self._follow_up_timeout:
+                return await hooked_end(hooks, outcome)
+        except TimeoutError:
+            turn.note_issue(
+                f"after_turn: the turn was cancelled, and {_FOLLOW_UP_S:g} s later plugins had not ended",
+                "plugin_failed",
+            )
+            return ()
+        finally:
+            self._follow_up_timeout = None
+
+    def _nodes(
+        self, turn: Turn, started: TurnStarted, hooks: Hooks | None, outcome: Outcome
+    ) -> tuple[NodeBody, ...]:
+        """Return what the turn adds to its session."""
+        assert turn.machine is not None  # noqa: S101 - it has come to its end
+        records = turn.machine.records
+        kept = () if hooks is None else tuple(hooks.states.nodes())
+        if started.driver == COMPACTION:
+            place, memory = (turn.session_id, turn.turn_id), turn.memory
+            frame = frame_nodes(place, memory.messages, memory.nodes(), records, outcome)
+            return (*frame, *kept)
+        remembered = [
+            DecisionRemembered(session_id=turn.session_id, action_key=action, by=by)
+            for action, by in turn.remembered.items()
+        ]
+        # History has the arguments that the model gave; those that ran instead are kept beside it.
+        unknown = [OutcomeUnknown(call=digest) for digest in sorted(turn.unknown_edits)]
+        return (*records, *remembered, *unknown, *kept)
+
+    def _prefix(
+        self, turn: Turn, started: TurnStarted, nodes: tuple[NodeBody, ...]
+    ) -> SentPrefix | None:
+        """Return the digest of what the next request begins with, every so often, if all is shown."""
+        machine = turn.machine
+        assert machine is not None  # noqa: S101 - it has come to its end
+        messages = machine.messages
+        if started.driver == COMPACTION or not turn.memory.is_prefix_due(messages, nodes):
+            return None
+        now = machine.snapshot().environment
+        if now is None:
+            return sent_prefix(messages, turn.system_prompt)
+        return None if now.view is not WHOLE else sent_prefix(messages, now.system_prompt)
+
+    # ------------------------------------------------------------------ taking up and letting go
+
+    def _new_turn(self, job: Job) -> Turn:
+        memory, view, services = self._memory, job.view, self._services
         generation = job.generation if job.generation is not None else memory.next_generation()
-        feed = self._services.feeds.of(memory.session_id).turn(job.turn_id)
-        self._runner = None
+        feed = services.feeds.of(memory.session_id).turn(job.turn_id)
+        self._turn = self._models = self._tools = self._checkpoints = None
+
+        def on_durable(number: int) -> None:
+            self.is_accepted = True
+            feed.durable(number)
+
         lane = self._lane = Lane(
-            self._services.store,
+            services.store,
             memory.session_id,
             job.turn_id,
             generation=generation,
             position=0 if view is None else len(view.pages),
             on_refused=self._refused,
-            on_durable=partial(self._durable, feed),
+            on_durable=on_durable,
+            is_alone=services.is_alone,
         )
-        hand = Turn(
-            self._services,
+        turn = Turn(
+            services,
             self._program,
             memory,
             job.turn_id,
@@ -290,38 +585,32 @@ class Drive:
             generation=generation,
         )
         if view is not None:
-            hand.is_recovered = job.takeovers > 0
-            hand.is_cancelled = view.cancel is not None
+            turn.is_recovered = job.takeovers > 0
+            turn.is_cancelled = view.cancel is not None
             if view.cancel is not None and self._cancel_reason is None:
                 self._cancel_reason = view.cancel
-            hand.recover(view.journal(), view.waits)
-            for page in view.pages:
-                hand.count_claims(page.entries)
-        return hand
+            turn.waits = {one.wait.key: one for one in view.waits}
+            turn.recovery = Recovery.of(turn, view)
+            turn.is_live = turn.recovery is None
+        return turn
 
-    def _refused(self, refusal: BaseException) -> None:
-        # Before there is a runner, the next barrier says it.
-        if self._runner is not None:
-            self._runner.refused(refusal)
+    def _refused(self, _refusal: BaseException) -> None:
+        """Stop at once: nothing that this turn does could be written down any more."""
+        # Before effects are performed, the next barrier raises it.
+        if self._performing is not None:
+            self._performing.cancel()
 
-    def _durable(self, feed: TurnFeed, number: int) -> None:
-        self.is_accepted = True
-        feed.durable(number)
-
-    async def _park(self, hand: Turn) -> Parked:
-        await hand.lane.park()
-        hand.feed.end()
-        await self._release(hand)
+    async def _park(self, turn: Turn) -> Parked:
+        """Park the turn; any worker may continue it."""
+        await turn.park()
+        self._memory.is_owned = False
+        with suppress(LeaseLost, HeadMoved):  # another worker was faster
+            await self._services.store.release(turn.session_id, generation=turn.generation)
+        self._memory.generation = turn.generation
         return Parked()
 
-    async def _release(self, hand: Turn) -> None:
-        """Let any worker go on with a parked turn."""
-        self._memory.is_owned = False
-        with suppress(LeaseLost, HeadMoved):  # somebody was faster
-            await self._services.store.release(hand.session_id, generation=hand.generation)
-
     async def _as_cancelled(self) -> Job:
-        """Return the turn as it stands, to be ended."""
+        """Return the turn as the store has it, to be ended."""
         memory, job = self._memory, self._job
         store = self._services.store
         view = await store.load_turn(memory.session_id, job.turn_id)
@@ -330,12 +619,31 @@ class Drive:
         session = await store.load_session(memory.session_id, history=False)
         if session.owner != self._services.worker_id:
             raise LeaseLost(f"session {memory.session_id}: another worker has it")
-        if view.state == "queued":
-            return Job(turn_id=job.turn_id, request=job.request, view=view, deps=job.deps)
         return Job(
             turn_id=job.turn_id,
             request=job.request,
             view=view,
-            generation=session.generation,
+            generation=None if view.state == "queued" else session.generation,
             deps=job.deps,
         )
+
+
+def _has_limits(turn: Turn) -> bool:
+    limits = turn.limits
+    return not (limits.max_tool_calls is limits.max_tokens is limits.max_seconds is None)
+
+
+def _is_cancelled(outcome: Outcome) -> bool:
+    return isinstance(outcome, Stopped) and outcome.reason == "cancelled"
+
+
+def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
+    """Return the digests of the bytes that the turn's messages refer to."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        if type(node) is ConversationRecord:
+            for part in node.message.parts:
+                for one in getattr(part, "content", (part,)):
+                    if type(one) is Attachment:
+                        found[one.ref] = None
+    return tuple(found)

@@ -6,14 +6,15 @@ import inspect
 from collections.abc import Sequence
 
 from windlass.errors import WindlassError
-from windlass.journal import Envelope, EnvironmentBuilt, SyncEnvironmentCommand
+from windlass.journal import EnvironmentBuilt, SyncEnvironmentCommand
 from windlass.kernel.effects import SyncEnvironment
 from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.messages import Message
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
+from windlass.kernel.value import EMPTY_DICT
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.start_hooks import hooked_prompt
-from windlass.runtime.turn import Turn
+from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import PluginFault
 from windlass.runtime.turn_start import prompt_of, tools_of
 from windlass.tools import Toolbox
@@ -23,92 +24,94 @@ from windlass.tools.finder import FINDER, found_in
 class Environments:
     """Performs the environment effects of one turn."""
 
-    def __init__(self, hand: Turn, hooks: Hooks) -> None:
-        self._hand = hand
+    def __init__(self, turn: Turn, hooks: Hooks | None) -> None:
+        self._turn = turn
         self._hooks = hooks
         self._now: Environment | None = None
 
     async def sync(self, effect: SyncEnvironment) -> EnvironmentSynced:
         """Build the environment anew; what is as it was is not written down."""
-        hand = self._hand
-        if hand.journal is not None:
-            known = hand.answer_to(self._envelope(effect), EnvironmentBuilt)
+        turn = self._turn
+        if turn.recovery is not None:
+            known = turn.recovery.answer_to(self._keyed(effect), EnvironmentBuilt)
             if known is not None:
-                self._hooks.states.apply(known.patches)
+                if self._hooks is not None:
+                    self._hooks.states.apply(known.patches)
                 if isinstance(known.result, Environment):
                     self._use(known.result)
-                if hand.program.providers:
+                if turn.program.providers:
                     await self._look_up()
                 return EnvironmentSynced(id=effect.id, result=known.result)
-            if hand.was_passed(effect.id):
+            if turn.was_passed(effect.id):
                 return EnvironmentSynced(id=effect.id)
-        hand.go_live()
-        failure = await self._look_up() if hand.program.providers else None
+        turn.go_live()
+        failure = await self._look_up() if turn.program.providers else None
         built = failure or await self._build(effect)
-        patches = self._hooks.take()
+        patches = EMPTY_DICT if self._hooks is None else self._hooks.take()
         if isinstance(built, Environment):
             self._use(built)
         if built is None and not patches:
             return EnvironmentSynced(id=effect.id)
         moment = EnvironmentBuilt(result=built, patches=patches)
-        hand.record(self._envelope(effect), moment)
+        turn.record(self._keyed(effect), moment)
         return EnvironmentSynced(id=effect.id, result=built)
 
-    def _envelope(self, effect: SyncEnvironment) -> Envelope:
+    def _keyed(self, effect: SyncEnvironment) -> Keyed:
         command = SyncEnvironmentCommand(update_config=effect.update_config)
-        return self._hand.envelope(command, str(effect.id))
+        return self._turn.keyed(command, str(effect.id))
 
     def _use(self, environment: Environment) -> None:
         self._now = environment
-        self._hand.offered = environment.tools
-        self._hand.system_prompt = environment.system_prompt
+        self._turn.offered = environment.tools
+        self._turn.system_prompt = environment.system_prompt
 
     def _before(self) -> Environment | None:
         """Return what is in force, if it is known: with providers, a turn begins with what they have not said yet."""
-        hand = self._hand
-        if self._now is None and hand.started is not None and not hand.program.providers:
-            tools = tools_of(hand.program, hand.started)
-            self._now = Environment(system_prompt=prompt_of(hand.started), tools=tools)
+        turn = self._turn
+        if self._now is None and turn.started is not None and not turn.program.providers:
+            tools = tools_of(turn.program, turn.started)
+            self._now = Environment(system_prompt=prompt_of(turn.started), tools=tools)
         return self._now
 
     async def _build(self, effect: SyncEnvironment) -> Environment | Failure | None:
-        hand, hooks = self._hand, self._hooks
-        toolbox = hand.toolbox
-        found = found_in(hand.messages_so_far()) if toolbox.deferred else ()
-        hand.offered = toolbox.offered(found)
-        before, started = self._before(), hand.started
+        turn, hooks = self._turn, self._hooks
+        toolbox = turn.toolbox
+        found = found_in(turn.messages_so_far()) if toolbox.deferred else ()
+        turn.offered = toolbox.offered(found)
+        before, started = self._before(), turn.started
         assert started is not None  # noqa: S101 - it was written before anything
         prompt = prompt_of(started) if before is None else before.system_prompt
-        place = str(effect.id)
+        place, view = str(effect.id), WHOLE
         try:
             # The first iteration's prompt was made when the turn began.
-            if effect.update_config or hand.program.providers:
-                is_override = "prompt" in hand.request.overrides
-                base = started.instructions
-                prompt = await hooked_prompt(hooks, place, base, is_override=is_override)
-            hand.system_prompt = prompt
-            view = await hooked_view(hooks, place)
+            if hooks is not None:
+                if effect.update_config or turn.program.providers:
+                    is_override = "prompt" in turn.request.overrides
+                    base = started.instructions
+                    prompt = await hooked_prompt(hooks, place, base, is_override=is_override)
+                view = await hooked_view(hooks, place)
+            turn.system_prompt = prompt
         except PluginFault as fault:
-            if hand.over is not None:
+            if turn.over is not None:
                 raise
             return Failure(message=str(fault), code="plugin_failed")
         if (
             before is not None
             and before.system_prompt == prompt
-            and (before.tools is hand.offered or before.tools == hand.offered)
+            and (before.tools is turn.offered or before.tools == turn.offered)
             and before.view == view
         ):
             return None
-        return Environment(system_prompt=prompt, tools=hand.offered, view=view)
+        return Environment(system_prompt=prompt, tools=turn.offered, view=view)
 
     async def _look_up(self) -> Failure | None:
-        hand = self._hand
-        tools = [tool for tool in hand.program.toolbox if tool.spec.name != FINDER]
+        turn = self._turn
+        tools = [tool for tool in turn.program.toolbox if tool.spec.name != FINDER]
         try:
-            for provider in hand.program.providers:
-                found = provider.tools(hand.request.context)
+            for provider in turn.program.providers:
+                found = provider.tools(turn.request.context)
                 tools += await found if inspect.isawaitable(found) else found
-            hand.toolbox = Toolbox(tools)
+            turn.toolbox = Toolbox(tools)
         except WindlassError as error:
             return Failure(message=str(error), code=error.code)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code

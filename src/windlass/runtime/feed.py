@@ -169,22 +169,41 @@ class TurnFeed:
     def show(self, event: Event) -> None:
         """Show an event at once, or behind what is held.
 
-        What comes after `drop_held` never happened, and a preview after `end` is a straggler; neither
-        is shown.
+        An event after `drop_held` never happened, and a preview after `end` comes too late; neither is shown.
         """
         if self._is_refused or (self._is_ended and event.preview):
             return
-        self._line.hand_in(self, event, 0)
+        self._line.hand_in(self, [event], 0)
 
     def show_threadsafe(self, event: Event) -> None:
         """Show an event from any thread: a tool that runs in one reports how far it is."""
-        with suppress(RuntimeError):  # the loop is gone, and with it all who watched
+        with suppress(RuntimeError):  # the loop is closed, and with it everyone who watched
             self._loop.call_soon_threadsafe(self.show, event)
 
     def hold(self, event: Event, *, until: int) -> None:
         """Show a fact once `until` units of the turn's lane are durable, and all behind it after it."""
         if not self._is_refused:
-            self._line.hand_in(self, event, until)
+            self._line.hand_in(self, [event], until)
+
+    def tell(self, events: list[Event], *, until: int) -> None:
+        """Show what a machine said, in order: the facts once `until` units are durable, previews before them at once.
+
+        The list is kept.
+        """
+        if self._is_refused:
+            return
+        if self.n_durable < until:
+            first = 0
+            for event in events:
+                if not event.preview:
+                    break
+                first += 1
+            if first:
+                self._line.hand_in(self, events[:first], 0)
+                events = events[first:]
+                if not events:
+                    return
+        self._line.hand_in(self, events, until)
 
     def durable(self, n: int) -> None:
         """Tell that the first `n` units of the turn's lane are durable."""
@@ -222,15 +241,17 @@ class TurnFeed:
     def passed(self, event: Event) -> None:
         """Keep count of the calls whose previews might have to be taken back."""
         kind = type(event)
-        if kind in _ENDS_A_CALL:
-            self.unfinished.pop(event.correlation_id, None)
-        elif isinstance(event, Retracted):
-            for correlation_id in event.correlation_ids:
-                self.unfinished.pop(correlation_id, None)
-        elif event.preview and event.correlation_id:
-            self.unfinished[event.correlation_id] = None
-        elif kind in _ENDS_PREVIEWS:
-            self.unfinished.clear()
+        if event.preview:
+            if kind is Retracted:
+                for correlation_id in event.correlation_ids:  # type: ignore[union-attr]  # by its type
+                    self.unfinished.pop(correlation_id, None)
+            elif event.correlation_id:
+                self.unfinished[event.correlation_id] = None
+        elif self.unfinished:
+            if kind in _ENDS_A_CALL:
+                self.unfinished.pop(event.correlation_id, None)
+            elif kind in _ENDS_PREVIEWS:
+                self.unfinished.clear()
 
 
 _Shown: TypeAlias = tuple[int, str, Event]
@@ -290,8 +311,8 @@ class _Line:
 
     def __init__(self, past: _Past) -> None:
         self._past = past
-        # An event that is None: the turn ends here.
-        self._held: deque[tuple[TurnFeed, Event | None, int]] = deque()
+        # Events that are None: the turn ends here.
+        self._held: deque[tuple[TurnFeed, list[Event] | None, int]] = deque()
         self._readers: list[Waiting] = []
         self._is_closed = False
         # Behind which position a turn ended.
@@ -307,33 +328,32 @@ class _Line:
         self.live[turn.turn_id] = turn
         self._ended.pop(turn.turn_id, None)
 
-    def hand_in(self, turn: TurnFeed, event: Event | None, until: int) -> None:
-        """Let an event pass, or stand in line."""
+    def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
+        """Show events, or put them in line."""
         if self._held or until > turn.n_durable:
-            self._held.append((turn, event, until))
+            self._held.append((turn, events, until))
         else:
-            if event is not None:
-                self._past.forget_old()
-            self._pass(turn, event)
+            self._past.forget_old()
+            self._pass(turn, events)
 
     def let_through(self) -> None:
-        """Let pass what need not wait any more: all of it in the same moment."""
+        """Show what need not wait any more: all of it in the same moment."""
         self._past.forget_old()
         held = self._held
         while held:
-            turn, event, until = held[0]
+            turn, events, until = held[0]
             if until > turn.n_durable:
                 return
             held.popleft()
-            self._pass(turn, event)
+            self._pass(turn, events)
 
     def drop(self, turn: TurnFeed, retracted: Retracted | None) -> None:
         """Take a turn out of the line, but for its end; the retraction takes its first place."""
         line = self._held
         self._held = deque()
-        news: list[tuple[TurnFeed, Event | None, int]] = []
+        news: list[tuple[TurnFeed, list[Event] | None, int]] = []
         if retracted is not None:
-            news.append((turn, retracted, 0))
+            news.append((turn, [retracted], 0))
         for entry in line:
             if entry[0] is not turn:
                 self._held.append(entry)
@@ -365,16 +385,17 @@ class _Line:
 
     # ------------------------------------------------------------------ inside
 
-    def _pass(self, turn: TurnFeed, event: Event | None) -> None:
-        if event is None:
+    def _pass(self, turn: TurnFeed, events: list[Event] | None) -> None:
+        if events is None:
             self._end(turn)
             return
-        position = self._past.append(turn.turn_id, event)
-        turn.passed(event)
-        if self._readers:
-            self._tell(position, turn.turn_id, event)
-        if type(event) is TurnEnded:
-            self._end(turn)
+        for event in events:
+            position = self._past.append(turn.turn_id, event)
+            turn.passed(event)
+            if self._readers:
+                self._tell(position, turn.turn_id, event)
+            if type(event) is TurnEnded:
+                self._end(turn)
 
     def _tell(self, position: int, turn_id: str, event: Event) -> None:
         is_someone_gone = False

@@ -21,12 +21,12 @@ from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Stop
 from windlass.ports.plugin import Plugin
 from windlass.runtime.answer_refs import refs_in
+from windlass.runtime.body import is_kept
 from windlass.runtime.hook_answers import read_answer
 from windlass.runtime.hosted_turn import HostedTurn, Place
 from windlass.runtime.plugin_host import TurnHost
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.plugin_states import Changes, Patches, PluginStates, merge_changes
-from windlass.runtime.tool_bodies import is_kept
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
 

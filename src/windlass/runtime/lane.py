@@ -9,6 +9,8 @@ Law 4. `durable` returns when all that was added before it is on disk. A turn wa
     that is not pure, before a fact is shown or a receipt handed out, and before it parks.
 Law 5. `may_call_model` returns when every reply but the last is on disk. So a turn whose disk has stopped runs
     ahead by one reply and no more.
+Law 6. A barrier of a turn that is driven alone commits in the call, if the store can do so at once. Then nothing
+    is awaited, and the loop is not asked for a pass.
 
 With one barrier in an iteration, reply, decision, intent and the result of the call before share one unit: one
 iteration, one commit.
@@ -30,13 +32,12 @@ from windlass.ports import (
     Start,
     Ticket,
     TurnCommit,
-    TurnReceipt,
     Unit,
     UnitReceipt,
     Wait,
 )
 
-# How long an open unit waits for company. A scripted model answers within these passes; one that takes real
+# How many passes an open unit waits for more. A scripted model answers within these passes; one that takes real
 # time leaves the loop idle long before it answers.
 _PATIENCE = 4
 
@@ -50,7 +51,10 @@ class Submits(Protocol):
 
 
 class Lane:
-    """The one way to write for one turn under one generation."""
+    """The one way to write for one turn under one generation.
+
+    `on_durable` is told how many units are on disk. `is_alone` says whether this is the only turn being driven.
+    """
 
     def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
@@ -62,6 +66,7 @@ class Lane:
         position: int = 0,
         on_refused: Callable[[BaseException], None] | None = None,
         on_durable: Callable[[int], None] | None = None,
+        is_alone: Callable[[], bool] | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -70,49 +75,84 @@ class Lane:
         self._position = position
         self._on_refused = on_refused
         self._on_durable = on_durable
-        self._handed_in = 0
-        self._open = _OpenUnit()
-        self._last: Ticket[UnitReceipt] | None = None
-        # Tickets of the units with the last two replies; None: still in the open unit.
-        self._replies: list[Ticket[UnitReceipt] | None] = []
-        # How many passes the open unit still waits for company; 0: nothing is open.
-        self._passes_left = 0
+        self._is_alone = is_alone
         self.refusal: BaseException | None = None
+        # Units are counted from 1, in the order in which they are handed in.
+        self._handed_in = 0
+        self._last: Ticket[UnitReceipt] | None = None
+        # The unit with the last reply and the one with the reply before, each with its ticket once it has one.
+        self._last_reply = self._reply_before = 0
+        self._last_reply_ticket: Ticket[UnitReceipt] | None = None
+        self._reply_before_ticket: Ticket[UnitReceipt] | None = None
+        # The open unit: what was added since the last one was handed in.
+        self._is_open = False
+        self._accept: NewTurn | None = None
+        self._start: Start | None = None
+        self._entries: list[Entry] = []
+        self._waits: list[Wait] = []
+        self._blobs: list[str] = []
+        self._parks = False
+        self._commit: TurnCommit | None = None
+        # How many passes of the loop the open unit still waits, and whether a pass is asked for.
+        self._passes_left = 0
+        self._has_pass = False
 
-    # ------------------------------------------------------------------ adding: nobody waits
+    # ------------------------------------------------------------------ adding: waits for nothing
 
     def accept(self, turn: NewTurn) -> None:
-        """Let the turn be accepted with its first unit."""
-        unit = self._open_for("accept")
-        if unit.accept is not None or unit.is_fenced:
-            unit = self._next_unit("accept")
-        unit.accept = turn
+        """Accept the turn with its first unit."""
+        self._open("accept")
+        if self._accept is not None or self._is_fenced:
+            self._open_next("accept")
+        self._accept = turn
 
     def start(self, start: Start) -> None:
-        """Let the turn begin with its first unit: the lease claim rides along."""
-        unit = self._open_for("start")
-        if unit.is_fenced:
-            unit = self._next_unit("start")
-        unit.start = start
+        """Start the turn with its first unit: the lease claim rides along."""
+        self._open("start")
+        if self._is_fenced:
+            self._open_next("start")
+        self._start = start
 
     def add(self, *entries: Entry, blobs: Iterable[str] = ()) -> None:
         """Add entries to the journal."""
-        unit = self._open_for("add")
-        unit.entries += entries
-        unit.blobs += blobs
+        if not self._is_open or self.refusal is not None:
+            self._open("add")
+        self._entries += entries
+        if blobs:
+            self._blobs += blobs
         for entry in entries:
             if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
-                self._replies = [*self._replies[-1:], None]
+                self._count_reply()
+
+    def _count_reply(self) -> None:
+        self._reply_before, self._reply_before_ticket = self._last_reply, self._last_reply_ticket
+        self._last_reply, self._last_reply_ticket = self._handed_in + 1, None
 
     def open_wait(self, wait: Wait) -> None:
         """Open a wait."""
-        self._open_for("open_wait").waits.append(wait)
+        self._open("open_wait")
+        self._waits.append(wait)
 
     def mark(self) -> int:
         """Return how many units have to be durable for all that was added so far to be so."""
-        return self._handed_in + bool(self._passes_left)
+        return self._handed_in + self._is_open
 
-    # ------------------------------------------------------------------ barriers: somebody waits
+    # ------------------------------------------------------------------ barriers: the turn waits
+
+    def commit_now(self) -> bool:
+        """Hand in what was added; True if all of it is on disk without waiting.
+
+        Raises:
+            StoreError: the lane was refused.
+        """
+        self._hand_in(at_barrier=True)
+        last = self._last
+        if last is None or (last.is_settled and last.refusal is None):
+            return True
+        if last.refusal is not None:
+            self._refuse(last.refusal)
+            raise last.refusal
+        return False
 
     async def durable(self) -> UnitReceipt | None:
         """Wait until all that was added is on disk; return the last receipt.
@@ -120,93 +160,141 @@ class Lane:
         Raises:
             StoreError: the lane was refused.
         """
-        self._hand_in()
+        self._hand_in(at_barrier=True)
         if self._last is None:
             return None
         return await self._await(self._last)
 
+    @property
+    def owes_reply(self) -> bool:
+        """Whether a reply before the last one may not be on disk yet, or the lane was refused."""
+        if self.refusal is not None:
+            return True
+        if not self._reply_before:
+            return False
+        if self._reply_before > self._handed_in:
+            return True
+        ticket = self._reply_before_ticket
+        return ticket is not None and not ticket.is_settled
+
     async def may_call_model(self) -> None:
         """Wait until every reply but the last is on disk."""
         self._raise_refusal()
-        if len(self._replies) < 2:
+        if not self._reply_before:
             return
-        if self._replies[0] is None:
-            self._hand_in()
-        ticket = self._replies[0]
-        if ticket is not None:
-            await self._await(ticket)
-
-    async def accepted(self) -> TurnReceipt | None:
-        """Wait until the turn is accepted; return its receipt if it was accepted in this unit."""
-        receipt = await self.durable()
-        return None if receipt is None else receipt.accepted
+        if self._reply_before > self._handed_in:
+            self._hand_in(at_barrier=True)
+        if self._reply_before_ticket is not None:
+            await self._await(self._reply_before_ticket)
 
     async def park(self) -> None:
         """Park the turn behind all that was added."""
-        self._open_for("park").parks = True
+        self._open("park")
+        self._parks = True
         await self.durable()
 
     async def commit(self, commit: TurnCommit, *, blobs: Iterable[str] = ()) -> CommitReceipt:
         """End the turn behind all that was added."""
-        unit = self._open_for("commit")
-        unit.commit = commit
-        unit.blobs += blobs
+        self._open("commit")
+        self._commit = commit
+        self._blobs += blobs
         receipt = await self.durable()
         assert receipt is not None  # noqa: S101 - a unit that commits was handed in
         assert receipt.committed is not None  # noqa: S101 - and is answered with its receipt
         return receipt.committed
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ the open unit
 
-    def _open_for(self, what: str) -> _OpenUnit:
-        """Return the open unit, which has its patience from the first thing on that is added to it."""
-        if self.refusal is not None:
-            raise self.refusal
-        unit = self._open
-        if unit.parks or unit.commit is not None:
+    @property
+    def _is_fenced(self) -> bool:
+        return bool(self._start or self._entries or self._waits or self._parks or self._commit)
+
+    def _open(self, what: str) -> None:
+        """Make sure that a unit is open. It is handed in after a few passes of the loop, if not before."""
+        self._raise_refusal()
+        if self._parks or self._commit is not None:
             raise InvalidInput(f"Lane.{what}: the turn parks or ends in this unit", field=what)
-        if not self._passes_left:
-            self._passes_left = _PATIENCE
-            asyncio.get_running_loop().call_soon(self._pass, unit)
-        return unit
+        if self._is_open:
+            return
+        self._is_open = True
+        self._passes_left = _PATIENCE
+        if not self._has_pass:
+            self._has_pass = True
+            asyncio.get_running_loop().call_soon(self._pass, self._handed_in)
 
-    def _next_unit(self, what: str) -> _OpenUnit:
-        """Return a new unit: what one holds has its fixed order, and what comes out of it begins the next one."""
+    def _open_next(self, what: str) -> None:
+        """Begin another unit: the parts of one take effect in a fixed order, and this one comes out of it."""
         self._hand_in()
-        return self._open_for(what)
+        self._open(what)
 
-    def _raise_refusal(self) -> None:
-        if self.refusal is not None:
-            raise self.refusal
-
-    def _pass(self, unit: _OpenUnit) -> None:
-        if unit is not self._open:
-            return  # it was handed in at a barrier; what is open now has a patience of its own
-        if self._passes_left > 1:
+    def _pass(self, handed_in: int) -> None:
+        """Count a pass of the loop; hand the unit in that was open for a few of them."""
+        self._has_pass = False
+        if not self._is_open or self.refusal is not None:
+            return
+        if handed_in == self._handed_in:
             self._passes_left -= 1
-            asyncio.get_running_loop().call_soon(self._pass, unit)
+        if self._passes_left > 0:
+            self._has_pass = True
+            asyncio.get_running_loop().call_soon(self._pass, self._handed_in)
         else:
             with suppress(WindlassError):  # the lane is refused by it, and says so from here on
                 self._hand_in()
 
-    def _hand_in(self) -> None:
-        self._raise_refusal()
-        if not self._passes_left:
+    def _hand_in(self, *, at_barrier: bool = False) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        if not self._is_open:
             return
-        unit = self._open.seal(self._session_id, self._turn_id, self._generation, self._position)
-        self._open = _OpenUnit()
-        self._passes_left = 0
+        unit = self._sealed()
         try:
             ticket = self._store.submit(unit, after=self._last)
+            self._position += bool(unit.entries)
+            self._handed_in = number = self._handed_in + 1
+            self._last = ticket
+            if number == self._last_reply:
+                self._last_reply_ticket = ticket
+            if number == self._reply_before:
+                self._reply_before_ticket = ticket
+            if at_barrier and self._is_alone is not None and self._is_alone():
+                ticket.settle_now()
         except Exception as error:
             # What the store would not even take is as refused as what it took and could not write.
             self._refuse(error)
             raise
-        self._position += bool(unit.entries)
-        self._handed_in += 1
-        ticket.when_settled(partial(self._settled, ticket, self._handed_in))
-        self._replies = [ticket if reply is None else reply for reply in self._replies]
-        self._last = ticket
+        if ticket.is_settled:
+            self._settled(ticket, number)
+        else:
+            ticket.when_settled(partial(self._settled, ticket, number))
+
+    def _sealed(self) -> Unit:
+        unit = Unit(
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            generation=self._generation,
+            position=self._position,
+            accept=self._accept,
+            start=self._start,
+            entries=tuple(self._entries),
+            waits=tuple(self._waits),
+            parks=self._parks,
+            commit=self._commit,
+            blobs=tuple(self._blobs),
+        )
+        self._forget_open()
+        return unit
+
+    def _forget_open(self) -> None:
+        self._is_open = self._parks = False
+        self._accept = self._start = self._commit = None
+        if self._entries:
+            self._entries = []
+        if self._waits:
+            self._waits = []
+        if self._blobs:
+            self._blobs = []
+
+    # ------------------------------------------------------------------ answers of the store
 
     async def _await(self, ticket: Ticket[UnitReceipt]) -> UnitReceipt:
         try:
@@ -221,45 +309,14 @@ class Lane:
         elif self._on_durable is not None:
             self._on_durable(number)
 
+    def _raise_refusal(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
     def _refuse(self, refusal: BaseException) -> None:
         if self.refusal is not None:
             return
         self.refusal = refusal
-        self._open = _OpenUnit()
-        self._passes_left = 0
+        self._forget_open()
         if self._on_refused is not None:
             self._on_refused(refusal)
-
-
-class _OpenUnit:
-    """What was added since the last unit was handed in."""
-
-    __slots__ = ("accept", "blobs", "commit", "entries", "parks", "start", "waits")
-
-    def __init__(self) -> None:
-        self.accept: NewTurn | None = None
-        self.start: Start | None = None
-        self.entries: list[Entry] = []
-        self.waits: list[Wait] = []
-        self.blobs: list[str] = []
-        self.parks = False
-        self.commit: TurnCommit | None = None
-
-    @property
-    def is_fenced(self) -> bool:
-        return bool(self.start or self.entries or self.waits or self.parks or self.commit)
-
-    def seal(self, session_id: str, turn_id: str, generation: int, position: int) -> Unit:
-        return Unit(
-            session_id=session_id,
-            turn_id=turn_id,
-            generation=generation,
-            position=position,
-            accept=self.accept,
-            start=self.start,
-            entries=tuple(self.entries),
-            waits=tuple(self.waits),
-            parks=self.parks,
-            commit=self.commit,
-            blobs=tuple(self.blobs),
-        )

@@ -8,7 +8,6 @@ import msgspec
 
 from windlass.errors import ProviderError, ToolError
 from windlass.journal import (
-    Envelope,
     ModelAnswered,
     ModelHooksCommand,
     ReplyHooked,
@@ -29,6 +28,7 @@ from windlass.ports.plugin import Chunk, Trouble
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.hosted_turn import HostedTurn
 from windlass.runtime.plugin_states import Changes, Patches
+from windlass.runtime.turn import Keyed
 from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
 
 _MAX_WAIT_S = 300.0
@@ -225,7 +225,7 @@ class ModelHooks:
         """Return the reply that the turn goes on with, and whether its text has been shown."""
         hand = self._hand
         if hand.journal is not None:
-            known = hand.answer_to(self._envelope(effect_id, raw), ReplyHooked)
+            known = hand.answer_to(self._keyed(effect_id, raw), ReplyHooked)
             if known is not None:
                 self._hooks.states.apply(known.patches)
                 return known.reply, is_shown and known.reply.text == raw.text
@@ -243,15 +243,15 @@ class ModelHooks:
         patches = self._hooks.take()
         if reply is not raw or patches:
             hooked = ReplyHooked(reply=reply, patches=dict(patches))
-            hand.record(self._envelope(effect_id, raw), hooked)
+            hand.record(self._keyed(effect_id, raw), hooked)
         if is_shown and reply.text != raw.text:
             about = hand.ids.correlation(str(effect_id))
             hand.tell(events.Retracted(correlation_ids=(about,)), str(effect_id))
             is_shown = False
         return reply, is_shown
 
-    def _envelope(self, effect_id: int, raw: ModelReply) -> Envelope:
-        return self._hand.envelope(ModelHooksCommand(reply=canonical.digest(raw)), str(effect_id))
+    def _keyed(self, effect_id: int, raw: ModelReply) -> Keyed:
+        return self._hand.keyed(ModelHooksCommand(reply=canonical.digest(raw)), str(effect_id))
 
 
 def _sent(

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from windlass import __version__
 from windlass.journal import ToolContract
 from windlass.kernel import canonical
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
@@ -15,8 +16,8 @@ from windlass.ports.model import Model
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.tool import ToolProvider
 from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet
-from windlass.runtime.run_limits import DEFAULT_LIMITS, Limits
 from windlass.tools import Toolbox
 
 Steering: TypeAlias = Literal["all", "one"]
@@ -49,7 +50,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     toolbox: Toolbox
     providers: tuple[ToolProvider, ...] = ()
     policy: ToolPolicy | None = None
-    limits: Limits = DEFAULT_LIMITS
+    limits: Limits = TURN_LIMITS
     generation: Generation = PROVIDER_CHOICE
     output: Output | None = None
     aliases: tuple[str, ...] = ()
@@ -71,6 +72,15 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         known: tuple[ToolContract, ...] | None = self.__dict__.get("_contracts")
         if known is None:
             known = self.__dict__["_contracts"] = self.toolbox.contracts()
+        return known
+
+    @property
+    def build(self) -> str:
+        """What tells this agent's code from another release of it: a short digest, made once."""
+        known: str | None = self.__dict__.get("_build")
+        if known is None:
+            parts = [__version__, self.tools_text, [str(one) for one in self.plugins.versions]]
+            known = self.__dict__["_build"] = canonical.digest(parts)[:12]
         return known
 
     @property

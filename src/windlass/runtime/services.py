@@ -10,7 +10,6 @@ import msgspec
 
 from windlass.ports import Store, Wait
 from windlass.ports.clock import Clock
-from windlass.ports.probe import PhaseProbe
 from windlass.runtime.feeds import Feeds
 from windlass.runtime.task_set import TaskSet
 
@@ -35,9 +34,16 @@ class Services(msgspec.Struct, kw_only=True):
     deps: Callable[..., Any] | None = None
     approve: Approver | None = None
     on_mismatch: Literal["park", "accept"] = "park"
-    probe: PhaseProbe | None = None
+    # Where this worker runs, for the journal: host and process.
+    place: str = ""
+    # How many turns are being driven here.
+    driving: int = 0
     # What plugins do beside the turns.
     aside: TaskSet = msgspec.field(default_factory=lambda: TaskSet(_log_failure))
+
+    def is_alone(self) -> bool:
+        """Whether no more than one turn is being driven here."""
+        return self.driving <= 1
 
     def until_ms(self) -> int:
         """Return until when a lease taken now holds."""

@@ -20,7 +20,6 @@ from windlass.errors import ArgsInvalid
 from windlass.journal import (
     CallDecided,
     CallPresented,
-    Envelope,
     Recorded,
     RecordedMoment,
     ToolHooksCommand,
@@ -39,10 +38,10 @@ from windlass.ports.directives import (
 from windlass.ports.plugin import AskedCall, Trouble
 from windlass.ports.policy import Deny
 from windlass.ports.tool import Tool
+from windlass.runtime.body import with_part
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.hosted_turn import HostedTurn
 from windlass.runtime.plugin_states import Changes, Patches
-from windlass.runtime.tool_bodies import with_part
 from windlass.runtime.tool_verdicts import (
     NO_WORD,
     Strength,
@@ -52,6 +51,7 @@ from windlass.runtime.tool_verdicts import (
     stronger,
     word_of,
 )
+from windlass.runtime.turn import Keyed
 from windlass.runtime.turn_signals import PluginFault
 
 FAILED = ("error", "timeout", "unknown")
@@ -339,22 +339,22 @@ class CallHooks:
     def _known(self, moment: str) -> RecordedMoment | None:
         if self._hand.journal is None:
             return None
-        row = self._hand.row(f"{self._envelope('?').key}/{moment}")
+        row = self._hand.row(f"{self._keyed('?').key}/{moment}")
         return None if row is None else row.outcome
 
-    def _envelope(self, subject: str) -> Envelope:
+    def _keyed(self, subject: str) -> Keyed:
         command = ToolHooksCommand(
             call_id=self._call.call_id, name=self._call.name, subject=subject
         )
-        return self._hand.envelope(command, str(self._effect_id), call_ordinal=self._ordinal)
+        return self._hand.keyed(command, str(self._effect_id), ordinal=self._ordinal)
 
     def _record(self, moment: str, outcome: RecordedMoment, blobs: tuple[str, ...] = ()) -> None:
-        envelope = self._envelope(canonical.digest(self._call.args))
+        asked = self._keyed(canonical.digest(self._call.args))
         entry = Recorded(
-            key=f"{envelope.key}/{moment}",
-            digest=envelope.digest(),
+            key=f"{asked.key}/{moment}",
+            digest=asked.digest,
             outcome=outcome,
-            command=envelope.command,
+            command=asked.written,
         )
         self._hand.lane.add(entry, blobs=blobs)
 

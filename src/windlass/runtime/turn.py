@@ -1,42 +1,37 @@
-"""A turn in a worker's hand: its journal, its lane, its waits, and what may be shown of it.
+"""The turn in flight: all its state, and everything about it that needs no waiting.
 
-Everything that performs an effect works through this, so that there is one place where a key is made, one where the
-journal answers, and one where something is recorded.
+Whatever performs an effect works through this object, so that there is one place where a key is made, one where
+something is recorded, one where a wait is opened and one where an event is shown. What the journal of an earlier drive
+has to say is in `recovery`, which is None for a turn that is new.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from windlass.journal import (
+    Attempt,
     AwaitEventCommand,
     Claimed,
     Command,
-    DirectAnswered,
-    DirectCallCommand,
-    EffectSubject,
-    Entry,
-    Envelope,
+    DriveBegan,
+    DriveEnded,
     EventAwaited,
-    Invocation,
     JournalRow,
     Recorded,
     RecordedMoment,
-    Scope,
     TurnJournal,
     TurnStarted,
-    diff,
+    effect_digest,
     kind_of,
-    replay_key,
     wait_key,
 )
-from windlass.journal.keys import call_key
-from windlass.journal.turn_journal import lost_lines
-from windlass.kernel import events
+from windlass.journal.commands import command_of
+from windlass.kernel import TurnMachine, canonical, events
 from windlass.kernel.events import Event
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import Attachment, Message
@@ -48,13 +43,29 @@ from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView
 from windlass.ports.waits import AnswerStatus
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
+from windlass.runtime.limits import TurnUsage
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.turn_signals import CancelTurn, ParkTurn, StopTurn
-from windlass.runtime.turn_usage import TurnUsage
+from windlass.runtime.turn_signals import CancelTurn, StopTurn
 
-M = TypeVar("M")
+if TYPE_CHECKING:
+    from windlass.runtime.recovery import Recovery
+
+M = TypeVar("M", bound=RecordedMoment)
+
+
+class Keyed(msgspec.Struct, frozen=True, gc=False):
+    """A command under the key of its place in the turn: encoded once, and those bytes are hashed and stored."""
+
+    key: str
+    digest: str
+    body: bytes
+
+    @property
+    def written(self) -> Command:
+        """The command as an entry carries it: the bytes themselves, which the page takes over as they are."""
+        return command_of(self.body)
 
 
 class Turn:
@@ -81,15 +92,14 @@ class Turn:
         self.lane = lane
         self.feed = feed
         self.generation = generation
-        self.turn_index = memory.head + 1
         self.ids = TurnIds(self.session_id, turn_id)
-        self.iteration = 0
+        self.machine: TurnMachine | None = None
+        self.recovery: Recovery | None = None
+        self.started: TurnStarted | None = None
         self.deps: object = None
         self.toolbox = program.toolbox
         self.limits = program.limits
-        self.started: TurnStarted | None = None
-        self.journal: TurnJournal | None = None
-        self.attempts: dict[str, int] = {}
+        self.spent = TurnUsage()
         self.waits: dict[str, WaitView] = {}
         self.issues: list[events.Error] = []
         self.blobs: list[str] = []
@@ -99,143 +109,153 @@ class Turn:
         self.tool_calls = 0
         self.completed: list[CompletedToolCall] = []
         self.last_reply: ModelReply | None = None
-        self.spent = TurnUsage()
         # How the turn ends, if a plugin said so while a tool ran.
         self.over: Outcome | None = None
         # Whether what happens now is new. Before, the journal answers and nothing is shown.
         self.is_live = True
-        # Whether its worker was lost: whoever watched it then has previews that came to nothing.
+        # Whether its worker was lost: observers then hold previews that came to nothing.
         self.is_recovered = False
-        self.is_leaving = False
+        self.is_stopping = False
         self.is_cancelled = False
-        # What the turn has said so far, and with all that came before in its frame; its runner knows.
-        self.messages_so_far: Callable[[], tuple[Message, ...]] = tuple
-        self.history_now: Callable[[], Sequence[Message]] = lambda: memory.messages
         # What the model is offered now.
         self.offered: tuple[ToolSpec, ...] = program.toolbox.specs
         self.system_prompt = ""
-        self._last_recorded = 0
-        self._shown = 0
-        self._scope = Scope(
-            session_id=self.session_id, turn_id=turn_id, turn_index=self.turn_index, iteration=0
-        )
+        self._n_before = memory.messages.length
+        self._prefix = f"{self.session_id}/{turn_id}/{memory.head + 1}/"
+        self._previews = 0
+        self._has_drive_entry = False
 
-    # ------------------------------------------------------------------ what is known already
+    @property
+    def iteration(self) -> int:
+        """The iteration that the turn is in."""
+        return 0 if self.machine is None else self.machine.iteration
 
-    def recover(self, journal: TurnJournal, waits: tuple[WaitView, ...]) -> None:
-        """Take up what earlier workers left."""
-        self.waits = {view.wait.key: view for view in waits}
-        if journal.started is None and not journal.rows():
-            return
-        self.journal = journal
-        self.is_live = False
-        for row in journal.rows():
-            self._count_direct(row)
-            self._count_lost(row)
-            number = row.key.split("/")[5].partition(".")[0]
-            if number.isdigit():
-                self._last_recorded = max(self._last_recorded, int(number))
+    def messages_so_far(self) -> tuple[Message, ...]:
+        """Return what the turn has said so far."""
+        return () if self.machine is None else tuple(self.machine.messages[self._n_before :])
 
-    def _count_direct(self, row: JournalRow) -> None:
-        if isinstance(row.command, DirectCallCommand) and row.outcome is not None:
-            assert isinstance(row.outcome, DirectAnswered)  # noqa: S101 - by its command
-            self.spent.count_direct(row.key, row.command, row.outcome)
+    def history_now(self) -> Sequence[Message]:
+        """Return the frame's history, with what the turn has said so far."""
+        return self.memory.messages if self.machine is None else self.machine.messages
 
-    def _count_lost(self, row: JournalRow) -> None:
-        if row.reserved is not None or row.lost:
-            self.spent.count_lost(lost_lines(row))
+    # ------------------------------------------------------------------ what earlier drives left
 
-    def provider_waits(self, key: str) -> list[Wait]:
-        """Return the waits for a provider that did not answer this call."""
-        return [
-            view.wait
-            for view in self.waits.values()
-            if view.wait.kind == "provider" and view.wait.detail == {"key": key}
-        ]
-
-    def was_passed(self, effect_id: int) -> bool:
-        """Whether the turn was already beyond this effect: then what is not recorded of it was nothing."""
-        return effect_id < self._last_recorded
-
-    def envelope(
-        self, command: Command, effect_id: str, *, call_ordinal: int | None = None
-    ) -> Envelope:
-        """Return what asks the world for something, under the key of its place in the turn."""
-        scope = self._scope
-        if scope.iteration != self.iteration:
-            # Only the count is another one: nothing has to be checked again.
-            scope = self._scope = scope.__copy__()  # type: ignore[attr-defined]  # msgspec does not declare it
-            set_field(scope, "iteration", self.iteration)
-        kind = kind_of(command)
-        invocation = Invocation(
-            scope=scope,
-            subject=EffectSubject(effect_id=effect_id, kind=kind),
-            replay_key=replay_key(scope, kind, effect_id, call_ordinal=call_ordinal),
-        )
-        return Envelope(invocation=invocation, command=command)
+    @property
+    def journal(self) -> TurnJournal | None:
+        """The journal of earlier drives, if there were any."""
+        return None if self.recovery is None else self.recovery.journal
 
     def row(self, key: str) -> JournalRow | None:
         """Return what the journal knows under a key."""
-        return None if self.journal is None else self.journal.row(key)
+        return None if self.recovery is None else self.recovery.journal.row(key)
 
-    def answer_to(self, envelope: Envelope, wanted: type[M]) -> M | None:
+    def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None:
         """Return what was recorded for this, if it was.
 
         Raises:
             ParkTurn: something else was asked under this key; a person decides.
         """
-        row = None if self.journal is None else self.journal.row(envelope.key)
-        if row is None:
-            return None
-        if row.digest != envelope.digest():
-            self.check_accepted(row, envelope)
-        outcome = row.outcome
-        assert outcome is None or isinstance(outcome, wanted)  # noqa: S101 - by its key
-        return outcome
+        return None if self.recovery is None else self.recovery.answer_to(asked, wanted)
 
-    def check_accepted(self, row: JournalRow, envelope: Envelope) -> None:
-        """Let what is recorded stand for another request only if somebody said so.
+    def was_passed(self, effect_id: int) -> bool:
+        """Whether an earlier drive got beyond this effect: then what is not recorded of it was nothing."""
+        return self.recovery is not None and effect_id < self.recovery.last_effect
 
-        Raises:
-            ParkTurn: nobody has; a person is asked.
-        """
-        if self.services.on_mismatch == "accept":
-            return
-        tries = [view for view in self.waits.values() if view.wait.kind == "mismatch"]
-        if any(view.state == "answered" and _value(view) == "accept" for view in tries):
-            return
-        open_ones = [view for view in tries if view.state == "open"]
-        if not open_ones:
-            places = [msgspec.to_builtins(one) for one in diff(row.command, envelope.command)]
-            self.open_wait(
-                "mismatch",
-                about=envelope.key,
-                digest=f"{envelope.digest()}.{len(tries)}",
-                title="The code asks for something else than the journal holds",
-                detail={"key": envelope.key, "diff": places},
+    # ------------------------------------------------------------------ keys
+
+    def key(self, kind: str, effect_id: str, ordinal: int | None = None) -> str:
+        """Return the key of an effect of the iteration that the turn is in, or of one call of it."""
+        key = f"{self._prefix}{self.iteration}/{kind}/{effect_id}"
+        return key if ordinal is None else f"{key}/{ordinal}"
+
+    def keyed(self, command: Command, effect_id: str, *, ordinal: int | None = None) -> Keyed:
+        """Return a command under the key of its place in the turn."""
+        key, body = self.key(kind_of(command), effect_id, ordinal), canonical.encode(command)
+        return Keyed(key, effect_digest(key, body), body)
+
+    # ------------------------------------------------------------------ recording
+
+    def record(  # noqa: PLR0913 - what there is to say of an outcome
+        self,
+        asked: Keyed,
+        outcome: RecordedMoment,
+        *,
+        claimed: bool = False,
+        began_ms: int = 0,
+        took_ms: int = 0,
+        first_ms: int | None = None,
+        attempts: tuple[Attempt, ...] = (),
+    ) -> None:
+        """Record an outcome; `claimed` says that its claim, with the command, is in the journal."""
+        self.lane.add(
+            Recorded(
+                key=asked.key,
+                digest=asked.digest,
+                outcome=outcome,
+                command=None if claimed else asked.written,
+                began_ms=began_ms,
+                took_ms=took_ms,
+                first_ms=first_ms,
+                attempts=attempts,
             )
-        raise ParkTurn
+        )
 
-    # ------------------------------------------------------------------ writing down
-
-    def add(self, *entries: Entry) -> None:
-        """Add entries to the journal; nobody waits."""
-        self.lane.add(*entries)
-
-    def record(self, envelope: Envelope, outcome: RecordedMoment, *, claimed: bool = False) -> None:
-        """Record an outcome."""
-        self.lane.add(Recorded.of(envelope, outcome, claimed=claimed))
+    def claim(self, asked: Keyed, **more: Any) -> None:
+        """Write down that this is about to run."""
+        self.lane.add(
+            Claimed(
+                key=asked.key,
+                digest=asked.digest,
+                command=asked.written,
+                at_ms=self.services.clock.now_ms(),
+                **more,
+            )
+        )
 
     def go_live(self) -> None:
-        """From here on things are new: observers get the turn as it stands, then events."""
-        if self.is_leaving:
+        """Leave replay: from here on things are new. Observers get the turn as it stands, then events.
+
+        Raises:
+            StopTurn: the worker stops.
+            CancelTurn: the turn was cancelled; nothing new begins.
+        """
+        if self.is_stopping:
             raise StopTurn
         if self.is_cancelled:
             raise CancelTurn
         if not self.is_live:
             self.is_live = True
+            self.begin_drive()
             if self.is_recovered:
-                self.tell_fact(events.Recovered(view=self.messages_so_far()), "0")
+                view = self.messages_so_far()
+                self.tell_fact(events.Recovered(view=view), f"{self.generation}.recovered", "0")
+
+    def begin_drive(self) -> None:
+        """Write down, with the first entry of this drive, who drives the turn from here on."""
+        self._has_drive_entry = True
+        services = self.services
+        self.lane.add(
+            DriveBegan(
+                worker=services.worker_id,
+                at_ms=services.clock.now_ms(),
+                place=services.place,
+                build=self.program.build,
+            )
+        )
+
+    async def park(self) -> None:
+        """Park the turn behind all that was added, and end its feed here."""
+        if self._has_drive_entry:
+            self.lane.add(DriveEnded(at_ms=self.services.clock.now_ms(), why="parked"))
+        await self.lane.park()
+        self.feed.end()
+
+    async def give_up(self) -> None:
+        """Write down what is done; another drive continues the turn."""
+        if self._has_drive_entry:
+            self.lane.add(DriveEnded(at_ms=self.services.clock.now_ms(), why="left"))
+        await self.lane.durable()
+        self.feed.end()
 
     # ------------------------------------------------------------------ waits
 
@@ -275,41 +295,49 @@ class Turn:
         )
         self.lane.open_wait(wait)
         view = self.waits[key] = WaitView(wait=wait)
-        self.tell_fact(
-            events.WaitOpened(
-                key=key, kind=kind, title=title, call_id=call_id, expires_ms=expires_ms
-            )
+        opened = events.WaitOpened(
+            key=key, kind=kind, title=title, call_id=call_id, expires_ms=expires_ms
         )
+        self.tell_fact(opened, f"wait{len(self.waits)}")
         return view
 
     def wait_over(self, view: WaitView, effect_id: str) -> EventAwaited:
         """Record how a wait ended, once, and return it."""
-        envelope = self.envelope(AwaitEventCommand(wait_key=view.wait.key), effect_id)
-        known = self.answer_to(envelope, EventAwaited)
+        asked = self.keyed(AwaitEventCommand(wait_key=view.wait.key), effect_id)
+        known = self.answer_to(asked, EventAwaited)
         if known is not None:
             return known
-        answer = view.answer or WaitAnswer(status=_ended(view))
-        outcome = EventAwaited(status=answer.status, value=answer.value, by=answer.by)
-        self.record(envelope, outcome, claimed=self.row(envelope.key) is not None)
-        self.tell_fact(
-            events.WaitResolved(
-                key=view.wait.key, kind=view.wait.kind, status=answer.status, by=answer.by
-            )
+        wait = view.wait
+        answer = view.answer or WaitAnswer(
+            status="superseded" if view.state == "open" else view.state
         )
+        outcome = EventAwaited(status=answer.status, value=answer.value, by=answer.by)
+        self.record(
+            asked,
+            outcome,
+            claimed=self.row(asked.key) is not None,
+            began_ms=answer.now_ms,
+            took_ms=max(0, answer.now_ms - wait.created_ms),
+        )
+        resolved = events.WaitResolved(
+            key=wait.key, kind=wait.kind, status=answer.status, by=answer.by
+        )
+        number = list(self.waits).index(wait.key) + 1
+        self.tell_fact(resolved, f"wait{number}.over")
         return outcome
 
     async def ask_approver(self, wait: Wait) -> None:
-        """Let whoever answers approvals in this process answer one."""
+        """Ask the function that answers approvals in this process."""
         approver = self.services.approve
         if approver is None:
             return
         try:
             said = approver(wait)
             allows = await said if inspect.isawaitable(said) else said
-        except Exception as error:  # noqa: BLE001 - whoever decides and fails has allowed nothing
+        except Exception as error:  # noqa: BLE001 - an approver that fails has allowed nothing
             self.note_issue(f"approve= raised {type(error).__name__}", "policy_failed")
             allows = False
-        # Anything but a plain yes is a no.
+        # Anything but True is a no.
         status: AnswerStatus = "answered" if allows is True else "rejected"
         answer = WaitAnswer(status=status, by="approver", now_ms=self.services.clock.now_ms())
         await self.services.store.resolve_wait(wait.key, answer)
@@ -322,45 +350,44 @@ class Turn:
         still_open = {view.wait.key for view in found}
         if all(view.state != "open" or key in still_open for key, view in self.waits.items()):
             return
-        turn = await store.load_turn(self.session_id, self.turn_id)
-        if turn is not None:
-            for view in turn.waits:
+        stored = await store.load_turn(self.session_id, self.turn_id)
+        if stored is not None:
+            for view in stored.waits:
                 self.waits[view.wait.key] = view
-            self.is_cancelled = self.is_cancelled or turn.cancel is not None
+            self.is_cancelled = self.is_cancelled or stored.cancel is not None
 
     # ------------------------------------------------------------------ showing
-
-    def show(self, event: Event) -> None:
-        """Show what the machine said: it has its id already."""
-        if not self.is_live:
-            return
-        if event.preview:
-            self.feed.show(event)
-        else:
-            self.feed.hold(event, until=self.lane.mark())
 
     def tell(self, event: Event, correlation: str = "") -> None:
         """Show a preview."""
         if self.is_live:
-            self.feed.show(self._stamped(event, correlation))
+            self.feed.show(self._as_preview(event, correlation))
 
     def tell_from_thread(self, event: Event, correlation: str) -> None:
-        """Show a preview from whatever thread."""
+        """Show a preview from any thread."""
         if self.is_live:
-            self.feed.show_threadsafe(self._stamped(event, correlation))
+            self.feed.show_threadsafe(self._as_preview(event, correlation))
 
-    def tell_fact(self, event: Event, correlation: str = "") -> None:
-        """Show a fact, once all that was added so far is durable."""
+    def tell_fact(self, event: Event, about: str, correlation: str = "") -> None:
+        """Show a fact once all that was added so far is durable.
+
+        Its id follows from what it is `about`, so that every drive of the turn gives it the same one.
+        """
         if self.is_live:
-            self.feed.hold(self._stamped(event, correlation), until=self.lane.mark())
+            set_field(event, "id", self.ids.event(about))
+            if correlation:
+                set_field(event, "correlation_id", self.ids.correlation(correlation))
+            self.feed.hold(event, until=self.lane.mark())
 
-    def _stamped(self, event: Event, correlation: str) -> Event:
-        # It was made to be shown, and nobody has seen it yet.
-        self._shown += 1
-        set_field(event, "id", self.ids.event(f"{self.generation}r{self._shown}"))
+    def _as_preview(self, event: Event, correlation: str) -> Event:
+        # It was made to be shown and has not been seen yet, so it may still be changed.
+        self._previews += 1
+        set_field(event, "id", f"{self.ids.event(self.generation)}r{self._previews}")
         if correlation:
             set_field(event, "correlation_id", self.ids.correlation(correlation))
         return event
+
+    # ------------------------------------------------------------------ small things
 
     def take_blobs(self, outcome: ToolOutcome) -> tuple[str, ...]:
         """Return the digests of the bytes that an outcome refers to."""
@@ -370,7 +397,7 @@ class Turn:
         return tuple(part.ref for part in parts if isinstance(part, Attachment))
 
     def note_issue(self, message: str, code: str) -> events.Error:
-        """Note something that whoever reads the result should know."""
+        """Note something that readers of the result should know."""
         return self.note(events.Error(message=message, code=code))
 
     def note(self, issue: events.Error) -> events.Error:
@@ -378,22 +405,3 @@ class Turn:
         if issue not in self.issues:
             self.issues.append(issue)
         return issue
-
-    def claim_count(self, key: str) -> int:
-        """Return how often the call of this key was claimed before."""
-        return self.attempts.get(key, 0)
-
-    def count_claims(self, entries: tuple[Entry, ...]) -> None:
-        """Count the claims of a page of the journal."""
-        for entry in entries:
-            if isinstance(entry, Claimed):
-                key = call_key(entry.key)
-                self.attempts[key] = self.attempts.get(key, 0) + 1
-
-
-def _ended(view: WaitView) -> AnswerStatus:
-    return "superseded" if view.state == "open" else view.state
-
-
-def _value(view: WaitView) -> Json:
-    return None if view.answer is None else view.answer.value

@@ -43,27 +43,27 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     left_something: bool = False
 
     @classmethod
-    def of_hand(
+    def of_turn(
         cls,
-        hand: Turn,
+        turn: Turn,
         outcome: Outcome,
         nodes: tuple[NodeBody, ...],
         usage: tuple[UsageLine, ...],
         now_ms: int,
     ) -> TurnRecord:
         """Return the record of a turn that was just committed."""
-        started_ms = hand.started.started_ms if hand.started is not None else now_ms
+        started_ms = turn.started.started_ms if turn.started is not None else now_ms
         messages = tuple(_messages(nodes))
-        raw = {call.call_id: call for call in hand.completed}
+        raw = {call.call_id: call for call in turn.completed}
         return cls(
-            session_id=hand.session_id,
-            turn_id=hand.turn_id,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
             outcome=outcome,
             messages=messages,
             tool_calls=tuple(_calls_in(messages, raw)),
             usage=usage,
-            issues=tuple(hand.issues),
-            iterations=hand.spent.model_calls,
+            issues=tuple(turn.issues),
+            iterations=turn.spent.model_calls,
             duration_ms=max(0, now_ms - started_ms),
         )
 

@@ -25,8 +25,8 @@ from windlass.runtime.compaction_driver import (
     CompactionOptions,
     is_compaction,
 )
+from windlass.runtime.limits import Limits
 from windlass.runtime.program import Output, Program
-from windlass.runtime.run_limits import Limits
 from windlass.runtime.structured_driver import StructuredDriver, StructuredProjector
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _CHAT = ChatProjector()
 canonical.prepare(tuple[ToolSpec, ...])
 
 
-def start_record(
+def start_record(  # noqa: PLR0913 - what a start record is made of
     program: Program,
     request: TurnRequest,
     opening: Opening,
@@ -48,6 +48,7 @@ def start_record(
     instructions: str,
     head: int,
     now_ms: int,
+    accepted_ms: int = 0,
 ) -> TurnStarted:
     """Return everything that a worker needs to drive this turn, whatever its own code says."""
     wanted = request.overrides
@@ -73,6 +74,7 @@ def start_record(
         context=request.context,
         history=head,
         started_ms=now_ms,
+        accepted_ms=accepted_ms,
         output=output,
         plugins=program.plugins.versions,
         input=opening.input,

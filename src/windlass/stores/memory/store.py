@@ -56,6 +56,9 @@ class Settled(Generic[R]):
     def refusal(self) -> BaseException | None:
         return self._refusal
 
+    def settle_now(self) -> bool:
+        return True
+
     def when_settled(self, tell: Callable[[], None]) -> None:
         """Call `tell` on the loop, soon."""
         get_running_loop().call_soon(tell)

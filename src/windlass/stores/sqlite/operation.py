@@ -21,6 +21,8 @@ class Decides(Protocol):
     @property
     def is_alone(self) -> bool: ...
 
+    def commit_now(self) -> None: ...
+
 
 class Operation(Generic[A]):
     """A write that was handed in: the ticket that its caller holds."""
@@ -59,6 +61,12 @@ class Operation(Generic[A]):
             self._waiters.append(waiter)
             await waiter
         return self._outcome()
+
+    def settle_now(self) -> bool:
+        """Commit in this call if the writer can."""
+        if not self.is_settled:
+            self._writer.commit_now()
+        return self.is_settled
 
     def when_settled(self, tell: Callable[[], None]) -> None:
         """Call `tell` on the loop once it is known how it ended; soon, if it is already."""

@@ -119,6 +119,11 @@ class Writer:
         """Whether a single turn is at work, on a disk that is fast enough to be waited for."""
         return len(self._queue) <= _ALONE and self._pace_s < _FAST_DISK_S and self._rows is not None
 
+    def commit_now(self) -> None:
+        """Commit what waits in this call, on the conditions of Law 5; else leave it to the pass that is asked for."""
+        if self.is_alone and threading.get_ident() == self._loop_thread:
+            self._decide()
+
     def _decide(self) -> None:
         self._deciding = False
         if not self._queue:  # the thread was faster

@@ -11,6 +11,8 @@ from windlass.journal import (
     CheckpointGiven,
     Claimed,
     DirectAnswered,
+    DriveBegan,
+    DriveEnded,
     Entry,
     EnvironmentBuilt,
     EventAwaited,
@@ -58,6 +60,14 @@ _OUTCOMES = {
 }
 
 
+_NAMES = {
+    TurnStarted: "its start",
+    Released: "a reservation that is released",
+    DriveBegan: "the drive's beginning",
+    DriveEnded: "the drive's end",
+}
+
+
 class WriteNames:
     """Names units by what they hold. Remembers calls by their keys: a result names only the key."""
 
@@ -81,10 +91,8 @@ class WriteNames:
             yield "the turn's end"
 
     def _entry(self, entry: Entry) -> str:
-        if isinstance(entry, TurnStarted):
-            return "its start"
-        if isinstance(entry, Released):
-            return "a reservation that is released"
+        if not isinstance(entry, (Claimed, Recorded)):
+            return _NAMES[type(entry)]
         command = entry.command
         if isinstance(command, ToolCallCommand):
             self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"

@@ -1,0 +1,398 @@
+"""Running a tool's body: whatever it does, something is known about it afterwards.
+
+Law 1. A body runs in the task of its call, one step at a time, in a context of its own: variables that it sets are
+    not seen outside. A tool with a timeout has a task of its own.
+Law 2. A body that cancels the task it is in ends itself, not the turn.
+Law 3. A body that will not be cancelled holds up nothing: when its turn ends, it gets a moment, and is then left to a
+    task of its own. What it does later is in no commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+
+from windlass.errors import (
+    CallerError,
+    InvalidInput,
+    ToolDenied,
+    ToolError,
+    ToolUncertain,
+    WindlassError,
+)
+from windlass.guards import check_limit
+from windlass.guards.numbers import check_seconds
+from windlass.guards.text import clean_text
+from windlass.journal import idempotency_key
+from windlass.kernel import events
+from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
+from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel.tool_call import PendingToolCall, ToolOutcome
+from windlass.kernel.value import Json
+from windlass.ports.tool import Pending, Tool, ToolContext
+from windlass.runtime.turn import Turn
+from windlass.tools import clipped
+
+if TYPE_CHECKING:
+    from windlass.runtime.model_call import ModelCalls
+
+_MAX_ERROR_CHARS = 4_000
+# How long a body that was cancelled has until it is left alone.
+_GRACE_S = 1.0
+_STATUSES = get_args(ToolStatus)
+
+RUNS_IN: ContextVar[str | None] = ContextVar("windlass_session", default=None)
+"""The session in which the code that asks is a tool's body: a turn there would wait for itself."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How one attempt of a body ended; `is_uncertain`: it may have acted all the same."""
+
+    value: object = None
+    status: ToolStatus = "ok"
+    reason: str = ""
+    is_uncertain: bool = False
+    not_started: bool = False
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it might go better another time."""
+        return self.status in ("error", "timeout", "unknown")
+
+
+_CANCELLED_ITSELF = Ended(status="unknown", reason="it cancelled itself", is_uncertain=True)
+
+
+# ---------------------------------------------------------------------- running
+
+
+async def run_body(tool: Tool, ctx: ToolContext[Any], args: Mapping[str, Any], turn: Turn) -> Ended:
+    """Run the body once, with checked arguments."""
+    seconds = tool.timeout if tool.timeout is not None else turn.limits.tool_timeout
+    if seconds is not None:
+        return await _timed(tool, ctx, args, seconds)
+    steps = _Steps(tool.run(ctx, args), turn)
+    try:
+        value = await steps
+    except asyncio.CancelledError:
+        if steps.cancelled_itself:
+            return _CANCELLED_ITSELF
+        raise
+    except BaseException as error:
+        if steps.cancelled_itself:
+            return _CANCELLED_ITSELF
+        if not isinstance(error, Exception):
+            raise
+        return _failed(error)
+    return _CANCELLED_ITSELF if steps.cancelled_itself else Ended(value=value)
+
+
+class _Steps:
+    """Awaits a coroutine step by step in the current task, in a context of its own."""
+
+    __slots__ = ("_body", "_context", "_turn", "cancelled_itself")
+
+    def __init__(self, body: Coroutine[Any, Any, object], turn: Turn) -> None:
+        self._body = body
+        self._turn = turn
+        self._context = copy_context()
+        self._context.run(RUNS_IN.set, turn.session_id)
+        self.cancelled_itself = False
+
+    def __await__(self) -> Generator[Any, Any, object]:  # noqa: C901 - a task's step, and its cancels
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - it is awaited in one
+        cancels = task.cancelling()
+        step, given = self._body.send, None
+        try:
+            while True:
+                before = task.cancelling()
+                try:
+                    waits_for = self._context.run(step, given)
+                finally:
+                    # Nothing else runs during a step: it is the body that cancelled the task.
+                    if task.cancelling() > before:
+                        self.cancelled_itself = True
+                if step is not self._body.send and self._is_ending(task, cancels):
+                    yield from self._let_go(waits_for)
+                try:
+                    given, step = (yield waits_for), self._body.send
+                except GeneratorExit:
+                    self._body.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - it is the body's to handle
+                    given, step = error, self._body.throw
+        except StopIteration as done:
+            if self._is_ending(task, cancels):
+                raise asyncio.CancelledError from None
+            if self.cancelled_itself and task.cancelling() > cancels:
+                yield from _take_cancel()
+            return done.value
+        finally:
+            if not self._is_ending(task, cancels):
+                while task.cancelling() > cancels:
+                    task.uncancel()
+
+    def _is_ending(self, task: asyncio.Task[Any], cancels: int) -> bool:
+        """Whether the turn is being ended from outside, and not just the body."""
+        turn = self._turn
+        return (
+            turn.is_cancelled or turn.is_stopping or turn.lane.refusal is not None
+        ) and task.cancelling() > cancels + self.cancelled_itself
+
+    def _let_go(self, waits_for: object) -> Generator[Any, Any, None]:
+        """Leave a body that did not end when its turn did to a task of its own, after a moment."""
+        loop = asyncio.get_running_loop()
+        rest = loop.create_task(_finish(self._body, waits_for), context=self._context)
+        yield from asyncio.wait((rest,), timeout=_GRACE_S).__await__()
+        rest.add_done_callback(_retrieve_error)
+        raise asyncio.CancelledError
+
+
+def _take_cancel() -> Generator[Any, Any, None]:
+    """Take the cancel that a body asked for just before it ended: it must not reach the turn."""
+    with suppress(asyncio.CancelledError):
+        yield
+
+
+@types.coroutine
+def _finish(body: Coroutine[Any, Any, object], waits_for: object) -> Generator[Any, Any, object]:
+    """Go on with a coroutine that has been started, from what it waits for."""
+    try:
+        while True:
+            try:
+                given = yield waits_for
+            except BaseException as error:  # noqa: BLE001 - it is the body's to handle
+                waits_for = body.throw(error)
+            else:
+                waits_for = body.send(given)
+    except StopIteration as done:
+        return done.value
+
+
+async def _timed(
+    tool: Tool, ctx: ToolContext[Any], args: Mapping[str, Any], seconds: float
+) -> Ended:
+    """Run the body in a task of its own, for so long and no longer."""
+    loop = asyncio.get_running_loop()
+    # The task is not itself what is waited for: a body that will not be cancelled holds up nothing.
+    news: asyncio.Future[None] = loop.create_future()
+    body = loop.create_task(_run_apart(tool, ctx, args, news))
+    timer = loop.call_later(seconds, _tell, news)
+    try:
+        await news
+    except asyncio.CancelledError:
+        await _cancel(body)
+        raise
+    finally:
+        timer.cancel()
+    if not body.done():
+        await _cancel(body)
+        reason = f"it did not return in {seconds:g} s"
+        return Ended(status="timeout", reason=reason, is_uncertain=True)
+    if body.cancelled():
+        return _CANCELLED_ITSELF
+    error = body.exception()
+    return Ended(value=body.result()) if error is None else _failed(error)
+
+
+async def _run_apart(
+    tool: Tool, ctx: ToolContext[Any], args: Mapping[str, Any], news: asyncio.Future[None]
+) -> object:
+    RUNS_IN.set(ctx.session_id)
+    try:
+        return await tool.run(ctx, args)
+    finally:
+        # As its last act, which spares the loop a pass.
+        _tell(news)
+
+
+def _tell(news: asyncio.Future[None]) -> None:
+    if not news.done():
+        news.set_result(None)
+
+
+async def _cancel(body: asyncio.Task[object]) -> None:
+    """Cancel a body and give it a moment; what it does later is in no commit."""
+    body.cancel()
+    await asyncio.wait((body,), timeout=_GRACE_S)
+    body.add_done_callback(_retrieve_error)
+
+
+def _retrieve_error(body: asyncio.Task[Any]) -> None:
+    # Without this the loop would report an error that was never retrieved.
+    if not body.cancelled():
+        body.exception()
+
+
+def _failed(error: BaseException) -> Ended:
+    if isinstance(error, ToolUncertain):
+        return Ended(status="unknown", reason=str(error), is_uncertain=True)
+    if isinstance(error, ToolDenied):
+        return Ended(status="denied", reason=str(error))
+    if isinstance(error, ToolError):
+        return Ended(status="error", reason=str(error), not_started=error.not_started)
+    if isinstance(error, WindlassError):
+        return Ended(status="error", reason=f"{error.code}: {error}")
+    words = str(error)
+    name = type(error).__name__
+    return Ended(status="error", reason=f"{name}: {words}" if words else name)
+
+
+# ---------------------------------------------------------------------- what it returned
+
+
+async def value_outcome(ended: Ended, tool: Tool, turn: Turn) -> ToolOutcome:
+    """Return what the model and the history get of it; a text that is too long is kept whole as a file."""
+    if ended.status != "ok":
+        reason = clean_text(ended.reason)[:_MAX_ERROR_CHARS] or "It failed without a word."
+        return ToolOutcome(status=ended.status, value=reason)
+    outcome, full = clipped(ended.value, limit=tool.output_limit)
+    if full is not None:
+        outcome = with_part(outcome, await _kept_whole(full, turn))
+    if outcome.status == "ok" and not outcome.content and not outcome.shown:
+        return outcome
+    return await _checked(outcome, turn)
+
+
+async def _kept_whole(full: bytes, turn: Turn) -> ResultPart:
+    """Keep the whole of a text that was cut; what the store does not take is said to be missing."""
+    try:
+        ref = await turn.services.store.put_blob(full, now_ms=turn.services.clock.now_ms())
+    except CallerError as error:
+        # The tool has succeeded all the same.
+        return Text(text=f"(The whole text is not kept: {error.code}.)")
+    turn.blobs.append(ref)
+    return Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
+
+
+async def _checked(outcome: ToolOutcome, turn: Turn) -> ToolOutcome:
+    """Return an outcome that can be kept: of a known status, and referring to bytes that are there."""
+    if outcome.status not in _STATUSES:
+        text = f"It succeeded, with a status that does not exist ({type(outcome.status).__name__})."
+        return ToolOutcome(value=text)
+    missing = [ref for ref in turn.take_blobs(outcome) if not await is_kept(ref, turn)]
+    if not missing:
+        return outcome
+    note = Text(text=f"(It succeeded; {len(missing)} of its attachments are not kept anywhere.)")
+    parts = tuple(part for part in outcome.content if getattr(part, "ref", None) not in missing)
+    shown = outcome.shown and tuple(
+        part for part in outcome.shown if getattr(part, "ref", None) not in missing
+    )
+    return with_part(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
+
+
+async def is_kept(ref: str, turn: Turn) -> bool:
+    """Whether the store has the bytes."""
+    if ref in turn.blobs:
+        return True
+    try:
+        await turn.services.store.get_blob(ref)
+    except CallerError:
+        return False
+    return True
+
+
+def with_part(outcome: ToolOutcome, part: ResultPart) -> ToolOutcome:
+    """Return an outcome that says one thing more to the model."""
+    shown = None if outcome.shown is None else (*outcome.shown, part)
+    return msgspec.structs.replace(outcome, content=(*outcome.content, part), shown=shown)
+
+
+# ---------------------------------------------------------------------- what it may ask for
+
+
+class CallHost:
+    """What stands behind a tool's context: the call that it runs in."""
+
+    turn: Turn
+    models: ModelCalls
+    call: PendingToolCall
+    effect_id: str
+    ordinal: int
+    # The call's place in its turn: effect and ordinal.
+    place: str
+    # The key of the wait that the body opened, if it did.
+    deferred_key: str | None = None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the turn was cancelled."""
+        return self.turn.is_cancelled
+
+    @property
+    def idempotency_key(self) -> str:
+        """What the tool hands to the world, so that the world can tell a repeat from a new call."""
+        turn = self.turn
+        return idempotency_key(
+            turn.services.store.store_id,
+            turn.session_id,
+            turn.turn_id,
+            self.effect_id,
+            self.ordinal,
+        )
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The frame's history."""
+        return self.turn.history_now()
+
+    def progress(self, data: Json) -> None:
+        """Show how far it is, from any thread."""
+        # A preview that cannot be shown is no reason for a call to fail.
+        with suppress(CallerError):
+            call = self.call
+            event = events.ToolProgress(call_id=call.call_id, name=call.name, data=data)
+            self.turn.tell_from_thread(event, self.place)
+
+    async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
+        """Keep bytes."""
+        if not isinstance(data, bytes):
+            raise InvalidInput.at("attach", type(data).__name__, "bytes")
+        check_limit("attachment_bytes", len(data), field="data")
+        services = self.turn.services
+        ref = await services.store.put_blob(data, now_ms=services.clock.now_ms())
+        self.turn.blobs.append(ref)
+        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
+
+    async def defer(self, deadline_s: float | None) -> Pending:
+        """Open the call's wait; the same one when the body runs again."""
+        check_seconds(deadline_s, field="deadline")
+        turn, call = self.turn, self.call
+        now_ms = turn.services.clock.now_ms()
+        view = turn.open_wait(
+            "deferred",
+            about=f"{turn.session_id}/{turn.turn_id}/{self.place}",
+            digest="deferred",
+            title=f"{call.name} waits for its result",
+            detail={"tool": call.name},
+            call_id=call.call_id,
+            expires_ms=None if deadline_s is None else now_ms + int(deadline_s * 1000),
+        )
+        await turn.lane.durable()
+        self.deferred_key = view.wait.key
+        return Pending(view.wait.key)
+
+    async def read(self, ref: str) -> bytes:
+        """Return bytes that this session refers to; a digest that was guessed is not among them."""
+        if ref not in self.turn.blobs and not any(map(_refers_to(ref), self.messages)):
+            raise ToolError("There is no attachment of this id in this session.")
+        return await self.turn.services.store.get_blob(ref)
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Ask a model."""
+        return await self.models.direct(request, self.place, f"tool:{self.call.name}")
+
+
+def _refers_to(ref: str) -> Callable[[Message], bool]:
+    def refers(message: Message) -> bool:
+        parts = (one for part in message.parts for one in getattr(part, "content", (part,)))
+        return any(type(one) is Attachment and one.ref == ref for one in parts)
+
+    return refers

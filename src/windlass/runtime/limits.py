@@ -1,0 +1,162 @@
+"""What a turn may use, what it has used, and how it ends when the two meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.errors import InvalidInput
+from windlass.journal import DirectAnswered, DirectCallCommand, UsageLine, usage_of
+from windlass.journal.usage import sum_usage
+from windlass.kernel.effects import CallTools, Effect
+from windlass.kernel.model_call import Usage
+from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.value import Value
+
+if TYPE_CHECKING:
+    from windlass.runtime.turn import Turn
+
+_HOUR = 3600.0
+
+
+class Limits(Value, kw_only=True):
+    """Limits of one turn; None: no limit. Times are in seconds.
+
+    `provider_patience` is how long a turn waits for a provider that is down, `approval_timeout` how long for
+    a person, after which the call is denied.
+    """
+
+    max_iterations: int | None = 50
+    max_tool_calls: int | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_parallel: int = 32
+    tool_timeout: float | None = None
+    approval_timeout: float | None = None
+    provider_patience: float = _HOUR
+    output_retries: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse a value that is not a limit."""
+        for name in ("max_iterations", "max_tool_calls", "max_tokens"):
+            _check_count(getattr(self, name), f"Limits.{name}", low=0)
+        _check_count(self.max_parallel, "Limits.max_parallel", low=1)
+        _check_count(self.output_retries, "Limits.output_retries", low=0)
+        _check_time(self.max_seconds, "Limits.max_seconds", low=0.0)
+        _check_time(self.provider_patience, "Limits.provider_patience", low=0.0)
+        for name in ("tool_timeout", "approval_timeout"):
+            _check_time(getattr(self, name), f"Limits.{name}", low=None)
+
+
+def _check_count(found: object, field: str, *, low: int) -> None:
+    if found is None and low == 0:
+        return
+    if type(found) is not int or found < low:
+        shown = found if isinstance(found, (int, float)) else type(found).__name__
+        raise InvalidInput.at(field, shown, f"a whole number of {low} or more")
+
+
+def _check_time(found: object, field: str, *, low: float | None) -> None:
+    if found is None:
+        return
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and math.isfinite(found):
+        if found > 0 or found == low:
+            return
+        shown: object = found
+    else:
+        shown = found if isinstance(found, (int, float)) else type(found).__name__
+    raise InvalidInput.at(
+        field, shown, "seconds above 0" if low is None else "seconds of 0 or more"
+    )
+
+
+TURN_LIMITS = Limits()
+
+
+class TurnUsage:
+    """What a turn has used: its own replies, the calls of its tools and plugins, and what was reserved and lost."""
+
+    __slots__ = ("_direct", "_lost", "_replies", "reserved")
+
+    def __init__(self) -> None:
+        # Each call of the turn itself: the model that answered, and what that used.
+        self._replies: list[tuple[str, Usage]] = []
+        # Calls of tools and plugins, by key: one that is answered again counts once.
+        self._direct: dict[str, UsageLine] = {}
+        self._lost: list[UsageLine] = []
+        # Reservations of calls under way, by key.
+        self.reserved: dict[str, UsageLine] = {}
+
+    @property
+    def model_calls(self) -> int:
+        """How many calls the turn itself made."""
+        return len(self._replies)
+
+    def count_reply(self, model: str, usage: Usage) -> None:
+        """Count a call of the turn itself."""
+        self._replies.append((model, usage))
+
+    def count_direct(self, key: str, command: DirectCallCommand, answered: DirectAnswered) -> None:
+        """Count a call by a tool or a plugin."""
+        model = command.request.model if answered.sent is None else answered.sent.model
+        self._direct[key] = UsageLine(
+            source=command.usage_source, model=model, calls=1, usage=usage_of(answered)
+        )
+
+    def count_lost(self, lines: Iterable[UsageLine]) -> None:
+        """Count attempts that left no outcome, at all that was reserved for them."""
+        self._lost += lines
+
+    def reserve(self, key: str, source: str, model: str, usage: Usage | None) -> None:
+        """Count what a call may cost while it is under way."""
+        if usage is not None:
+            self.reserved[key] = UsageLine(source=source, model=model, calls=1, usage=usage)
+
+    def settle(self, key: str, *, is_lost: bool = False) -> bool:
+        """Drop a reservation, or count it as spent; return whether there was one."""
+        line = self.reserved.pop(key, None) if self.reserved else None
+        if line is not None and is_lost:
+            self._lost.append(msgspec.structs.replace(line, lost=1))
+        return line is not None
+
+    def lines(self) -> tuple[UsageLine, ...]:
+        """Return what was used so far, by who asked and which model answered."""
+        by_model: dict[str, tuple[int, Usage]] = {}
+        for model, usage in self._replies:
+            known = by_model.get(model)
+            by_model[model] = (1, usage) if known is None else (known[0] + 1, known[1] + usage)
+        own = [
+            UsageLine(source="turn", model=model, calls=calls, usage=usage)
+            for model, (calls, usage) in by_model.items()
+        ]
+        if not self._direct and not self._lost and len(own) <= 1:
+            return tuple(own)
+        return sum_usage((*own, *self._direct.values(), *self._lost))
+
+    def tokens(self) -> int:
+        """Return how many tokens went in and came out so far."""
+        return sum(line.usage.prompt_tokens + line.usage.output_tokens for line in self.lines())
+
+
+def over_limit(turn: Turn, effect: Effect) -> Outcome | None:
+    """Return how the turn ends if the effect that comes next is beyond its limits."""
+    limits = turn.limits
+    if isinstance(effect, CallTools):
+        wanted = turn.tool_calls + len(effect.calls)
+        if limits.max_tool_calls is not None and wanted > limits.max_tool_calls:
+            return _stopped(f"{wanted} tool calls, the limit is {limits.max_tool_calls}")
+        return None
+    if limits.max_tokens is not None and (used := turn.spent.tokens()) >= limits.max_tokens:
+        return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
+    if limits.max_seconds is not None and turn.started is not None:
+        passed_ms = turn.services.clock.now_ms() - turn.started.started_ms
+        if passed_ms >= limits.max_seconds * 1000:
+            return _stopped(f"{passed_ms / 1000:g} seconds, the limit is {limits.max_seconds:g}")
+    return None
+
+
+def _stopped(detail: str) -> Outcome:
+    return Stopped(reason="limit", detail=f"The turn used {detail}.")

@@ -1,0 +1,447 @@
+"""Model calls: answered from the journal, or made once, recorded raw, and never made again.
+
+Law 1. A reply is recorded before anything looks at it. What hooks make of it is recorded apart.
+Law 2. What a call may cost is written down before it is made, if a plugin wants to reserve it; a call that left no
+    outcome then counts as spent.
+Law 3. What a model adapter raises is the turn's outcome, never the end of its worker. A provider that is down parks the
+    turn on a timer, until its patience is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from traceback import format_tb
+from typing import Any, NamedTuple
+
+from windlass.errors import (
+    ConfigError,
+    InvalidInput,
+    ProviderError,
+    Retry,
+    Throttled,
+    Unavailable,
+    WindlassError,
+)
+from windlass.journal import (
+    Attempt,
+    DirectAnswered,
+    DirectCallCommand,
+    ModelAnswered,
+    ModelCallCommand,
+    Released,
+    RequestSpec,
+    effect_digest,
+)
+from windlass.journal.moments import usage_of
+from windlass.kernel import canonical, events
+from windlass.kernel.chain import Chain
+from windlass.kernel.effects import CallModel
+from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
+from windlass.kernel.responses import ModelReplied
+from windlass.ports.model import AttemptFailed, Model, ModelEvent, ReasoningChunk, TextChunk
+from windlass.runtime.model_hooks import ModelHooks
+from windlass.runtime.plugin_states import Patches
+from windlass.runtime.recovery import provider_waits
+from windlass.runtime.turn import Keyed, Turn
+from windlass.runtime.turn_signals import ParkTurn, TurnOver
+
+_log = logging.getLogger("windlass")
+_FIRST_BACKOFF_MS = 1_000
+_MAX_WHY = 300  # characters of what a provider said
+_MAX_BACKOFF_MS = 300_000
+# However often a plugin wants to try again: after that many attempts it is not going to help.
+_MAX_ATTEMPTS = 100
+
+
+_NO_PATCHES: Patches = {}
+
+
+class _Answer(NamedTuple):
+    """What came back, and the request that brought it."""
+
+    result: ModelReply | ModelFailure
+    request: ModelRequest
+
+
+class ModelCalls:
+    """Performs the model calls of one turn."""
+
+    def __init__(self, turn: Turn, hooks: ModelHooks | None) -> None:
+        self._turn = turn
+        self._hooks = hooks
+        self._stream = _Stream(turn, hooks)
+        self._bodies = _RequestBodies()
+        self._model: Model | None = None
+        self._direct: dict[str, int] = {}
+        self.is_waiting = False
+
+    async def call(self, effect: CallModel) -> ModelReplied:
+        """Answer the machine's call."""
+        turn, request, hooks = self._turn, effect.request, self._hooks
+        effect_id = str(effect.id)
+        body = self._bodies.of(request)
+        key = turn.key("model_call", effect_id)
+        asked = Keyed(key, effect_digest(key, body), body)
+        answered = None
+        if turn.recovery is not None:
+            answered = turn.recovery.answer_to(asked, ModelAnswered)
+        if answered is None:
+            turn.go_live()
+            self.is_waiting = True
+            try:
+                answered = await self._fetch(request, effect_id, asked)
+            finally:
+                self.is_waiting = False
+        elif hooks is not None:
+            hooks.take_up(answered)
+        result, is_shown = answered.result, answered.text_streamed
+        model = request.model if answered.sent is None else answered.sent.model
+        turn.spent.count_reply(model, usage_of(answered))
+        if type(result) is not ModelReply:
+            turn.last_reply = None
+            return ModelReplied(id=effect.id, result=result, text_streamed=is_shown)
+        if hooks is not None and hooks.sees_replies:
+            result, is_shown = await hooks.after(effect.id, result, is_shown=is_shown)
+        turn.last_reply = result
+        return ModelReplied(id=effect.id, result=result, text_streamed=is_shown)
+
+    async def _fetch(self, asked: ModelRequest, effect_id: str, keyed: Keyed) -> ModelAnswered:
+        """Call the model and record what it answers."""
+        turn, hooks, stream = self._turn, self._hooks, self._stream
+        request, reserve, key = asked, None, keyed.key
+        if hooks is not None and hooks.sees_requests:
+            request, reserve = await hooks.before(asked, effect_id, key)
+        stream.begin(effect_id)
+        if reserve is not None:
+            turn.spent.reserve(key, "turn", request.model, reserve)
+        now_ms = turn.services.clock.now_ms
+        try:
+            if turn.lane.owes_reply:
+                await turn.lane.may_call_model()
+            if reserve is not None:
+                turn.claim(keyed, reserved=reserve, reserved_for=request.model)
+                await turn.lane.durable()
+            began_ms = stream.began_ms = now_ms()
+            answer = await self._attempts(request, key)
+        except (ParkTurn, TurnOver):
+            if turn.spent.settle(key):
+                turn.lane.add(Released(key=key))
+            raise
+        except BaseException:
+            stream.retract()  # cancelled: what was shown of it will not be stored
+            turn.spent.settle(key, is_lost=True)
+            raise
+        sent = None if answer.request is asked else RequestSpec.of(answer.request)
+        if hooks is None:
+            answered = ModelAnswered(result=answer.result, text_streamed=stream.has_text, sent=sent)
+        else:
+            answered = hooks.answered(answer.result, sent, is_shown=stream.has_text)
+        turn.record(
+            keyed,
+            answered,
+            claimed=reserve is not None and turn.spent.settle(key),
+            began_ms=began_ms,
+            took_ms=max(0, now_ms() - began_ms),
+            first_ms=stream.first_ms,
+            attempts=tuple(stream.failed),
+        )
+        return answered
+
+    async def _attempts(self, request: ModelRequest, key: str) -> _Answer:
+        """Call until there is a reply, or nothing says that it should be tried again.
+
+        Raises:
+            ParkTurn: the provider is down, and the turn waits on a timer.
+        """
+        stream, attempt, first = self._stream, 1, request.model
+        while True:
+            error: ProviderError | None = None
+            result: ModelReply | ModelFailure
+            try:
+                model = self._model
+                if model is None or model.name != request.model:
+                    model = self._model_of(request.model, is_fallback=request.model != first)
+                result = await ask(model, request, stream.emit)
+            except ProviderError as raised:
+                error, result = raised, _failure(raised)
+            if not isinstance(result, ModelFailure):
+                return _Answer(result, request)
+            stream.retract()
+            again = None
+            if self._hooks is not None:
+                again = await self._hooks.on_error(
+                    request, result, error, attempt, stream.effect_id
+                )
+            if again is None or stream.attempt >= _MAX_ATTEMPTS:
+                if error is not None:
+                    self._wait_for_provider(error, key)
+                return _Answer(result, request)
+            stream.try_again(result, request.model, again.wait_s)
+            await self._turn.services.clock.sleep(again.wait_s)
+            attempt = attempt + 1 if again.request.model == request.model else 1
+            request = again.request
+
+    # ------------------------------------------------------------------ calls by tools and plugins
+
+    async def direct(self, request: ModelRequest, place: str, source: str) -> ModelReply:
+        """Answer a call by a tool or a plugin: the n-th of this request at this place.
+
+        Raises:
+            ProviderError: there is no reply.
+        """
+        turn = self._turn
+        about = f"{place}.{canonical.digest(request)[:16]}"
+        occurrence = self._direct[about] = self._direct.get(about, 0) + 1
+        command = DirectCallCommand(request=RequestSpec.of(request), usage_source=source)
+        asked = turn.keyed(command, f"{about}.{occurrence}")
+        known = turn.answer_to(asked, DirectAnswered)
+        if known is None:
+            known = await self._fetch_direct(request, asked, about, source)
+        turn.spent.count_direct(asked.key, command, known)
+        if isinstance(known.result, ModelFailure):
+            raise ProviderError(known.result.message)
+        return known.result
+
+    async def _fetch_direct(
+        self, request: ModelRequest, asked: Keyed, about: str, source: str
+    ) -> DirectAnswered:
+        turn, key = self._turn, asked.key
+        sent, reserve, patches = request, None, _NO_PATCHES
+        if self._hooks is not None:
+            sent, reserve, patches = await self._hooks.before_direct(request, about)
+        model = self._known(sent.model)
+        if model is None:
+            # The user's own code asks: it is told, and the turn continues. Nothing was spent.
+            raise InvalidInput(
+                f"model: no model is called {sent.model[:80]!r} here; register one with Runtime(models=...)",
+                field="model",
+            )
+        turn.spent.reserve(key, source, sent.model, reserve)
+        now_ms = turn.services.clock.now_ms
+        try:
+            await turn.lane.may_call_model()
+            if reserve is not None:
+                turn.claim(asked, reserved=reserve, reserved_for=sent.model)
+                await turn.lane.durable()
+            began_ms = now_ms()
+            result = await ask(model, sent, _ignore)
+        except ProviderError:
+            if turn.spent.settle(key):
+                turn.lane.add(Released(key=key))
+            raise
+        except BaseException:
+            turn.spent.settle(key, is_lost=True)
+            raise
+        spec = None if sent is request else RequestSpec.of(sent)
+        known = DirectAnswered(result=result, sent=spec, patches=dict(patches))
+        turn.record(
+            asked,
+            known,
+            claimed=turn.spent.settle(key),
+            began_ms=began_ms,
+            took_ms=max(0, now_ms() - began_ms),
+        )
+        return known
+
+    # ------------------------------------------------------------------ models and providers
+
+    def _known(self, name: str) -> Model | None:
+        program = self._turn.program
+        return program.model if program.model.name == name else program.find_model(name)
+
+    def _model_of(self, name: str, *, is_fallback: bool) -> Model:
+        """Return the model of a turn's own call.
+
+        Raises:
+            Unavailable: one to fall back on is not here; there may be another.
+            ParkTurn: it is not here; a person decides.
+        """
+        why = ""
+        try:
+            found = self._known(name)
+        except ConfigError as error:  # it has no key here, or no SDK
+            found, why = None, str(error)
+        if found is not None:
+            self._model = found
+            return found
+        if is_fallback:
+            missing = f"the model {name}, to fall back on, is not here"
+            self._turn.note_issue(f"{missing}: {why}" if why else missing, "model_missing")
+            raise Unavailable(missing)
+        self._turn.open_wait(
+            "mismatch",
+            about=f"model/{name}",
+            digest=str(self._turn.generation),
+            title=f"The turn asks for the model {name}, which is not here",
+            detail={"model": name, "why": why} if why else {"model": name},
+        )
+        raise ParkTurn
+
+    def _wait_for_provider(self, error: ProviderError, key: str) -> None:
+        """Park until the provider may be there again; return once patience is over.
+
+        Raises:
+            ParkTurn: the turn waits on a timer.
+        """
+        turn = self._turn
+        before = provider_waits(turn, key)
+        now_ms = turn.services.clock.now_ms()
+        since_ms = min((wait.created_ms for wait in before), default=now_ms)
+        patience_ms = int(turn.limits.provider_patience * 1000)
+        if error.retry is not Retry.LATER or now_ms - since_ms >= patience_ms:
+            return
+        backoff_ms = min(_MAX_BACKOFF_MS, _FIRST_BACKOFF_MS * 2 ** len(before))
+        if isinstance(error, Throttled):
+            backoff_ms = max(backoff_ms, _wish_ms(error.retry_after_s))
+        name = turn.started.model if turn.started else ""
+        turn.open_wait(
+            "provider",
+            about=key,
+            digest=f"{error.code}.{len(before)}",
+            title=f"The model {name} does not answer: {str(error)[:_MAX_WHY]}",
+            detail={"key": key},
+            expires_ms=min(now_ms + backoff_ms, since_ms + patience_ms),
+        )
+        raise ParkTurn
+
+
+async def ask(model: Model, request: ModelRequest, emit: Any) -> ModelReply | ModelFailure:  # noqa: ANN401 - shows chunks
+    """Ask a model; whatever it raises besides a ProviderError is a failure of the adapter.
+
+    Raises:
+        ProviderError: as the adapter says.
+    """
+    try:
+        reply = await model.complete(request, emit)
+    except ProviderError:
+        raise
+    except WindlassError as error:
+        return ModelFailure(message=str(error), code=error.code)
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        # A foreign adapter: whatever it raises is the turn's outcome, not the end of its worker.
+        why = f"the model adapter raised {type(error).__name__}"
+        # Where it was raised is for its author; what it says may hold anything.
+        _log.error("%s:\n%s", why, "".join(format_tb(error.__traceback__)))
+        return ModelFailure(message=why, code="adapter_error")
+    if type(reply) is not ModelReply:
+        found = type(reply).__name__
+        return ModelFailure(
+            message=f"the model adapter returned {found}, wanted ModelReply", code="adapter_error"
+        )
+    return reply
+
+
+def _failure(error: ProviderError) -> ModelFailure:
+    is_passing = error.retry is Retry.LATER
+    return ModelFailure(message=str(error), retryable=is_passing, code=error.code)
+
+
+def _wish_ms(seconds: float | None) -> int:
+    """Return how long a provider wants us to wait, within reason."""
+    if seconds is None or not seconds > 0:  # also NaN
+        return 0
+    return int(min(_MAX_BACKOFF_MS, seconds * 1000))
+
+
+def _ignore(_event: ModelEvent) -> None:
+    """Show nothing: a call that a tool makes is not watched."""
+
+
+class _RequestBodies:
+    """The bytes of a model call's command.
+
+    Of two requests of a turn mostly the messages differ. Those stand in the command by digest and count; the bytes
+    around them are made once.
+    """
+
+    __slots__ = ("_after", "_before", "_settings")
+
+    def __init__(self) -> None:
+        self._settings: tuple[object, ...] = ()
+        self._before = self._after = b""
+
+    def of(self, request: ModelRequest) -> bytes:
+        """Return the canonical bytes of the command that sends this request."""
+        chain = Chain.of(request.messages)
+        messages = b'"message_count":%d,"messages":"%b"' % (
+            chain.length,
+            chain.chain_digest().encode(),
+        )
+        settings = (
+            request.tools, request.model, request.generation, request.session_id,
+            request.tool_choice, request.variant, request.output,
+        )  # fmt: skip
+        if settings != self._settings:
+            # The two fields stand side by side, and no other text of a request can hold this digest.
+            whole = canonical.encode(ModelCallCommand.of(request))
+            self._before, _, self._after = whole.partition(messages)
+            self._settings = settings
+        return b"%b%b%b" % (self._before, messages, self._after)
+
+
+class _Stream:
+    """Shows a reply as it comes; takes back what came to nothing. One for all calls of a turn."""
+
+    def __init__(self, turn: Turn, hooks: ModelHooks | None) -> None:
+        self._turn = turn
+        self._hooks = hooks if hooks is not None and hooks.sees_streams else None
+        self.begin("")
+
+    def begin(self, effect_id: str) -> None:
+        """Show another call from here on."""
+        self.effect_id = effect_id
+        self.attempt = 1
+        self.began_ms = 0
+        self.first_ms: int | None = None
+        self.failed: list[Attempt] = []
+        self._has_shown = self.has_text = False
+
+    def emit(self, event: ModelEvent) -> None:
+        """Show a piece of the reply."""
+        if isinstance(event, AttemptFailed):
+            self.retract()
+            self._say_again(event.reason, event.wait_ms / 1000)
+            return
+        if self.first_ms is None:
+            self.first_ms = max(0, self._turn.services.clock.now_ms() - self.began_ms)
+        if isinstance(event, TextChunk):
+            self.has_text = True
+        if self._hooks is not None:
+            event = self._hooks.streamed(event)
+            if not event.text:
+                return
+        self._has_shown = True
+        if isinstance(event, TextChunk):
+            self._turn.tell(events.TextDelta(text=event.text), self.effect_id)
+        elif isinstance(event, ReasoningChunk):
+            self._turn.tell(events.ReasoningDelta(text=event.text), self.effect_id)
+
+    def try_again(self, failure: ModelFailure, model: str, wait_s: float) -> None:
+        """Note an attempt that failed, and say that the call is made once more."""
+        now_ms = self._turn.services.clock.now_ms()
+        self.failed.append(
+            Attempt(
+                began_ms=self.began_ms,
+                took_ms=max(0, now_ms - self.began_ms),
+                code=failure.code or "",
+                model=model,
+            )
+        )
+        self.began_ms, self.first_ms = now_ms + int(wait_s * 1000), None
+        self._say_again(failure.message, wait_s)
+
+    def _say_again(self, reason: str, wait_s: float) -> None:
+        self.attempt += 1
+        event = events.Retrying(attempt=self.attempt, reason=reason, wait_ms=int(wait_s * 1000))
+        self._turn.tell(event, self.effect_id)
+
+    def retract(self) -> None:
+        """Take back what was shown of this call."""
+        if self._has_shown:
+            about = self._turn.ids.correlation(self.effect_id)
+            self._turn.tell(events.Retracted(correlation_ids=(about,)), self.effect_id)
+        self._has_shown = self.has_text = False

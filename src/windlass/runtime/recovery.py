@@ -1,0 +1,124 @@
+"""What the journal of earlier drives says to the one that goes on.
+
+Law 1. What the journal holds is the answer; nothing of it is run or shown again.
+Law 2. If code and journal disagree about what was asked, nothing runs: the turn parks and a person decides.
+Law 3. What an effect before the last recorded one left unrecorded was nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from windlass.journal import (
+    Claimed,
+    DirectAnswered,
+    DirectCallCommand,
+    JournalRow,
+    RecordedMoment,
+    TurnJournal,
+    diff,
+)
+from windlass.journal.commands import command_of
+from windlass.journal.keys import call_key
+from windlass.journal.turn_journal import lost_lines
+from windlass.ports import TurnView, Wait
+from windlass.runtime.turn_signals import ParkTurn
+
+if TYPE_CHECKING:
+    from windlass.runtime.turn import Keyed, Turn
+
+M = TypeVar("M", bound=RecordedMoment)
+
+
+class Recovery:
+    """The journal of a turn that earlier drives have begun."""
+
+    def __init__(self, turn: Turn, view: TurnView, journal: TurnJournal) -> None:
+        self._turn = turn
+        self.journal = journal
+        self.last_effect = 0
+        # How often each call was claimed.
+        self.attempts: dict[str, int] = {}
+        for row in journal.rows():
+            self._count(row)
+        for page in view.pages:
+            for entry in page.entries:
+                if type(entry) is Claimed:
+                    key = call_key(entry.key)
+                    self.attempts[key] = self.attempts.get(key, 0) + 1
+
+    @classmethod
+    def of(cls, turn: Turn, view: TurnView) -> Recovery | None:
+        """Return what earlier drives of a turn left, if they left anything."""
+        journal = view.journal()
+        if journal.started is None and not journal.rows():
+            return None
+        return cls(turn, view, journal)
+
+    def _count(self, row: JournalRow) -> None:
+        spent = self._turn.spent
+        if isinstance(row.command, DirectCallCommand) and isinstance(row.outcome, DirectAnswered):
+            spent.count_direct(row.key, row.command, row.outcome)
+        if row.reserved is not None or row.lost:
+            spent.count_lost(lost_lines(row))
+        number = row.key.split("/")[5].partition(".")[0]
+        if number.isdigit():
+            self.last_effect = max(self.last_effect, int(number))
+
+    def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None:
+        """Return what was recorded for this, if it was.
+
+        Raises:
+            ParkTurn: something else was asked under this key; a person decides.
+        """
+        row = self.journal.row(asked.key)
+        if row is None:
+            return None
+        self.check_same(row, asked)
+        outcome = row.outcome
+        assert outcome is None or isinstance(outcome, wanted)  # noqa: S101 - by its key
+        return outcome
+
+    def check_same(self, row: JournalRow, asked: Keyed) -> None:
+        """Let what is recorded stand for another request only if a person said so.
+
+        Raises:
+            ParkTurn: a person is asked, and has not answered yet.
+        """
+        turn = self._turn
+        if row.digest == asked.digest or turn.services.on_mismatch == "accept":
+            return
+        tries = [view for view in turn.waits.values() if view.wait.kind == "mismatch"]
+        for view in tries:
+            if (
+                view.state == "answered"
+                and view.answer is not None
+                and view.answer.value == "accept"
+            ):
+                return
+        if not any(view.state == "open" for view in tries):
+            command = command_of(asked.body)
+            places = [msgspec.to_builtins(one) for one in diff(row.command, command)]
+            turn.open_wait(
+                "mismatch",
+                about=asked.key,
+                digest=f"{asked.digest}.{len(tries)}",
+                title="The code asks for something else than the journal holds",
+                detail={"key": asked.key, "diff": places},
+            )
+        raise ParkTurn
+
+    def claim_count(self, key: str) -> int:
+        """Return how often the call of this key was claimed before."""
+        return self.attempts.get(key, 0)
+
+
+def provider_waits(turn: Turn, key: str) -> list[Wait]:
+    """Return the waits of a turn for a provider that did not answer this call."""
+    return [
+        view.wait
+        for view in turn.waits.values()
+        if view.wait.kind == "provider" and view.wait.detail == {"key": key}
+    ]

@@ -1,0 +1,215 @@
+"""How a drive starts a turn: what keeps it from being driven here, its deps, and the start record of a new one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any
+
+import msgspec
+
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
+from windlass.journal import TurnStarted
+from windlass.kernel.messages import Attachment
+from windlass.kernel.value import Json
+from windlass.ports import NewTurn, Start, TurnRequest, TurnView, WaitKind
+from windlass.ports.turn_info import TurnInfo
+from windlass.runtime.compaction_driver import is_compaction
+from windlass.runtime.hooks import Hooks
+from windlass.runtime.start_hooks import NOTHING_SAID, open_turn, with_prompt
+from windlass.runtime.turn import Turn
+from windlass.runtime.turn_signals import ParkTurn
+from windlass.runtime.turn_start import DRIVERS, plugin_names, start_record
+
+MAX_TAKEOVERS = 3
+NONE_GIVEN: object = object()
+"""Stands for deps where the caller gave none: None may be given."""
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """A turn that a worker is to drive: one that is new here, or one that the store has."""
+
+    turn_id: str
+    request: TurnRequest
+    accept: NewTurn | None = None
+    view: TurnView | None = None
+    generation: int | None = None
+    takeovers: int = 0
+    # How often it failed in this worker, and with what.
+    faults: tuple[int, str] = (0, "")
+    deps: object = NONE_GIVEN
+
+    @property
+    def has_deps(self) -> bool:
+        """Whether deps came with it."""
+        return self.deps is not NONE_GIVEN
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no worker has begun it."""
+        return self.view is None or self.view.state == "queued"
+
+
+# ---------------------------------------------------------------------- deps
+
+
+def deps_for(
+    factory: Callable[..., Any] | None, given: object, info: TurnInfo
+) -> AbstractAsyncContextManager[object]:
+    """Hold the deps of a drive: those that came with the call, or what the factory makes."""
+    if given is not NONE_GIVEN:
+        return nullcontext(given)
+    return nullcontext() if factory is None else _made_by(factory, info)
+
+
+@asynccontextmanager
+async def _made_by(factory: Callable[..., Any], info: TurnInfo) -> AsyncIterator[object]:
+    made = factory(info)
+    if isinstance(made, AbstractAsyncContextManager):
+        async with made as deps:
+            yield deps
+        return
+    yield await made if inspect.isawaitable(made) else made
+
+
+# ---------------------------------------------------------------------- preconditions
+
+
+class Blocked(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a turn from being driven here: a wait says so, and a person decides."""
+
+    kind: WaitKind
+    about: str
+    title: str
+    detail: Json = None
+
+    def open(self, turn: Turn) -> None:
+        """Open the wait; the next worker opens another one."""
+        turn.open_wait(
+            self.kind,
+            about=self.about,
+            digest=str(turn.generation),
+            title=self.title,
+            detail=self.detail,
+        )
+
+
+def blocked_by(turn: Turn, job: Job) -> Blocked | None:
+    """Return what keeps a turn from being begun: it brings workers down, or it lacks deps."""
+    if turn.is_cancelled:
+        return None
+    faults, name = job.faults
+    if job.takeovers > MAX_TAKEOVERS or faults >= MAX_TAKEOVERS:
+        last = f"; the last with {name}" if name else ""
+        return Blocked(
+            kind="poison",
+            about=f"poison/{job.turn_id}",
+            title=f"{max(faults, job.takeovers)} drives of this turn failed{last}",
+            detail={"takeovers": job.takeovers, "fault": name},
+        )
+    if turn.program.needs_deps and _lacks_deps(turn, job):
+        return Blocked(
+            kind="deps",
+            about=f"deps/{job.turn_id}",
+            title=f"{turn.program.name} needs deps; run the turn again with them",
+        )
+    return None
+
+
+def _lacks_deps(turn: Turn, job: Job) -> bool:
+    if turn.services.deps is not None:
+        return False
+    # A compaction runs no tools and needs no deps.
+    needs_deps = not is_compaction(job.request)
+    return needs_deps and job.deps is NONE_GIVEN and job.view is not None
+
+
+def check_code(turn: Turn, started: TurnStarted) -> None:
+    """Refuse to drive a turn that began with other code.
+
+    Raises:
+        ParkTurn: a person decides.
+    """
+    blocked = None
+    if started.driver not in DRIVERS:
+        blocked = Blocked(
+            kind="mismatch",
+            about=f"driver/{started.driver}",
+            title=f"The turn began with the driver {started.driver}, which is not here",
+            detail={"driver": started.driver},
+        )
+    elif started.plugins and not turn.is_cancelled:
+        here = turn.program.plugins.names
+        missing = [one for one in plugin_names(started) if one not in here]
+        if missing:
+            blocked = Blocked(
+                kind="mismatch",
+                about=f"plugins/{'/'.join(missing)}",
+                title=f"The turn began with the plugin {missing[0]}, which is not here",
+                detail={"plugins": missing},
+            )
+    if blocked is not None:
+        blocked.open(turn)
+        raise ParkTurn
+
+
+# ---------------------------------------------------------------------- the start record
+
+
+def start_in_store(turn: Turn, job: Job) -> None:
+    """Claim a turn that no worker has begun; the claim rides in the open unit."""
+    if job.is_new:
+        services = turn.services
+        now_ms = services.clock.now_ms()
+        until_ms = now_ms + services.lease_ms
+        turn.lane.start(Start(worker_id=services.worker_id, until_ms=until_ms, now_ms=now_ms))
+
+
+async def started_anew(
+    turn: Turn, hooks: Hooks | None, job: Job, info: TurnInfo, on_begun: Callable[[], None]
+) -> TurnStarted:
+    """Begin a turn: ask instructions and plugins, and write its start record.
+
+    It is accepted and begun before any plugin is asked: what a plugin's own calls cost is recorded like all the rest.
+    """
+    program, request = turn.program, job.request
+    now_ms = turn.services.clock.now_ms()
+    instructions = request.overrides.get("prompt", program.instructions)
+    if not isinstance(instructions, str):
+        instructions = await _written_by(instructions, turn, job, info)
+    if job.accept is not None:
+        turn.lane.accept(job.accept)
+    start_in_store(turn, job)
+    on_begun()
+    turn.begin_drive()
+    opening = NOTHING_SAID
+    if hooks is not None and not turn.is_cancelled and not is_compaction(request):
+        opening = await open_turn(hooks, request.input)
+        is_override = "prompt" in request.overrides
+        opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
+    started = start_record(
+        program,
+        request,
+        opening,
+        instructions=instructions,
+        head=turn.memory.head,
+        now_ms=now_ms,
+        accepted_ms=job.accept.now_ms if job.accept is not None else 0,
+    )
+    parts = request.input if opening.input is None else opening.input
+    turn.lane.add(started, blobs=[part.ref for part in parts if type(part) is Attachment])
+    return started
+
+
+async def _written_by(make: Callable[..., Any], turn: Turn, job: Job, info: TurnInfo) -> str:
+    """Return the instructions that a function writes."""
+    lacks_deps = turn.deps is None and turn.program.needs_deps
+    if turn.is_cancelled or (is_compaction(job.request) and lacks_deps):
+        return ""
+    made = make(info, turn.deps)
+    instructions: str = await made if inspect.isawaitable(made) else made
+    check_text(instructions, field="instructions")
+    check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
+    return instructions
