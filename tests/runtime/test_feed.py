@@ -62,11 +62,11 @@ class Overtakes(_WithLine):
     """Breaks law 1: a preview waits for nothing."""
 
     class line(_Line):  # noqa: N801 - stands for a field
-        def hand_in(self, turn: TurnFeed, event: Event | None, until: int) -> None:
-            if event is not None and event.preview:
-                self._pass(turn, event)
+        def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
+            if events and events[0].preview:
+                self._pass(turn, events)
             else:
-                super().hand_in(turn, event, until)
+                super().hand_in(turn, events, until)
 
 
 async def test_a_feed_in_which_previews_overtake_is_caught() -> None:

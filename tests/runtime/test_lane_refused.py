@@ -113,7 +113,6 @@ async def test_a_refused_lane_raises_the_same_refusal_at_every_door(store: Sqlit
     barriers: list[Callable[[], Awaitable[object]]] = [
         lane.durable,
         lane.may_call_model,
-        lane.accepted,
         lane.park,
         lambda: lane.commit(ending()),
     ]
@@ -152,6 +151,9 @@ class Refused:
 
     def __init__(self) -> None:
         self.refusal: BaseException | None = IdempotencyConflict("refused")
+
+    def settle_now(self) -> bool:
+        return True
 
     def when_settled(self, tell: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(tell)

@@ -79,9 +79,12 @@ async def test_what_was_found_is_still_offered_after_a_crash(stage: Stage) -> No
         await gate.wait()
         return f"to {goal}"
 
-    model = ScriptedModel([call("find_tools", query="way"), call("walk", goal="B"), say("done")])
+    replies = [call("find_tools", query="way"), call("walk", goal="B"), say("done")]
+    model = ScriptedModel(replies)
     agent = Agent("a", model=model, tools=[weather, walk])
-    async with stage.runtime(agent) as lost:
+    # Each process has a model of its own: what the lost one still asks is not heard here.
+    before = Agent("a", model=ScriptedModel(replies), tools=[weather, walk])
+    async with stage.runtime(before) as lost:
         await lost.session("s").submit("go", turn_id="t")
         await entered.wait()
         stage.kill(lost)

@@ -129,7 +129,8 @@ async def test_a_model_that_nobody_has_is_said_to_the_tool_and_the_turn_goes_on(
 
     (told,) = last_told(model)
     assert (
-        told.text == "model: nobody here is called 'nobody'; register one with Runtime(models=...)"
+        told.text
+        == "model: no model is called 'nobody' here; register one with Runtime(models=...)"
     )
     assert result.text == "Done."
     assert (view.waits, result.usage.lost) == ((), 0)

@@ -37,6 +37,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
 from windlass.ports.price import Price
+from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
 from windlass.runtime.services import Approver
@@ -78,6 +79,7 @@ class Runtime(Generic[O]):
         models: Sequence[Model] = ...,
         prices: Mapping[str, Price] | None = ...,
         clock: Clock | None = ...,
+        probe: PhaseProbe | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -98,6 +100,7 @@ class Runtime(Generic[O]):
         models: Sequence[Model] = ...,
         prices: Mapping[str, Price] | None = ...,
         clock: Clock | None = ...,
+        probe: PhaseProbe | None = ...,
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - every setting has a default
         self,
@@ -117,6 +120,7 @@ class Runtime(Generic[O]):
         models: Sequence[Model] = (),
         prices: Mapping[str, Price] | None = None,
         clock: Clock | None = None,
+        probe: PhaseProbe | None = None,
     ) -> None:
         _check_settings(engine, trace, max_turns, lease_s, on_mismatch)
         _check_more(deps, approve, retention, worker, models)
@@ -135,6 +139,7 @@ class Runtime(Generic[O]):
                 "deps": deps,
                 "approve": approve,
                 "on_mismatch": on_mismatch,
+                "probe": probe,
                 "lease_ms": int(lease_s * 1000),
             },
         )

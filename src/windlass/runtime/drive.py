@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -69,6 +69,7 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import TurnCommit
 from windlass.ports.directives import Finale
 from windlass.ports.model import READ_BLOB
+from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.announcements import announce_commit, announce_session
 from windlass.runtime.checkpoint_hooks import hooked_end
@@ -213,13 +214,17 @@ class Drive:
             # They hold on to this drive: without them all go at once, and the collector is spared.
             self._turn = self._lane = self._models = self._tools = self._checkpoints = None
 
+    def _phase(self, phase: Phase) -> AbstractContextManager[None]:
+        return self._services.phase(phase, self._memory.session_id, self._job.turn_id)
+
     def _begun(self) -> None:
         self._is_begun = True
         if self._has_begun is not None:
             self._has_begun.set()
 
     async def _drive(self, job: Job) -> TurnRecord | Parked:
-        turn = self._new_turn(job)
+        with self._phase("context"):
+            turn = self._new_turn(job)
         try:
             if (blocked := blocked_by(turn, job)) is not None:
                 start_in_store(turn, job)
@@ -353,7 +358,8 @@ class Drive:
             elif started.ends is not None:
                 self._finish(turn, started.ends)
             else:
-                await self._perform_effects(turn, hooks)
+                with self._phase("effects"):
+                    await self._perform_effects(turn, hooks)
         except ParkTurn:
             return False
         except CancelTurn:
@@ -460,33 +466,40 @@ class Drive:
         if turn.is_cancelled and not _is_cancelled(outcome):
             # The mark was first, so it ends as cancelled; what was said and done stays.
             outcome = self._cancelled()
-        left = _NO_FOLLOW_UPS
-        # A compaction leaves nothing behind but its frame; a request for the next one would never end.
-        if hooks is not None and hooks.having("after_turn") and started.driver != COMPACTION:
-            left = await self._finalized(turn, hooks, outcome)
-        nodes = self._nodes(turn, started, hooks, outcome)
-        now_ms = turn.services.clock.now_ms()
+        with self._phase("finalize"):
+            commit = await self._commit_of(turn, started, hooks, outcome)
+        with self._phase("commit"):
+            await turn.lane.commit(commit, blobs=commit.blobs or ())
         usage = turn.spent.lines()
-        commit = TurnCommit(
-            expected_head=turn.memory.head,
-            nodes=nodes,
-            outcome=outcome,
-            settle=tuple(self._checkpoints.taken),  # type: ignore[union-attr]  # made with the machine
-            follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
-            events=tuple(turn.issues),
-            now_ms=now_ms,
-            blobs=_blobs(nodes),
-            prefix=self._prefix(turn, started, nodes),
-        )
-        await turn.lane.commit(commit, blobs=commit.blobs or ())
         turn.memory.committed(machine.messages, commit, usage)
         # Delivery comes after the commit and cannot undo it.
         turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
         turn.feed.end()
         if hooks is not None:
             hooks.host.models = None
-        record = TurnRecord.of_turn(turn, outcome, nodes, usage, now_ms)
+        record = TurnRecord.of_turn(turn, outcome, commit.nodes, usage, commit.now_ms)
         return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
+
+    async def _commit_of(
+        self, turn: Turn, started: TurnStarted, hooks: Hooks | None, outcome: Outcome
+    ) -> TurnCommit:
+        """Return all that the turn's end brings into the store."""
+        left = _NO_FOLLOW_UPS
+        # A compaction leaves nothing behind but its frame; a request for the next one would never end.
+        if hooks is not None and hooks.having("after_turn") and started.driver != COMPACTION:
+            left = await self._finalized(turn, hooks, outcome)
+        nodes = self._nodes(turn, started, hooks, outcome)
+        return TurnCommit(
+            expected_head=turn.memory.head,
+            nodes=nodes,
+            outcome=outcome,
+            settle=tuple(self._checkpoints.taken),  # type: ignore[union-attr]  # made with the machine
+            follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
+            events=tuple(turn.issues),
+            now_ms=turn.services.clock.now_ms(),
+            blobs=_blobs(nodes),
+            prefix=self._prefix(turn, started, nodes),
+        )
 
     async def _finalized(self, turn: Turn, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
         """Return what plugins leave behind, recorded with the turn's end."""

@@ -220,23 +220,22 @@ class Lane:
         self._passes_left = _PATIENCE
         if not self._has_pass:
             self._has_pass = True
-            asyncio.get_running_loop().call_soon(self._pass, self._handed_in)
+            asyncio.get_running_loop().call_soon(self._pass)
 
     def _open_next(self, what: str) -> None:
         """Begin another unit: the parts of one take effect in a fixed order, and this one comes out of it."""
         self._hand_in()
         self._open(what)
 
-    def _pass(self, handed_in: int) -> None:
-        """Count a pass of the loop; hand the unit in that was open for a few of them."""
+    def _pass(self) -> None:
+        """Count a pass of the loop; hand in a unit that was open for a few of them."""
         self._has_pass = False
         if not self._is_open or self.refusal is not None:
             return
-        if handed_in == self._handed_in:
-            self._passes_left -= 1
+        self._passes_left -= 1
         if self._passes_left > 0:
             self._has_pass = True
-            asyncio.get_running_loop().call_soon(self._pass, self._handed_in)
+            asyncio.get_running_loop().call_soon(self._pass)
         else:
             with suppress(WindlassError):  # the lane is refused by it, and says so from here on
                 self._hand_in()

@@ -174,21 +174,24 @@ async def started_anew(
 
     It is accepted and begun before any plugin is asked: what a plugin's own calls cost is recorded like all the rest.
     """
-    program, request = turn.program, job.request
-    now_ms = turn.services.clock.now_ms()
-    instructions = request.overrides.get("prompt", program.instructions)
-    if not isinstance(instructions, str):
-        instructions = await _written_by(instructions, turn, job, info)
-    if job.accept is not None:
-        turn.lane.accept(job.accept)
-    start_in_store(turn, job)
-    on_begun()
-    turn.begin_drive()
-    opening = NOTHING_SAID
-    if hooks is not None and not turn.is_cancelled and not is_compaction(request):
-        opening = await open_turn(hooks, request.input)
-        is_override = "prompt" in request.overrides
-        opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
+    program, request, services = turn.program, job.request, turn.services
+    now_ms = services.clock.now_ms()
+    opening, asks_plugins = NOTHING_SAID, False
+    with services.phase("hooks", turn.session_id, turn.turn_id):
+        instructions = request.overrides.get("prompt", program.instructions)
+        if not isinstance(instructions, str):
+            instructions = await _written_by(instructions, turn, job, info)
+        if job.accept is not None:
+            turn.lane.accept(job.accept)
+        start_in_store(turn, job)
+        on_begun()
+        turn.begin_drive()
+        if hooks is not None and not turn.is_cancelled and not is_compaction(request):
+            opening, asks_plugins = await open_turn(hooks, request.input), True
+    with services.phase("prompt", turn.session_id, turn.turn_id):
+        if hooks is not None and asks_plugins:
+            is_override = "prompt" in request.overrides
+            opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
     started = start_record(
         program,
         request,

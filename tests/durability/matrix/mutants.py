@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from windlass.journal import Contract, Envelope, ModelAnswered
+from windlass.journal import Contract, ModelAnswered
 from windlass.kernel.tool_call import CompletedToolCall
-from windlass.runtime import tool_call_run
-from windlass.runtime.call_batch import CallBatch
-from windlass.runtime.tool_call_run import ToolCallRun
-from windlass.runtime.turn import Turn
+from windlass.runtime import body
+from windlass.runtime.recovery import Recovery
+from windlass.runtime.tool_call import ToolCallRun
+from windlass.runtime.tool_calls import CallBatch
+from windlass.runtime.turn import Keyed, Turn
 
 Patch = tuple[Any, str, Any]
 
 
 def _once_is_repeated() -> Patch:
     """Run a `once` tool again after a crash, as if it were idempotent."""
-    go_on = ToolCallRun._go_on
+    go_on = ToolCallRun._resume
 
     async def repeats(self: ToolCallRun, contract: Contract) -> CompletedToolCall:
-        tool = self._hand.toolbox.get(self.call.name)
+        tool = self.turn.toolbox.get(self.call.name)
         if contract != "once" or tool is None:
             return await go_on(self, contract)
-        return await self._work(tool, None, contract)
+        return await self._work(tool, None, contract, is_taken_over=True)
 
-    return ToolCallRun, "_go_on", repeats
+    return ToolCallRun, "_resume", repeats
 
 
 def _idempotent_is_not_repeated() -> Patch:
     """Take `idempotent` for `once`."""
-    go_on = ToolCallRun._go_on
+    go_on = ToolCallRun._resume
 
     async def gives_up(self: ToolCallRun, contract: Contract) -> CompletedToolCall:
         return await go_on(self, "once" if contract == "idempotent" else contract)
 
-    return ToolCallRun, "_go_on", gives_up
+    return ToolCallRun, "_resume", gives_up
 
 
 def _no_barrier() -> Patch:
@@ -52,7 +53,7 @@ def _no_barrier() -> Patch:
 
 def _no_places() -> Patch:
     """Let every call of a reply begin at once, also behind one that runs alone."""
-    return CallBatch, "body", lambda _self, **_: nullcontext()
+    return CallBatch, "body", lambda _self, **_: None
 
 
 def _questions_anew() -> Patch:
@@ -68,17 +69,17 @@ def _questions_anew() -> Patch:
 def _fresh_keys() -> Patch:
     """Give every attempt an idempotency key of its own."""
     numbers = count()
-    return tool_call_run, "idempotency_key", lambda *_: f"wl_{next(numbers)}"
+    return body, "idempotency_key", lambda *_: f"wl_{next(numbers)}"
 
 
 def _replies_are_forgotten() -> Patch:
     """Ask the model again for what the journal holds."""
-    answer_to = Turn.answer_to
+    answer_to = Recovery.answer_to
 
-    def forgets(self: Turn, envelope: Envelope, wanted: type) -> object:
-        return None if wanted is ModelAnswered else answer_to(self, envelope, wanted)
+    def forgets(self: Recovery, asked: Keyed, wanted: type) -> object:
+        return None if wanted is ModelAnswered else answer_to(self, asked, wanted)
 
-    return Turn, "answer_to", forgets
+    return Recovery, "answer_to", forgets
 
 
 MUTANTS: dict[str, Callable[[], Patch]] = {

@@ -9,9 +9,9 @@ import msgspec
 from windlass.kernel.events import Event
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Unit
-from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.feed import TurnFeed
-from windlass.runtime.tool_call_run import ToolCallRun
+from windlass.runtime.tool_call import ToolCallRun
+from windlass.runtime.tool_calls import CallBatch
 from windlass.stores.sqlite import units, worker_lock
 from windlass.stores.sqlite.pages import SplitPage
 from windlass.stores.sqlite.rows import Rows, TurnRow
@@ -24,12 +24,12 @@ def apply(name: str) -> None:
 
 def run_once_again() -> None:
     """What must not be run again is run again, as if it were idempotent."""
-    go_on = ToolCallRun._go_on
+    go_on = ToolCallRun._resume
 
     async def lax(self: ToolCallRun, *known: object) -> CompletedToolCall:
         return await go_on(self, *("idempotent" if each == "once" else each for each in known))  # type: ignore[arg-type]
 
-    _plant(ToolCallRun, "_go_on", lax)
+    _plant(ToolCallRun, "_resume", lax)
 
 
 def act_before_the_claim() -> None:

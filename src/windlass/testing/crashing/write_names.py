@@ -13,7 +13,6 @@ from windlass.journal import (
     DirectAnswered,
     DriveBegan,
     DriveEnded,
-    Entry,
     EnvironmentBuilt,
     EventAwaited,
     ModelAnswered,
@@ -60,14 +59,6 @@ _OUTCOMES = {
 }
 
 
-_NAMES = {
-    TurnStarted: "its start",
-    Released: "a reservation that is released",
-    DriveBegan: "the drive's beginning",
-    DriveEnded: "the drive's end",
-}
-
-
 class WriteNames:
     """Names units by what they hold. Remembers calls by their keys: a result names only the key."""
 
@@ -82,7 +73,8 @@ class WriteNames:
         if unit.accept is not None:
             yield "the turn is accepted"
         for entry in unit.entries:
-            yield self._entry(entry)
+            if not isinstance(entry, (DriveBegan, DriveEnded)):
+                yield self._entry(entry)
         for wait in unit.waits:
             yield f"a wait ({wait.kind})"
         if unit.parks:
@@ -90,9 +82,11 @@ class WriteNames:
         if unit.commit is not None:
             yield "the turn's end"
 
-    def _entry(self, entry: Entry) -> str:
-        if not isinstance(entry, (Claimed, Recorded)):
-            return _NAMES[type(entry)]
+    def _entry(self, entry: TurnStarted | Claimed | Recorded | Released) -> str:
+        if isinstance(entry, TurnStarted):
+            return "its start"
+        if isinstance(entry, Released):
+            return "a reservation that is released"
         command = entry.command
         if isinstance(command, ToolCallCommand):
             self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"
