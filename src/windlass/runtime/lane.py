@@ -89,6 +89,8 @@ class Lane:
         self._accept: NewTurn | None = None
         self._start: Start | None = None
         self._entries: list[Entry] = []
+        # An entry that is not worth a unit of its own: it goes before the next ones.
+        self._riding: Entry | None = None
         self._waits: list[Wait] = []
         self._blobs: list[str] = []
         self._parks = False
@@ -123,6 +125,15 @@ class Lane:
         for entry in entries:
             if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
                 self._count_reply()
+
+    def ride(self, entry: Entry) -> None:
+        """Add an entry before whatever is added next; alone it is not written."""
+        self._riding = entry
+
+    @property
+    def has_rider(self) -> bool:
+        """Whether nothing was written since an entry was told to ride along."""
+        return self._riding is not None and not self._is_open
 
     def _count_reply(self) -> None:
         self._reply_before, self._reply_before_ticket = self._last_reply, self._last_reply_ticket
@@ -267,6 +278,9 @@ class Lane:
             ticket.when_settled(partial(self._settled, ticket, number))
 
     def _sealed(self) -> Unit:
+        if self._riding is not None and self._entries:
+            self._entries.insert(0, self._riding)
+            self._riding = None
         unit = Unit(
             session_id=self._session_id,
             turn_id=self._turn_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -234,7 +234,7 @@ class Turn:
         """Write down, with the first entry of this drive, who drives the turn from here on."""
         self._has_drive_entry = True
         services = self.services
-        self.lane.add(
+        self.lane.ride(
             DriveBegan(
                 worker=services.worker_id,
                 at_ms=services.clock.now_ms(),
@@ -245,17 +245,20 @@ class Turn:
 
     async def park(self) -> None:
         """Park the turn behind all that was added, and end its feed here."""
-        if self._has_drive_entry:
-            self.lane.add(DriveEnded(at_ms=self.services.clock.now_ms(), why="parked"))
+        self._end_drive("parked")
         await self.lane.park()
         self.feed.end()
 
     async def give_up(self) -> None:
         """Write down what is done; another drive continues the turn."""
-        if self._has_drive_entry:
-            self.lane.add(DriveEnded(at_ms=self.services.clock.now_ms(), why="left"))
+        self._end_drive("left")
         await self.lane.durable()
         self.feed.end()
+
+    def _end_drive(self, why: Literal["parked", "left"]) -> None:
+        # A drive that wrote nothing leaves no trace: one may be woken again and again.
+        if self._has_drive_entry and not self.lane.has_rider:
+            self.lane.add(DriveEnded(at_ms=self.services.clock.now_ms(), why=why))
 
     # ------------------------------------------------------------------ waits
 

@@ -111,16 +111,16 @@ before: reply 6 + claim post_a                              | buy 6
 after: reply 6 + claim post_a                               | post_a claimed
 post_a inside                                               | post_a inside
 post_a done                                                 | post_a done
-before: result post_a + claim post_b                        | post_a done
-after: result post_a + claim post_b                         | post_b claimed
-peek inside                                                 | post_b claimed, peek inside
-peek done                                                   | post_b claimed, peek done
-post_b inside                                               | post_b inside, peek done
-post_b done                                                 | post_b done, peek done
-tools looked up (8)                                         | post_b done, peek done
-model 7 asked                                               | post_b done, peek done, ask 7
-before: result peek + result post_b                         | post_b done, peek done, ask 7
-after: result peek + result post_b                          | ask 7
+peek inside                                                 | post_a done, peek inside
+peek done                                                   | post_a done, peek done
+before: result post_a + claim post_b + result peek          | post_a done, peek done
+after: result post_a + claim post_b + result peek           | post_b claimed
+post_b inside                                               | post_b inside
+post_b done                                                 | post_b done
+tools looked up (8)                                         | post_b done
+model 7 asked                                               | post_b done, ask 7
+before: result post_b                                       | post_b done, ask 7
+after: result post_b                                        | ask 7
 model 7 replied                                             | buy 7
 before: reply 7 + claim consult                             | buy 7
 after: reply 7 + claim consult                              | consult claimed

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tests.durability.matrix.steps import STEPS
 from windlass.journal import (
-    AwaitEventCommand,
     CallReturned,
     Claimed,
+    DriveBegan,
+    DriveEnded,
     Entry,
     ModelAnswered,
     Recorded,
@@ -18,7 +19,9 @@ from windlass.ports import Unit
 def unit_name(unit: Unit) -> str:
     """Return the parts of a unit, in the order in which they take effect."""
     found = ["accept"] * (unit.accept is not None) + ["start"] * (unit.start is not None)
-    found += [_entry_name(entry) for entry in unit.entries]
+    # That a drive began or ended rides along with other things.
+    told = [one for one in unit.entries if not isinstance(one, (DriveBegan, DriveEnded))]
+    found += [_entry_name(entry) for entry in told]
     found += [f"ask {wait.kind}" for wait in unit.waits]
     found += ["park"] * unit.parks + ["commit"] * (unit.commit is not None)
     return " + ".join(found)
@@ -46,7 +49,7 @@ def _tool(key: str) -> str:
 
 def _entry_name(entry: Entry) -> str:
     if isinstance(entry, Claimed):
-        is_wait = isinstance(entry.command, AwaitEventCommand)
+        is_wait = parse_key(entry.key).kind == "await_event"
         return "pending" if is_wait else f"claim {_tool(entry.key)}"
     if not isinstance(entry, Recorded):
         return "begin"
