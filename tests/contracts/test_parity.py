@@ -1,4 +1,4 @@
-"""The page that goes through features: every row says what it must, and every test that it names exists."""
+"""The page of capabilities: every row has a status and an explanation, and every test that it names exists."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "parity.md"
-MARKS = {"same", "more", "other", "later"}
+STATUSES = {"yes", "no", "planned"}
 TEST = re.compile(r"`([^`]+\.py)::([^`]+)`")
 
 
 class Row(NamedTuple):
-    """One feature."""
+    """One capability."""
 
-    feature: str
-    mark: str
+    capability: str
+    status: str
     words: str
     tests: tuple[tuple[str, str], ...]
 
@@ -29,9 +29,9 @@ def rows_of(page: str) -> list[Row]:
     rows = []
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if len(cells) == 4 and cells[0] != "feature":
-            feature, mark, words, shown_by = cells
-            rows.append(Row(feature, mark, words, tuple(TEST.findall(shown_by))))
+        if len(cells) == 4 and cells[0] != "capability":
+            capability, status, words, shown_by = cells
+            rows.append(Row(capability, status, words, tuple(TEST.findall(shown_by))))
     return rows
 
 
@@ -48,45 +48,45 @@ def defined_in(path: str) -> frozenset[str]:
 def faults_of(row: Row) -> list[str]:
     """Return what is wrong with a row."""
     faults = [
-        f"{path}::{name} is no test"
+        f"{path}::{name} is not a test"
         for path, name in row.tests
         if not name.startswith("test_") or name not in defined_in(path)
     ]
-    if row.mark not in MARKS:
-        faults.append(f"{row.mark} is no mark")
-    if row.mark in ("same", "more") and not row.tests:
-        faults.append("nothing shows it")
+    if row.status not in STATUSES:
+        faults.append(f"{row.status} is not a status")
+    if row.status == "yes" and not row.tests:
+        faults.append("no test shows it")
     if not row.words:
-        faults.append("nothing is said of it")
+        faults.append("nothing explains it")
     return faults
 
 
 ROWS = rows_of(PAGE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.feature) for row in ROWS])
-def test_a_feature_is_shown_by_tests_that_exist_or_told_to_be_otherwise(row: Row) -> None:
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.capability) for row in ROWS])
+def test_a_capability_is_shown_by_tests_that_exist_or_told_to_be_missing(row: Row) -> None:
     assert faults_of(row) == []
 
 
 def test_every_row_of_the_page_is_read_and_none_is_there_twice() -> None:
     text = PAGE.read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.startswith("|") and line.count("|") == 5]
-    headings = [line for line in lines if line.startswith(("| feature", "|---"))]
+    headings = [line for line in lines if line.startswith(("| capability", "|---"))]
 
     assert len(ROWS) == len(lines) - len(headings) > 80
-    assert len({row.feature for row in ROWS}) == len(ROWS)
+    assert len({row.capability for row in ROWS}) == len(ROWS)
 
 
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("| A | same | does it | `tests/contracts/test_parity.py::test_gone` |", "is no test"),
-        ("| A | same | does it | `tests/contracts/gone.py::test_a` |", "is no test"),
-        ("| A | same | does it | `tests/contracts/test_parity.py::rows_of` |", "is no test"),
-        ("| A | more | does it | - |", "nothing shows it"),
-        ("| A | perhaps | does it | - |", "perhaps is no mark"),
-        ("| A | other |  | - |", "nothing is said of it"),
+        ("| A | yes | does it | `tests/contracts/test_parity.py::test_gone` |", "is not a test"),
+        ("| A | yes | does it | `tests/contracts/gone.py::test_a` |", "is not a test"),
+        ("| A | yes | does it | `tests/contracts/test_parity.py::rows_of` |", "is not a test"),
+        ("| A | yes | does it | - |", "no test shows it"),
+        ("| A | perhaps | does it | - |", "perhaps is not a status"),
+        ("| A | no |  | - |", "nothing explains it"),
     ],
 )
 def test_a_row_that_promises_too_much_is_seen(line: str, fault: str) -> None:
