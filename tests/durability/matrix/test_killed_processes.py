@@ -26,8 +26,8 @@ _OTHERS = (
     "model 5 asked",
     "model 5 replied",
     "post_a inside",
-    "before: result post_a + claim post_b",
-    "after: result post_a + claim post_b",
+    "before: result post_a + claim post_b + result peek",
+    "after: result post_a + claim post_b + result peek",
     "post_b done",
     "model adviser asked",
     "after: reply adviser",
@@ -97,7 +97,7 @@ def check_chain(cache: Path, folder: Path, cells: list[Cell]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("cells", "count"), [(OF_CALLS, 30), (OF_OTHERS, 31)], ids=["calls", "others"]
+    ("cells", "count"), [(OF_CALLS, 30), (OF_OTHERS, 33)], ids=["calls", "others"]
 )
 def test_a_turn_whose_process_is_killed_ends_as_the_table_says(
     tmp_path: Path, cache: Path, cells: list[Cell], count: int
