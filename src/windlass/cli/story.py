@@ -19,7 +19,6 @@ from windlass.journal import (
     ModelAnswered,
     ModelCallCommand,
     Recorded,
-    Released,
     ToolCallCommand,
     TurnStarted,
 )
@@ -89,7 +88,7 @@ class Story:
         if isinstance(entry, TurnStarted):
             self._contracts = {each.tool: each.effect for each in entry.contracts}
             return None
-        if isinstance(entry, Released):
+        if not isinstance(entry, (Claimed, Recorded)):
             return None
         key = call_key(entry.key)
         command = entry.command or self._commands.get(key)

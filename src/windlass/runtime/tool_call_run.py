@@ -33,7 +33,7 @@ from windlass.journal import (
     ToolCallCommand,
     idempotency_key,
 )
-from windlass.kernel import canonical, events
+from windlass.kernel import events
 from windlass.kernel.messages import Text, ToolStatus
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
 from windlass.ports import WaitView
@@ -89,7 +89,7 @@ class ToolCallRun:
         # An intent and its result have one row, and one digest: that of the whole call.
         self._args = call.args
         self._asked = self._envelope(call.args)
-        self._digest = canonical.digest(self._asked)
+        self._digest = self._asked.digest()
         self._note = ""
         self._checked: Mapping[str, Any] | None = None
         self._deferred_key: str | None = None
@@ -169,7 +169,7 @@ class ToolCallRun:
         hand = self._hand
         said = hand.row(f"{self._asked.key}/decide")
         if said is not None:
-            if said.digest != canonical.digest(self._asked):
+            if said.digest != self._asked.digest():
                 hand.check_accepted(said, self._asked)
             self._take_up_decision(said.outcome)
         row = hand.row(self._asked.key)
@@ -277,7 +277,6 @@ class ToolCallRun:
         self._hand.add(
             Claimed(
                 key=f"{self._asked.key}/intent",
-                digest=self._digest,
                 command=self._asked.command,
                 contract=contract,
                 consumes=consumes,
@@ -440,7 +439,6 @@ class ToolCallRun:
         self._hand.add(
             Recorded(
                 key=f"{asked.key}/decide",
-                digest=canonical.digest(asked),
                 outcome=decided,
                 command=asked.command,
             )
@@ -453,7 +451,6 @@ class ToolCallRun:
         returned = CallReturned(outcome=outcome, duration_ms=duration_ms)
         entry = Recorded(
             key=f"{self._asked.key}/result",
-            digest=self._digest,
             outcome=returned,
             command=None if self.has_begun else self._asked.command,
         )
@@ -497,7 +494,7 @@ class ToolCallRun:
             return
         self._args, self._checked = args, None
         self._asked = self._envelope(args)
-        self._digest = canonical.digest(self._asked)
+        self._digest = self._asked.digest()
 
     def _envelope(self, args: dict[str, Any]) -> Envelope:
         command = ToolCallCommand(call_id=self.call.call_id, name=self.call.name, args=args)

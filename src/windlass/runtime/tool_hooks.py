@@ -352,7 +352,6 @@ class CallHooks:
         envelope = self._envelope(canonical.digest(self._call.args))
         entry = Recorded(
             key=f"{envelope.key}/{moment}",
-            digest=envelope.digest(),
             outcome=outcome,
             command=envelope.command,
         )

@@ -272,6 +272,7 @@ class TurnRunner:
             left = await self._finalized(outcome)
             nodes = self._nodes(outcome)
             now_ms = hand.services.clock.now_ms()
+            usage = hand.spent.lines()
             commit = TurnCommit(
                 expected_head=hand.memory.head,
                 nodes=nodes,
@@ -282,10 +283,10 @@ class TurnRunner:
                 now_ms=now_ms,
                 blobs=_blobs(nodes),
                 prefix=self._prefix(nodes),
+                usage=usage,
             )
         with self._phase("commit"):
             await hand.lane.commit(commit, blobs=commit.blobs or ())
-        usage = hand.spent.lines()
         hand.memory.committed(machine.messages, commit, usage)
         # Delivery comes after the commit and cannot undo it.
         hand.tell_fact(TurnEnded(outcome=outcome), "0")

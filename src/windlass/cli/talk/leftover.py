@@ -15,7 +15,6 @@ from windlass.journal import (
     ModelAnswered,
     Recorded,
     ToolCallCommand,
-    TurnStarted,
     call_key,
 )
 from windlass.kernel import ModelReply, ToolOutcome
@@ -102,7 +101,7 @@ def _kept(turn: TurnView) -> Iterator[str | _Call]:
     calls: dict[str, _Call] = {}
     for page in turn.pages:
         for entry in page.entries:
-            if isinstance(entry, TurnStarted):
+            if not isinstance(entry, (Claimed, Recorded)):
                 continue
             key = call_key(entry.key)
             if isinstance(entry, Claimed) and isinstance(entry.command, ToolCallCommand):

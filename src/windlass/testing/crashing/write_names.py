@@ -11,6 +11,9 @@ from windlass.journal import (
     CheckpointGiven,
     Claimed,
     DirectAnswered,
+    DriveBegan,
+    DriveEnded,
+    Emitted,
     Entry,
     EnvironmentBuilt,
     EventAwaited,
@@ -22,6 +25,7 @@ from windlass.journal import (
     TurnFinalized,
     TurnStarted,
     call_key,
+    read_command,
 )
 from windlass.ports import Unit
 
@@ -58,6 +62,15 @@ _OUTCOMES = {
 }
 
 
+_ENTRIES: dict[type[Entry], str] = {
+    TurnStarted: "its start",
+    Released: "a reservation that is released",
+    DriveBegan: "a drive begins",
+    DriveEnded: "a drive ends",
+    Emitted: "something emitted",
+}
+
+
 class WriteNames:
     """Names units by what they hold. Remembers calls by their keys: a result names only the key."""
 
@@ -81,11 +94,9 @@ class WriteNames:
             yield "the turn's end"
 
     def _entry(self, entry: Entry) -> str:
-        if isinstance(entry, TurnStarted):
-            return "its start"
-        if isinstance(entry, Released):
-            return "a reservation that is released"
-        command = entry.command
+        if not isinstance(entry, (Claimed, Recorded)):
+            return _ENTRIES[type(entry)]
+        command = read_command(entry.command)
         if isinstance(command, ToolCallCommand):
             self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"
         call = self._calls.get(call_key(entry.key), "a tool")
