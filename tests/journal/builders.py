@@ -7,17 +7,15 @@ from typing import Any
 
 from windlass.journal import (
     AwaitEventCommand,
-    AwaitProcess,
+    CallAsked,
     CallDecided,
     CallPresented,
     CallReturned,
-    CancelProcess,
     CheckpointCommand,
     CheckpointGiven,
     Claimed,
     CodeRan,
     Command,
-    DeleteSessionProcesses,
     DirectAnswered,
     DirectCallCommand,
     Entry,
@@ -26,28 +24,23 @@ from windlass.journal import (
     EventAwaited,
     FinalizeCommand,
     Invocation,
-    ListProcesses,
     ModelAnswered,
     ModelCallCommand,
     ModelHooksCommand,
     Moment,
     ProcessAnswered,
     ProcessCommand,
-    ProcessOperation,
     Recorded,
     RecordedMoment,
     ReplyHooked,
     RequestSpec,
     RunCodeCommand,
     Scope,
-    SignalProcess,
     SleepCommand,
     Slept,
-    StartProcess,
     SyncEnvironmentCommand,
     ToolCallCommand,
     ToolHooksCommand,
-    TransferProcesses,
     TurnFinalized,
     TurnJournal,
     kind_of,
@@ -68,14 +61,14 @@ SCOPE = Scope(session_id="s", turn_id="t", turn_index=0, iteration=1)
 SPEC = RequestSpec(model="m", messages="ab" * 32, message_count=1)
 
 # By name: a command of every kind, and for processes of every operation.
-OPERATIONS: dict[str, ProcessOperation] = {
-    "start": StartProcess(process_id="p", name="sweep"),
-    "list": ListProcesses(session_id="s"),
-    "transfer": TransferProcesses(from_session="s", to_session="r", process_ids=("p",)),
-    "delete_session": DeleteSessionProcesses(session_id="s"),
-    "await": AwaitProcess(process_id="p"),
-    "cancel": CancelProcess(process_id="p"),
-    "signal": SignalProcess(process_id="p", name="go", signal_id="g"),
+OPERATIONS: dict[str, ProcessCommand] = {
+    "start": ProcessCommand(operation="start", process_id="p", name="sweep"),
+    "list": ProcessCommand(operation="list", process_id="s"),
+    "transfer": ProcessCommand(operation="transfer", process_id="s", args=["r", "p"]),
+    "delete_session": ProcessCommand(operation="delete_session", process_id="s"),
+    "await": ProcessCommand(operation="await", process_id="p"),
+    "cancel": ProcessCommand(operation="cancel", process_id="p"),
+    "signal": ProcessCommand(operation="signal", process_id="p", name="go"),
 }
 COMMANDS: dict[str, Command] = {
     "model_call": ModelCallCommand(request=SPEC),
@@ -83,7 +76,7 @@ COMMANDS: dict[str, Command] = {
     "direct_call": DirectCallCommand(request=SPEC, usage_source="titles"),
     "tool_call": ToolCallCommand(call_id="c", name="add", args={"a": 1}),
     "tool_hooks": ToolHooksCommand(call_id="c", name="add", subject="ef" * 32),
-    "process": ProcessCommand(operation=OPERATIONS["start"]),
+    "process": OPERATIONS["start"],
     "run_code": RunCodeCommand(language="python", code="1"),
     "checkpoint": CheckpointCommand(checkpoint="after_work"),
     "sync_environment": SyncEnvironmentCommand(),
@@ -101,6 +94,7 @@ RECORDS: dict[type[RecordedMoment], RecordedMoment] = {
     CallDecided: CallDecided(args={"a": 1}),
     CallReturned: CallReturned(outcome=ToolOutcome(value=1)),
     CallPresented: CallPresented(outcome=ToolOutcome(value=1)),
+    CallAsked: CallAsked(title="How much?"),
     ProcessAnswered: ProcessAnswered(value=["p"]),
     CodeRan: CodeRan(result=CodeResult(output="1\n")),
     CheckpointGiven: CheckpointGiven(delivery=CheckpointDelivery()),
@@ -127,7 +121,7 @@ def claim(
     if moment == "intent":
         fields.setdefault("contract", "once")
     enveloped = envelope(command, effect_id, moment)
-    return Claimed(key=enveloped.key, digest=enveloped.digest(), command=command, **fields)
+    return Claimed(key=enveloped.key, command=command, **fields)
 
 
 def said(text: str) -> ModelMessage:
@@ -154,7 +148,7 @@ def record(
     whole = envelope(command, effect_id, moment)
     return Recorded(
         key=whole.key,
-        digest=whole.digest(),
+        digest=whole.digest() if claimed else "",
         outcome=outcome,
         command=None if claimed else command,
         usage_source=usage_source,

@@ -11,24 +11,25 @@ from __future__ import annotations
 from tests.kernel import golden_values as built
 from windlass.journal import (
     Answer,
+    Attempt,
     AwaitEventCommand,
-    AwaitProcess,
     Busy,
+    CallAsked,
     CallDecided,
     CallPresented,
     CallReturned,
-    CancelProcess,
     CheckpointCommand,
     CheckpointGiven,
     Claimed,
     CodeRan,
     DecisionRemembered,
-    DeleteSessionProcesses,
     Difference,
     DirectAnswered,
     DirectCallCommand,
-    EffectRef,
+    DriveBegan,
+    DriveEnded,
     EffectSubject,
+    Emitted,
     Envelope,
     EnvironmentBuilt,
     EventAwaited,
@@ -39,22 +40,15 @@ from windlass.journal import (
     JournalPage,
     JournalRow,
     KeyParts,
-    ListProcesses,
     Mismatch,
     ModelAnswered,
     ModelCallCommand,
     ModelHooksCommand,
-    NodeRef,
-    NodeSubject,
     OutcomeUnknown,
     PluginRemembered,
     PluginVersion,
     ProcessAnswered,
     ProcessCommand,
-    ProcessEventRef,
-    ProcessEventSubject,
-    ProcessRef,
-    ProcessSubject,
     Recorded,
     Released,
     ReplyHooked,
@@ -62,19 +56,15 @@ from windlass.journal import (
     Run,
     RunCodeCommand,
     Scope,
-    SignalProcess,
     SleepCommand,
     Slept,
     Stale,
-    StartProcess,
     SyncEnvironmentCommand,
     TakeOver,
     ToolCallCommand,
     ToolContract,
     ToolHooksCommand,
-    TransferProcesses,
-    TriggerRef,
-    TriggerSubject,
+    Traced,
     TurnFinalized,
     TurnStarted,
     UsageLine,
@@ -104,10 +94,9 @@ spec = RequestSpec(
 )
 tool_call = ToolCallCommand(call_id="call_1", name="add", args={"b": 2, "a": [1, 2.5, None, "ü"]})
 subject = EffectSubject(effect_id="e-1", kind="tool_call")
-cause = EffectRef(session_id="s-1", turn_id="t-1", effect_id="e-0")
 intent_key = "s-1/t-1/2/3/tool_call/e-1/0/intent"
 result_key = "s-1/t-1/2/3/tool_call/e-1/0/result"
-invocation = Invocation(scope=scope, subject=subject, caused_by=cause, replay_key=intent_key)
+invocation = Invocation(scope=scope, subject=subject, replay_key=intent_key)
 difference = Difference(path="$.name", change="changed", recorded="add", found="sub")
 issue = events.Error(message="the plugin clock raised ValueError in view", code="plugin_failed")
 returned = CallReturned(outcome=built.outcome, duration_ms=12)
@@ -140,6 +129,19 @@ claimed = Claimed(
 recorded = Recorded(
     key=result_key, digest="2" * 64, outcome=returned, command=tool_call, usage_source="turn"
 )
+timed_claim = Claimed(key=intent_key, command=tool_call, contract="once", at_ms=1_700_000_000_001)
+attempt = Attempt(began_ms=1_700_000_000_002, took_ms=40, code="throttled", model="m-large")
+timed_record = Recorded(
+    key="s-1/t-1/2/3/model_call/e-1",
+    outcome=ModelAnswered(result=built.reply),
+    command=ModelCallCommand(request=spec),
+    began_ms=1_700_000_000_002,
+    took_ms=900,
+    first_ms=300,
+    attempts=(attempt,),
+)
+drive_began = DriveBegan(worker="w-1", at_ms=1_700_000_000_000, place="host:4711", build="9" * 64)
+drive_ended = DriveEnded(at_ms=1_700_000_000_900, why="parked")
 usage_line = UsageLine(source="turn", model="m-large", calls=3, lost=1, usage=built.usage)
 
 KEYS: dict[str, Value] = {
@@ -148,21 +150,14 @@ KEYS: dict[str, Value] = {
     "KeyParts": KeyParts(
         scope=scope, kind="tool_call", effect_id="e-1", call_ordinal=0, moment="presented"
     ),
+    "KeyParts.asked": KeyParts(
+        scope=scope, kind="tool_call", effect_id="e-1", call_ordinal=0, moment="asked", question=1
+    ),
     "KeyParts.least": KeyParts(scope=Scope(session_id="s-1"), kind="sleep", effect_id="e-1"),
 }
 
 ENVELOPES: dict[str, Value] = {
     "EffectSubject": subject,
-    "ProcessSubject": ProcessSubject(process_id="p-1"),
-    "ProcessEventSubject": ProcessEventSubject(process_id="p-1", sequence=7, event_type="done"),
-    "TriggerSubject": TriggerSubject(occurrence_id="o-1"),
-    "NodeSubject": NodeSubject(node_id="n-1"),
-    "EffectRef": cause,
-    "EffectRef.least": EffectRef(session_id="s-1", effect_id="e-0"),
-    "ProcessRef": ProcessRef(process_id="p-1"),
-    "ProcessEventRef": ProcessEventRef(process_id="p-1", sequence=7),
-    "TriggerRef": TriggerRef(occurrence_id="o-1"),
-    "NodeRef": NodeRef(session_id="s-1", node_id="n-1"),
     "Invocation": invocation,
     "Invocation.least": Invocation(scope=scope, subject=subject),
     "Envelope": Envelope(invocation=invocation, command=tool_call),
@@ -177,20 +172,13 @@ COMMANDS: dict[str, Value] = {
     "ToolCallCommand": tool_call,
     "ToolCallCommand.least": ToolCallCommand(call_id="call_1", name="add"),
     "ToolHooksCommand": ToolHooksCommand(call_id="call_1", name="add", subject="4" * 64),
-    "StartProcess": StartProcess(process_id="p-1", name="sweep", args={"depth": 2}),
-    "StartProcess.least": StartProcess(process_id="p-1", name="sweep"),
-    "ListProcesses": ListProcesses(session_id="s-1", mode="all"),
-    "ListProcesses.least": ListProcesses(session_id="s-1"),
-    "TransferProcesses": TransferProcesses(
-        from_session="s-1", to_session="s-2", process_ids=("p-1", "p-2")
+    "ProcessCommand": ProcessCommand(
+        operation="signal", process_id="p-1", name="go", args={"depth": [2]}
     ),
-    "DeleteSessionProcesses": DeleteSessionProcesses(session_id="s-1"),
-    "AwaitProcess": AwaitProcess(process_id="p-1"),
-    "CancelProcess": CancelProcess(process_id="p-1", reason="enough"),
-    "CancelProcess.least": CancelProcess(process_id="p-1"),
-    "SignalProcess": SignalProcess(process_id="p-1", name="go", signal_id="g-1", value=[1]),
-    "SignalProcess.least": SignalProcess(process_id="p-1", name="go", signal_id="g-1"),
-    "ProcessCommand": ProcessCommand(operation=AwaitProcess(process_id="p-1")),
+    "ProcessCommand.least": ProcessCommand(operation="await", process_id="p-1"),
+    "RequestSpec.base": RequestSpec(
+        model="m-large", messages="0" * 64, message_count=2, base="6" * 64
+    ),
     "RunCodeCommand": RunCodeCommand(language="python", code="print(1)\n"),
     "CheckpointCommand": CheckpointCommand(checkpoint="before_completion"),
     "SyncEnvironmentCommand": SyncEnvironmentCommand(update_config=True),
@@ -253,6 +241,8 @@ MOMENTS: dict[str, Value] = {
     ),
     "CallPresented.ends": CallPresented(outcome=built.outcome, ends=built.stopped, issues=(issue,)),
     "CheckpointGiven.issues": CheckpointGiven(delivery=built.delivery, issues=(issue,)),
+    "CallAsked": CallAsked(title="How much?", schema={"type": "integer"}, state=[1]),
+    "CallAsked.least": CallAsked(title="How much?"),
     "TurnFinalized.compact": TurnFinalized(compact={"keep": 2}),
 }
 
@@ -291,6 +281,23 @@ ENTRIES: dict[str, Value] = {
         reserved_for="m-small",
     ),
     "Released": Released(key="s-1/t-1/2/3/model_call/e-1"),
+    "Traced": Traced(trace_id="7" * 32, parent_id="8" * 16, sampled=False),
+    "Traced.least": Traced(trace_id="7" * 32, parent_id="8" * 16),
+    "TurnStarted.traced": TurnStarted(
+        agent="helper",
+        model="m-large",
+        accepted_ms=1_699_999_999_990,
+        trace=Traced(trace_id="7" * 32, parent_id="8" * 16),
+        looks=("after_model", "after_tools"),
+    ),
+    "Claimed.timed": timed_claim,
+    "Attempt": attempt,
+    "Recorded.timed": timed_record,
+    "DriveBegan": drive_began,
+    "DriveBegan.least": DriveBegan(worker="w-1", at_ms=1_700_000_000_000),
+    "DriveEnded": drive_ended,
+    "Emitted": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded", value={"mail": "a"}),
+    "Emitted.least": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded"),
 }
 
 CLAIMS: dict[str, Value] = {
@@ -337,6 +344,11 @@ PAGES: dict[str, Value] = {
     "FrameOpened.least": FrameOpened(frame_id="f-1"),
     "JournalPage": JournalPage(format=1, generation=4, entries=(started, claimed, recorded)),
     "JournalPage.least": JournalPage(format=1, generation=0, entries=()),
+    "JournalPage.two": JournalPage(
+        format=2,
+        generation=4,
+        entries=(drive_began, started, timed_record, timed_claim, drive_ended),
+    ),
     "HistoryPage": HistoryPage(
         format=1,
         turn_id="t-1",

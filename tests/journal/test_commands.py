@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,19 +11,12 @@ from tests.journal.builders import COMMANDS, OPERATIONS, SPEC
 from tests.kernel.refusals import refused
 from windlass.journal import (
     KINDS,
-    AwaitProcess,
-    CancelProcess,
-    DeleteSessionProcesses,
-    ListProcesses,
     ModelCallCommand,
     ProcessCommand,
     ProcessOperation,
     RequestSpec,
-    SignalProcess,
     SleepCommand,
-    StartProcess,
     ToolCallCommand,
-    TransferProcesses,
     kind_of,
     parse_key,
     replay_key,
@@ -54,103 +47,72 @@ def test_a_command_asks_for_the_request_that_it_was_made_of() -> None:
 # --- process operations --------------------------------------------------------------------------
 
 # By operation: what it is spelled like where it gets its id.
-IDENTITIES: dict[str, tuple[str, str]] = {
-    "start": ("start_process", '["p"]'),
-    "list": ("list_processes", '["s","live"]'),
-    "transfer": ("transfer_processes", '["s","r",["p"]]'),
-    "delete_session": ("delete_session_processes", '["s"]'),
-    "await": ("await_process", '["p"]'),
-    "cancel": ("cancel_process", '["p"]'),
-    "signal": ("signal_process", '["p","go","g"]'),
+IDENTITIES: dict[str, str] = {
+    "start": '["p"]',
+    "list": '["s"]',
+    "transfer": '["s"]',
+    "delete_session": '["s"]',
+    "await": '["p"]',
+    "cancel": '["p"]',
+    "signal": '["p","go"]',
 }
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_id_of_an_operation_derives_from_its_identity(name: str) -> None:
-    tag, identity = IDENTITIES[name]
-    digest = sha256(identity.encode()).hexdigest()[:40]
-    assert ProcessCommand(operation=OPERATIONS[name]).effect_id() == f"process:{tag}:{digest}"
+    digest = sha256(IDENTITIES[name].encode()).hexdigest()[:40]
+    assert OPERATIONS[name].effect_id() == f"process:{name}:{digest}"
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_id_of_an_operation_fits_a_key(name: str) -> None:
-    effect_id = ProcessCommand(operation=OPERATIONS[name]).effect_id()
+    effect_id = OPERATIONS[name].effect_id()
     key = replay_key(Scope(session_id="s"), "process", effect_id)
     assert parse_key(key).effect_id == effect_id
 
 
-SAME: list[tuple[ProcessOperation, ProcessOperation]] = [
+def process(operation: ProcessOperation, process_id: str = "p", **more: Any) -> ProcessCommand:
+    return ProcessCommand(operation=operation, process_id=process_id, **more)
+
+
+SAME: list[tuple[ProcessCommand, ProcessCommand]] = [
     (
-        StartProcess(process_id="p", name="sweep", args={"depth": 1}),
-        StartProcess(process_id="p", name="mop", args={"depth": 2}),
+        process("start", name="sweep", args={"depth": 1}),
+        process("start", name="mop", args={"depth": 2}),
     ),
-    (CancelProcess(process_id="p"), CancelProcess(process_id="p", reason="enough")),
-    (
-        SignalProcess(process_id="p", name="go", signal_id="g", value=1),
-        SignalProcess(process_id="p", name="go", signal_id="g", value=2),
-    ),
+    (process("cancel"), process("cancel", args="enough")),
+    (process("signal", name="go", args=1), process("signal", name="go", args=2)),
 ]
-OTHER: list[tuple[ProcessOperation, ProcessOperation]] = [
-    (StartProcess(process_id="p", name="n"), StartProcess(process_id="q", name="n")),
-    (StartProcess(process_id="p", name="n"), AwaitProcess(process_id="p")),
-    (AwaitProcess(process_id="p"), CancelProcess(process_id="p")),
-    (ListProcesses(session_id="s"), ListProcesses(session_id="s", mode="all")),
-    (ListProcesses(session_id="s"), ListProcesses(session_id="r")),
-    (ListProcesses(session_id="s"), DeleteSessionProcesses(session_id="s")),
-    (
-        TransferProcesses(from_session="s", to_session="r", process_ids=("p", "q")),
-        TransferProcesses(from_session="s", to_session="r", process_ids=("p",)),
-    ),
-    (
-        TransferProcesses(from_session="s", to_session="r", process_ids=("p",)),
-        TransferProcesses(from_session="r", to_session="s", process_ids=("p",)),
-    ),
-    (
-        SignalProcess(process_id="p", name="go", signal_id="g"),
-        SignalProcess(process_id="p", name="go", signal_id="h"),
-    ),
-    (
-        SignalProcess(process_id="p", name="go", signal_id="g"),
-        SignalProcess(process_id="p", name="stop", signal_id="g"),
-    ),
+OTHER: list[tuple[ProcessCommand, ProcessCommand]] = [
+    (process("start", name="n"), process("start", "q", name="n")),
+    (process("start", name="n"), process("await")),
+    (process("await"), process("cancel")),
+    (process("list", "s"), process("list", "r")),
+    (process("list", "s"), process("delete_session", "s")),
+    (process("transfer", "s", args=["r"]), process("transfer", "r", args=["s"])),
+    (process("signal", name="go"), process("signal", "q", name="go")),
+    (process("signal", name="go"), process("signal", name="stop")),
 ]
 
 
 @pytest.mark.parametrize(("left", "right"), SAME)
 def test_what_is_asked_twice_with_other_words_is_one_operation(
-    left: ProcessOperation, right: ProcessOperation
+    left: ProcessCommand, right: ProcessCommand
 ) -> None:
     assert left != right
-    assert ProcessCommand(operation=left).effect_id() == ProcessCommand(operation=right).effect_id()
+    assert left.effect_id() == right.effect_id()
 
 
 @pytest.mark.parametrize(("left", "right"), OTHER)
-def test_another_operation_has_another_id(left: ProcessOperation, right: ProcessOperation) -> None:
-    assert ProcessCommand(operation=left).effect_id() != ProcessCommand(operation=right).effect_id()
+def test_another_operation_has_another_id(left: ProcessCommand, right: ProcessCommand) -> None:
+    assert left.effect_id() != right.effect_id()
 
 
-NO_IDS: list[tuple[ProcessOperation, str]] = [
-    (StartProcess(process_id="", name="n"), "process_id"),
-    (ListProcesses(session_id="a b"), "session_id"),
-    (TransferProcesses(from_session="/", to_session="r", process_ids=()), "from_session"),
-    (TransferProcesses(from_session="s", to_session="", process_ids=()), "to_session"),
-    (DeleteSessionProcesses(session_id=""), "session_id"),
-    (AwaitProcess(process_id="x" * 129), "process_id"),
-    (CancelProcess(process_id="ü"), "process_id"),
-    (SignalProcess(process_id="p", name="go", signal_id="\n"), "signal_id"),
-]
-
-
-@pytest.mark.parametrize(("operation", "field"), NO_IDS)
-def test_an_operation_on_what_is_no_id_is_refused(operation: ProcessOperation, field: str) -> None:
-    assert refused(lambda: ProcessCommand(operation=operation)).field == field
-
-
-@pytest.mark.parametrize("bad", ["", "a/b", "x" * 129], ids=["empty", "a slash", "long"])
-def test_a_transfer_of_what_is_no_id_is_refused(bad: str) -> None:
-    moved = TransferProcesses(from_session="s", to_session="r", process_ids=("p", bad))
-    error = refused(lambda: ProcessCommand(operation=moved))
-    assert "process_ids" in str(error)
+@pytest.mark.parametrize("operation", get_args(ProcessOperation))
+@pytest.mark.parametrize("bad", ["", "a b", "/", "x" * 129, "ü", "\n"])
+def test_an_operation_on_what_is_no_id_is_refused(operation: ProcessOperation, bad: str) -> None:
+    error = refused(lambda: process(operation, bad))
+    assert error.field == "ProcessCommand.process_id"
 
 
 # --- sleeps --------------------------------------------------------------------------------------

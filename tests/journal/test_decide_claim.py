@@ -27,6 +27,7 @@ from windlass.journal import (
     TakeOver,
     ToolCallCommand,
     decide_claim,
+    how_to_resume,
 )
 
 GENERATION = 5
@@ -54,6 +55,7 @@ tool_call/result/keyed        run      answer answer answer    mismatch mismatch
 tool_call/result/once         run      answer answer answer    mismatch mismatch mismatch  busy  unknown         stale          mismatch mismatch mismatch
 tool_call/result/reconcile    run      answer answer answer    mismatch mismatch mismatch  busy  reconcile       stale          mismatch mismatch mismatch
 tool_call/presented           run      answer answer answer    mismatch mismatch mismatch  busy  recompute       stale          mismatch mismatch mismatch
+tool_call/asked               run      answer answer answer    mismatch mismatch mismatch  busy  recompute       stale          mismatch mismatch mismatch
 tool_hooks/decide             run      answer answer answer    mismatch mismatch mismatch  busy  recompute       stale          mismatch mismatch mismatch
 tool_hooks/presented          run      answer answer answer    mismatch mismatch mismatch  busy  recompute       stale          mismatch mismatch mismatch
 process/start                 run      answer answer answer    mismatch mismatch mismatch  busy  same_id         stale          mismatch mismatch mismatch
@@ -93,7 +95,7 @@ def asked(place: str) -> tuple[Command, str, Contract | None]:
     """Return the command, the key and the contract that a line of the table speaks of."""
     kind, *rest = place.split("/")
     if kind == "process":
-        return ProcessCommand(operation=OPERATIONS[rest[0]]), "s/t/0/1/process/e", None
+        return OPERATIONS[rest[0]], "s/t/0/1/process/e", None
     if not rest:
         return COMMANDS[kind], f"s/t/0/1/{kind}/e", None
     contracts: dict[str, Contract] = {
@@ -104,7 +106,8 @@ def asked(place: str) -> tuple[Command, str, Contract | None]:
         "reconcile": "reconcile",
     }
     contract = contracts[rest[1]] if len(rest) == 2 else None
-    return COMMANDS[kind], f"s/t/0/1/{kind}/e/0/{rest[0]}", contract
+    moment = "asked/0" if rest[0] == "asked" else rest[0]
+    return COMMANDS[kind], f"s/t/0/1/{kind}/e/0/{moment}", contract
 
 
 def decided(place: str, state: str, digest: str, generation: str) -> Decision:
@@ -153,19 +156,10 @@ def test_every_claim_is_decided_as_the_table_says(
 
 # Kinds that are recorded moment by moment, and which moments have a contract.
 MOMENTS_OF: dict[str, list[str]] = {
-    "tool_call": ["decide", "intent", "result", "presented"],
+    "tool_call": ["decide", "intent", "result", "presented", "asked"],
     "tool_hooks": ["decide", "presented"],
 }
 WITH_CONTRACT = {"intent", "result"}
-TAGS = {
-    "start": "StartProcess",
-    "list": "ListProcesses",
-    "transfer": "TransferProcesses",
-    "delete_session": "DeleteSessionProcesses",
-    "await": "AwaitProcess",
-    "cancel": "CancelProcess",
-    "signal": "SignalProcess",
-}
 
 
 def every_place() -> set[str]:
@@ -173,9 +167,7 @@ def every_place() -> set[str]:
     places = set()
     for kind in get_args(EffectKind):
         if kind == "process":
-            short = {name: at for at, name in TAGS.items()}
-            classes = [each.__name__ for each in get_args(ProcessOperation)]
-            places |= {f"process/{short.get(name, name)}" for name in classes}
+            places |= {f"process/{operation}" for operation in get_args(ProcessOperation)}
             continue
         for moment in MOMENTS_OF.get(kind, [""]):
             at = f"{kind}/{moment}" if moment else kind
@@ -186,7 +178,7 @@ def every_place() -> set[str]:
 
 def test_the_table_has_a_line_for_everything_that_can_be_asked_and_no_other() -> None:
     places = [place for place, *_ in LINES]
-    assert len(places) == len(set(places)) == 30
+    assert len(places) == len(set(places)) == 31
     assert set(places) == every_place()
 
 
@@ -199,7 +191,7 @@ def test_the_table_has_a_column_for_every_state_of_a_row() -> None:
     }
     assert len(COLUMNS) == len(set(COLUMNS)) == 13
     assert set(COLUMNS) == states | {("absent", "", "")}
-    assert len(CASES) == 30 * 13
+    assert len(CASES) == 31 * 13
 
 
 def test_every_way_to_go_on_stands_in_the_table() -> None:
@@ -217,9 +209,18 @@ def test_what_is_built_for_a_line_is_of_its_kind() -> None:
         kind, *rest = place.split("/")
         assert key.split("/")[4] == kind
         if isinstance(command, ProcessCommand):
-            assert type(command.operation).__name__ == TAGS[rest[0]]
+            assert command.operation == rest[0]
         else:
             assert command == COMMANDS[kind]
+
+
+@pytest.mark.parametrize(
+    ("place", "how"), [(place, line[8]) for place, *line in LINES], ids=[line[0] for line in LINES]
+)
+def test_what_is_left_without_an_outcome_is_resumed_as_the_table_says(place: str, how: How) -> None:
+    command, key, contract = asked(place)
+    row = JournalRow(key=key, digest="d", generation=4, command=command, contract=contract)
+    assert how_to_resume(row, key) == how
 
 
 # --- what the table cannot say -------------------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 from tests.journal.builders import SPEC
 from windlass.journal import (
     AwaitEventCommand,
-    CancelProcess,
     Command,
     Difference,
     DirectCallCommand,
@@ -19,14 +18,21 @@ from windlass.journal import (
     ProcessCommand,
     RequestSpec,
     RunCodeCommand,
-    SignalProcess,
     SleepCommand,
-    StartProcess,
     ToolCallCommand,
     ToolHooksCommand,
+    as_written,
     diff,
 )
-from windlass.kernel import Finished, FinishedValue, Generation, HandedOff, Json, Stopped
+from windlass.kernel import (
+    Finished,
+    FinishedValue,
+    Generation,
+    HandedOff,
+    Json,
+    Stopped,
+    canonical,
+)
 
 
 def add(**args: Json) -> ToolCallCommand:
@@ -197,18 +203,16 @@ PAYLOADS: dict[str, tuple[Command, Command]] = {
         FinalizeCommand(outcome=Stopped(reason="limit", detail="canary two")),
     ),
     "a process's args": (
-        ProcessCommand(operation=StartProcess(process_id="p", name="n", args="canary one")),
-        ProcessCommand(operation=StartProcess(process_id="p", name="n", args=["canary two"])),
+        ProcessCommand(operation="start", process_id="p", name="n", args="canary one"),
+        ProcessCommand(operation="start", process_id="p", name="n", args=["canary two"]),
     ),
     "a signal": (
-        ProcessCommand(
-            operation=SignalProcess(process_id="p", name="n", signal_id="g", value="canary")
-        ),
-        ProcessCommand(operation=SignalProcess(process_id="p", name="n", signal_id="g")),
+        ProcessCommand(operation="signal", process_id="p", name="n", args="canary"),
+        ProcessCommand(operation="signal", process_id="p", name="n"),
     ),
     "a reason": (
-        ProcessCommand(operation=CancelProcess(process_id="p", reason="canary one")),
-        ProcessCommand(operation=CancelProcess(process_id="p", reason="canary two")),
+        ProcessCommand(operation="cancel", process_id="p", args="canary one"),
+        ProcessCommand(operation="cancel", process_id="p", args="canary two"),
     ),
     "stop words": (
         DirectCallCommand(request=SPEC, usage_source="x"),
@@ -262,17 +266,19 @@ def test_no_part_of_an_answer_or_of_a_schema_is_shown_whatever_it_is_called() ->
         ),
         (
             ProcessCommand(
-                operation=SignalProcess(
-                    process_id="p", name="n", signal_id="g", value={"subject": "canary"}
-                )
+                operation="signal", process_id="p", name="n", args={"subject": "canary"}
             ),
-            ProcessCommand(
-                operation=SignalProcess(process_id="p", name="n", signal_id="g", value={})
-            ),
+            ProcessCommand(operation="signal", process_id="p", name="n", args={}),
         ),
     ]
     for recorded, now in pairs:
         assert CANARY not in repr(diff(recorded, now))
+
+
+def test_a_command_that_is_about_to_be_written_is_compared_by_its_bytes() -> None:
+    written = as_written(canonical.encode(add(a=1)))
+    assert diff(written, add(a=1)) == ()
+    assert [place.path for place in diff(written, add(a=2))] == ["$.args.a"]
 
 
 def test_what_a_hook_is_shown_is_known_by_its_digest() -> None:

@@ -13,11 +13,19 @@ from windlass.journal import (
     CallReturned,
     Claimed,
     Contract,
+    JournalPage,
     ModelAnswered,
+    Moment,
     Recorded,
     Slept,
+    ToolCallCommand,
     ToolContract,
     TurnStarted,
+    as_written,
+    digest_of,
+    effect_digest,
+    encode_page,
+    read_command,
 )
 from windlass.kernel import Generation, Text, canonical
 
@@ -25,9 +33,54 @@ from windlass.kernel import Generation, Text, canonical
 def test_a_claim_is_under_the_key_and_the_digest_of_its_envelope() -> None:
     whole = envelope(COMMANDS["sleep"])
     claimed = Claimed.of(whole, due_ms=5)
-    assert claimed == Claimed(
-        key="s/t/0/1/sleep/e", digest=whole.digest(), command=COMMANDS["sleep"], due_ms=5
+    assert claimed == Claimed(key="s/t/0/1/sleep/e", command=COMMANDS["sleep"], due_ms=5)
+    assert digest_of(claimed) == whole.digest()
+
+
+@pytest.mark.parametrize("moment", ["decide", "intent", "result", "presented"])
+def test_a_digest_that_follows_from_key_and_command_is_not_written(moment: Moment) -> None:
+    whole = envelope(COMMANDS["tool_call"], moment=moment)
+    entry = Claimed(key=whole.key, command=whole.command)
+    assert b"digest" not in canonical.encode(entry)
+    assert digest_of(entry) == whole.digest()
+
+
+def test_a_digest_that_does_not_follow_stands_as_it_is_written() -> None:
+    entry = Claimed(key="s/t/0/1/sleep/e", digest="d", command=COMMANDS["sleep"])
+    assert digest_of(entry) == "d"
+    assert b'"digest":"d"' in canonical.encode(entry)
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_a_command_is_encoded_once_for_its_digest_and_its_page(kind: str) -> None:
+    """What stands for a command in a page that is written is its bytes, and reads as the command."""
+    command, key = COMMANDS[kind], f"s/t/0/1/{kind}/e"
+    body = canonical.encode(command)
+    written = Claimed(key=key, command=as_written(body))
+    data = encode_page((written,), 3)
+    assert data == canonical.encode(
+        JournalPage(format=2, generation=3, entries=(Claimed(key=key, command=command),))
     )
+    (read,) = canonical.decode(data, JournalPage).entries
+    assert isinstance(read, Claimed)
+    assert read.command == command == read_command(written.command)
+    assert digest_of(written) == digest_of(read) == effect_digest(key, body)
+    assert read_command(command) is command
+    assert read_command(None) is None
+
+
+def test_null_among_the_bytes_of_a_command_is_no_trouble() -> None:
+    body = canonical.encode(ToolCallCommand(call_id="c", name="add", args={"a": None}))
+    entry = Claimed(key="s/t/0/1/tool_call/e/0/intent", command=as_written(body))
+    assert body in encode_page((entry,), 1)
+
+
+def test_what_an_entry_says_of_times_is_left_out_when_there_is_none() -> None:
+    claimed = canonical.encode(Claimed(key="k", command=COMMANDS["sleep"]))
+    recorded = canonical.encode(Recorded(key="k", outcome=RECORDS[Slept]))
+    assert b"_ms" not in claimed.replace(b"duration_ms", b"")
+    assert b"_ms" not in recorded.replace(b"due_ms", b"")
+    assert b"attempts" not in recorded
 
 
 @pytest.mark.parametrize("contract", get_args(Contract))
@@ -58,7 +111,7 @@ def test_a_record_brings_its_command_unless_it_was_claimed() -> None:
     alone = Recorded.of(whole, outcome)
     after = Recorded.of(whole, outcome, claimed=True)
     assert (alone.command, after.command) == (COMMANDS["model_call"], None)
-    assert alone.digest == after.digest == whole.digest()
+    assert (digest_of(alone), digest_of(after)) == (whole.digest(), "")
     assert alone.outcome == after.outcome == outcome
 
 
@@ -68,9 +121,10 @@ def test_a_record_of_another_kind_than_its_key_is_refused() -> None:
 
 
 def test_a_stored_record_of_another_kind_is_refused_by_its_place() -> None:
-    written = canonical.encode(Recorded.of(envelope(COMMANDS["sleep"]), RECORDS[Slept]))
+    written = encode_page((Recorded.of(envelope(COMMANDS["sleep"]), RECORDS[Slept]),), 1)
     moved = written.replace(b"/sleep/e", b"/finalize/e")
-    error = refused(lambda: canonical.decode(moved, Recorded))
+    error = refused(lambda: canonical.decode(moved, JournalPage))
+    assert error.field == "$.entries[0]"
     assert "Slept" in str(error)
 
 

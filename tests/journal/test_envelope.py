@@ -17,25 +17,15 @@ from tests.journal.builders import COMMANDS, SCOPE, envelope, request, said
 from tests.kernel.other_encoder import chained
 from tests.kernel.refusals import refused
 from windlass.journal import (
-    CausalRef,
     EffectKind,
-    EffectRef,
     EffectSubject,
     Envelope,
     Invocation,
     ModelCallCommand,
-    NodeRef,
-    NodeSubject,
-    ProcessEventRef,
-    ProcessEventSubject,
-    ProcessRef,
-    ProcessSubject,
+    Moment,
     RequestSpec,
-    Scope,
-    Subject,
     ToolCallCommand,
-    TriggerRef,
-    TriggerSubject,
+    effect_digest,
 )
 from windlass.kernel import (
     Chain,
@@ -48,12 +38,7 @@ from windlass.kernel import (
 
 ROOT = Path(__file__).parents[2]
 SLEEP = COMMANDS["sleep"]
-OTHERS: dict[str, Subject] = {
-    "ProcessSubject": ProcessSubject(process_id="p"),
-    "ProcessEventSubject": ProcessEventSubject(process_id="p", sequence=3, event_type="done"),
-    "TriggerSubject": TriggerSubject(occurrence_id="o"),
-    "NodeSubject": NodeSubject(node_id="n"),
-}
+OTHERS: dict[str, Any] = {"Scope": SCOPE, "str": "e"}
 
 
 def invocation(**changes: Any) -> Invocation:
@@ -124,53 +109,17 @@ def test_every_command_goes_under_the_key_of_its_place(kind: str) -> None:
     assert whole.key == f"s/t/0/1/{kind}/e-7"
 
 
-def test_an_invocation_of_a_call_names_the_call_and_its_cause() -> None:
-    cause = TriggerRef(occurrence_id="o")
-    made = Invocation.effect(
-        SCOPE, "tool_call", "e", call_ordinal=2, moment="decide", caused_by=cause
-    )
+def test_an_invocation_of_a_call_names_the_call() -> None:
+    made = Invocation.effect(SCOPE, "tool_call", "e", call_ordinal=2, moment="decide")
     assert made.replay_key == "s/t/0/1/tool_call/e/2/decide"
     assert made.subject == EffectSubject(effect_id="e", kind="tool_call")
-    assert made.caused_by == cause
-
-
-# --- causes --------------------------------------------------------------------------------------
-
-REFS: list[tuple[Subject, CausalRef]] = [
-    (
-        EffectSubject(effect_id="e", kind="sleep"),
-        EffectRef(session_id="s", turn_id="t", effect_id="e"),
-    ),
-    (ProcessSubject(process_id="p"), ProcessRef(process_id="p")),
-    (
-        ProcessEventSubject(process_id="p", sequence=3, event_type="done"),
-        ProcessEventRef(process_id="p", sequence=3),
-    ),
-    (TriggerSubject(occurrence_id="o"), TriggerRef(occurrence_id="o")),
-    (NodeSubject(node_id="n"), NodeRef(session_id="s", node_id="n")),
-]
-
-
-@pytest.mark.parametrize(("subject", "ref"), REFS, ids=lambda value: type(value).__name__)
-def test_a_consequence_names_its_cause_by_what_the_cause_is(
-    subject: Subject, ref: CausalRef
-) -> None:
-    assert invocation(subject=subject).causal_ref() == ref
-
-
-def test_an_effect_outside_a_turn_is_named_without_one() -> None:
-    made = Invocation.effect(Scope(session_id="s"), "process", "e")
-    assert made.causal_ref() == EffectRef(session_id="s", effect_id="e")
 
 
 # --- digests -------------------------------------------------------------------------------------
 
 SPELLED = (
-    '{"command":{"args":{"a":1,"b":[2,null]},"call_id":"c","name":"add","type":"tool_call"},'
-    '"invocation":{"replay_key":"s/t/0/1/tool_call/e/0/decide",'
-    '"scope":{"iteration":1,"session_id":"s","turn_id":"t","turn_index":0,"type":"scope"},'
-    '"subject":{"effect_id":"e","kind":"tool_call","type":"effect_subject"},"type":"invocation"},'
-    '"type":"envelope"}'
+    "s/t/0/1/tool_call/e/0\0"
+    '{"args":{"a":1,"b":[2,null]},"call_id":"c","name":"add","type":"tool_call"}'
 )
 
 
@@ -178,10 +127,25 @@ def adding(args: dict[str, Any]) -> Envelope:
     return envelope(ToolCallCommand(call_id="c", name="add", args=args), moment="decide")
 
 
-def test_a_digest_is_the_sha_256_of_the_spelled_envelope() -> None:
+def test_a_digest_is_the_sha_256_of_the_spelled_call() -> None:
     whole = adding({"a": 1, "b": [2, None]})
-    assert canonical.encode(whole).decode() == SPELLED
     assert whole.digest() == sha256(SPELLED.encode()).hexdigest()
+    key, _, body = SPELLED.partition("\0")
+    assert whole.digest() == effect_digest(key, body.encode())
+
+
+def test_all_moments_of_a_call_have_one_digest() -> None:
+    moments: tuple[Moment | None, ...] = (None, "decide", "intent", "result", "presented")
+    asked = COMMANDS["tool_call"]
+    digests = {envelope(asked, moment=moment).digest() for moment in moments[1:]}
+    whole = Invocation.effect(SCOPE, "tool_call", "e", call_ordinal=0)
+    assert digests == {Envelope(invocation=whole, command=asked).digest()}
+
+
+def test_the_key_and_the_command_both_decide_the_digest() -> None:
+    """Where the one ends and the other begins is told by NUL, which neither can hold."""
+    digests = {effect_digest("a", b"b"), effect_digest("ab", b""), effect_digest("", b"ab")}
+    assert len(digests) == 3
 
 
 def test_a_digest_does_not_depend_on_key_order() -> None:

@@ -17,6 +17,7 @@ from windlass.journal import (
     KINDS,
     MOMENTS,
     KeyParts,
+    Moment,
     Scope,
     call_key,
     idempotency_key,
@@ -24,6 +25,7 @@ from windlass.journal import (
     parse_key,
     replay_key,
     wait_key,
+    without_moment,
 )
 from windlass.kernel import Json
 
@@ -53,7 +55,7 @@ def test_the_kinds_and_moments_are_these() -> None:
         "model_call", "model_hooks", "direct_call", "tool_call", "tool_hooks", "process", "run_code",
         "checkpoint", "sync_environment", "finalize", "sleep", "await_event",
     )  # fmt: skip
-    assert MOMENTS == ("decide", "intent", "result", "presented")
+    assert MOMENTS == ("decide", "intent", "result", "presented", "asked")
 
 
 def test_a_key_is_taken_apart() -> None:
@@ -75,20 +77,23 @@ positions = st.none() | st.integers(0, 12) | st.integers(0, 2**63 - 1)
 scopes = st.builds(
     Scope, session_id=ids, turn_id=st.none() | ids, turn_index=positions, iteration=positions
 )
-calls = st.tuples(st.none(), st.none()) | st.tuples(
-    st.integers(0, 10**6), st.none() | st.sampled_from(MOMENTS)
+calls = (
+    st.tuples(st.none(), st.none(), st.none())
+    | st.tuples(st.integers(0, 10**6), st.none() | st.sampled_from(MOMENTS[:-1]), st.none())
+    | st.tuples(st.integers(0, 10**6), st.sampled_from(MOMENTS[-1:]), st.integers(0, 12))
 )
 
 
 @st.composite
 def parts(draw: st.DrawFn) -> KeyParts:
-    ordinal, moment = draw(calls)
+    ordinal, moment, question = draw(calls)
     return KeyParts(
         scope=draw(scopes),
         kind=draw(st.sampled_from(KINDS)),
         effect_id=draw(ids),
         call_ordinal=ordinal,
         moment=moment,
+        question=question,
     )
 
 
@@ -147,10 +152,25 @@ def test_a_moment_belongs_to_a_call() -> None:
     assert error.field == "call_ordinal"
 
 
+@pytest.mark.parametrize(("moment", "question"), [("asked", None), ("result", 0), (None, 0)])
+def test_a_question_has_its_number_and_nothing_else_has_one(
+    moment: Moment | None, question: int | None
+) -> None:
+    error = refused(
+        lambda: replay_key(FULL, "tool_call", "e", call_ordinal=0, moment=moment, question=question)
+    )
+    assert error.field == "question"
+
+
 NO_KEYS = {
     "": "1 segments",
     "s/t/0/1/sleep": "5 segments",
-    "s/t/0/1/tool_call/e/0/intent/more": "9 segments",
+    "s/t/0/1/tool_call/e/0/intent/more/3": "10 segments",
+    "s/t/0/1/tool_call/e/0/intent/more": "unknown moment",
+    "s/t/0/1/tool_call/e/0/intent/3": "unknown moment",
+    "s/t/0/1/tool_call/e/0/asked": "unknown moment",
+    "s/t/0/1/tool_call/e/0/asked/x": "position",
+    "s/t/0/1/tool_call/e/0/asked/01": "another spelling",
     "s/t/0/1/nap/e": "unknown kind",
     "s/t/0/1/Sleep/e": "unknown kind",
     "s/t/0/1/tool_call/e/0/after": "unknown moment",
@@ -184,6 +204,7 @@ def test_what_replay_key_does_not_write_is_no_key(key: str) -> None:
         ("s/t/0/1/sleep/", "effect_id"),
         ("s/t/0/1/sleep/é", "effect_id"),
         ("s/t/0/1/tool_call/e//intent", "call_ordinal"),
+        ("s/t/0/1/tool_call/e/0/asked/", "question"),
     ],
 )
 def test_a_key_with_a_bad_segment_is_refused_by_its_name(key: str, field: str) -> None:
@@ -202,9 +223,10 @@ def test_the_place_of_a_key_is_its_kind_and_its_moment() -> None:
     assert key_place("s/t/0/1/sleep/e") == ("sleep", None)
     assert key_place("s/t/0/1/tool_call/e/0") == ("tool_call", None)
     assert key_place("s/t/0/1/tool_call/e/0/decide") == ("tool_call", "decide")
+    assert key_place("s/t/0/1/tool_call/e/0/asked/3") == ("tool_call", "asked")
 
 
-@pytest.mark.parametrize("key", ["", "s/t/0/1/sleep", "s/t/0/1/nap/e", "a/b/c/d/sleep/f/g/h/i"])
+@pytest.mark.parametrize("key", ["", "s/t/0/1/sleep", "s/t/0/1/nap/e", "a/b/c/d/sleep/f/g/h/i/j"])
 def test_no_key_has_no_place(key: str) -> None:
     assert refused(lambda: key_place(key)).field == "key"
 
@@ -219,6 +241,7 @@ def test_an_intent_and_its_result_are_one_call() -> None:
     [
         "s/t/0/1/tool_call/e/0/decide",
         "s/t/0/1/tool_call/e/0/presented",
+        "s/t/0/1/tool_call/e/0/asked/0",
         "s/t/0/1/tool_call/e/0",
         "s/t/0/1/sleep/e",
     ],
@@ -233,6 +256,16 @@ def test_an_effect_whose_id_is_intent_or_result_stands_for_itself() -> None:
     second = replay_key(FULL, "model_call", "result")
     assert call_key(first) == first
     assert call_key(second) == second
+
+
+@pytest.mark.parametrize("moment", ["decide", "intent", "result", "presented", "asked/2"])
+def test_every_moment_of_a_call_belongs_to_it(moment: str) -> None:
+    assert without_moment(f"s/t/0/1/tool_call/e/0/{moment}") == "s/t/0/1/tool_call/e/0"
+
+
+@pytest.mark.parametrize("key", ["s/t/0/1/tool_call/e/0", "s/t/0/1/sleep/intent", "s////process/e"])
+def test_a_key_without_a_moment_belongs_to_itself(key: str) -> None:
+    assert without_moment(key) == key
 
 
 # --- names for the world -------------------------------------------------------------------------

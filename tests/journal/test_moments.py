@@ -13,14 +13,16 @@ from windlass.journal import (
     CallDecided,
     DirectAnswered,
     EventAwaited,
+    JournalPage,
     ModelAnswered,
     Recorded,
     RecordedMoment,
     ReplyHooked,
     check_moment,
+    encode_page,
     usage_of,
 )
-from windlass.kernel import Json, ModelFailure, ToolOutcome, Usage
+from windlass.kernel import Json, ModelFailure, ToolOutcome, Usage, canonical
 
 # The end of a key, and the one class that may be recorded there.
 WANTED = {
@@ -30,6 +32,7 @@ WANTED = {
     "tool_call/e/0/decide": "CallDecided",
     "tool_call/e/0/result": "CallReturned",
     "tool_call/e/0/presented": "CallPresented",
+    "tool_call/e/0/asked/0": "CallAsked",
     "tool_hooks/e/0/decide": "CallDecided",
     "tool_hooks/e/0/presented": "CallPresented",
     "process/e": "ProcessAnswered",
@@ -61,7 +64,7 @@ def test_a_key_takes_its_moment_and_refuses_every_other(place: str) -> None:
     for name, moment in EVERY.items():
         if name == WANTED[place]:
             check_moment(key, moment)
-            assert Recorded(key=key, digest="d", outcome=moment).outcome == moment
+            assert read(key, moment).entries == (recorded(key, moment),)
         else:
             refuse(key, moment, WANTED[place])
 
@@ -76,7 +79,16 @@ def refuse(key: str, moment: RecordedMoment, wanted: str) -> None:
     error = refused(lambda: check_moment(key, moment))
     assert (error.field, error.wanted) == ("outcome", wanted)
     assert error.found == type(moment).__name__
-    refused(lambda: Recorded(key=key, digest="d", outcome=moment))
+    assert refused(lambda: read(key, moment)).field == "$.entries[0]"
+
+
+def recorded(key: str, moment: RecordedMoment) -> Recorded:
+    return Recorded(key=key, digest="d", outcome=moment)
+
+
+def read(key: str, moment: RecordedMoment) -> JournalPage:
+    """Return a page with this record as it is read; nothing was checked when it was written."""
+    return canonical.decode(encode_page((recorded(key, moment),), 1), JournalPage)
 
 
 def test_the_table_of_moments_is_this_one() -> None:

@@ -6,21 +6,28 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.kernel.refusals import refused
 from windlass.errors import JournalCorrupt
 from windlass.journal import (
+    Emitted,
     FrameOpened,
     HistoryPage,
     JournalPage,
     NodeBody,
     PluginVersion,
+    Released,
     TurnStarted,
     check_link,
     check_place,
     check_position,
+    encode_page,
+    lengthened,
     link_page,
     node_id,
+    shortened,
     strand_seed,
 )
 from windlass.kernel import DriverRecord, Finished, Json, canonical
@@ -28,7 +35,7 @@ from windlass.kernel import DriverRecord, Finished, Json, canonical
 PAGES = tuple(
     canonical.encode(
         JournalPage(
-            format=1,
+            format=2,
             generation=1,
             entries=(TurnStarted(agent=f"a{at}", model="m", plugins=(PluginVersion(name="p"),)),),
         )
@@ -194,3 +201,41 @@ def test_a_page_is_a_beginning_if_it_opens_with_a_frame_that_carries(
     page = HistoryPage(format=1, turn_id="t", nodes=nodes, outcome=Finished(text="ho"))
 
     assert page.is_beginning is wanted
+
+
+# --- as it is stored -----------------------------------------------------------------------------
+
+
+def test_one_byte_stands_for_the_place_of_a_turn() -> None:
+    entry = Released(key="s-1/t-1/2/3/model_call/e-1")
+    data = encode_page((entry, entry), 4)
+    stored = shortened(data, "s-1", "t-1")
+
+    assert stored == (
+        b'{"entries":[{"key":"\x012/3/model_call/e-1","type":"released"},'
+        b'{"key":"\x012/3/model_call/e-1","type":"released"}],'
+        b'"format":2,"generation":4,"type":"journal_page"}'
+    )
+    assert lengthened(stored, "s-1", "t-1") == data
+
+
+@given(
+    text=st.text('s/t\x01\\"u0', max_size=40),
+    session_id=st.text("st", min_size=1, max_size=2),
+    turn_id=st.text("st", min_size=1, max_size=2),
+)
+def test_whatever_stands_on_a_page_it_is_read_as_it_was(
+    text: str, session_id: str, turn_id: str
+) -> None:
+    """Also a text that looks like the place, or like what stands for it."""
+    data = encode_page((Emitted(key="k", name="n", value=[text, {text: 1}]),), 1)
+    stored = shortened(data, session_id, turn_id)
+    assert f"{session_id}/{turn_id}/".encode() not in stored
+    assert lengthened(stored, session_id, turn_id) == data
+
+
+def test_a_page_of_the_first_format_is_read_and_none_is_written() -> None:
+    first = canonical.encode(JournalPage(format=1, generation=1, entries=()))
+    assert canonical.decode(first, JournalPage).format == 1
+    assert canonical.read(first, JournalPage).format == 1
+    assert canonical.decode(encode_page((), 1), JournalPage).format == 2

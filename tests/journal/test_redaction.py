@@ -29,7 +29,7 @@ def page(text: str, args: dict[str, Json]) -> JournalPage:
     model = ModelCallCommand(request=SPEC)
     tool = ToolCallCommand(call_id="c1", name="add", args=args)
     return JournalPage(
-        format=1,
+        format=2,
         generation=1,
         entries=(
             TurnStarted(agent="a", model="m", instructions=text, context={"deep": [args]}),

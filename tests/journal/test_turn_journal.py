@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.journal.builders import COMMANDS, RECORDS, claim, envelope, journal, record, take
@@ -17,10 +18,14 @@ from windlass.errors import (
 )
 from windlass.journal import (
     Answer,
+    Attempt,
     Busy,
     CallDecided,
     CallReturned,
     Claimed,
+    DriveBegan,
+    DriveEnded,
+    Emitted,
     Entry,
     JournalRow,
     ModelAnswered,
@@ -33,6 +38,7 @@ from windlass.journal import (
     ToolCallCommand,
     TurnJournal,
     TurnStarted,
+    digest_of,
 )
 from windlass.kernel import ModelReply, ToolOutcome, Usage
 
@@ -128,6 +134,34 @@ def test_a_turn_begins_once() -> None:
     refused_whole(TurnJournal(), IdempotencyConflict, STARTED, other)
 
 
+def test_an_outcome_recorded_again_with_other_times_is_the_same_outcome() -> None:
+    folded = journal(record(MODEL, ANSWERED))
+    before = state(folded)
+    attempt = Attempt(began_ms=1, took_ms=2, code="throttled", model="m")
+    again = msgspec.structs.replace(
+        record(MODEL, ANSWERED), began_ms=9, took_ms=8, first_ms=7, attempts=(attempt,)
+    )
+    take(folded, again, generation=2)
+    assert state(folded) == before
+
+
+def test_a_record_of_a_claim_has_its_digest() -> None:
+    made = claim(TOOL, moment="intent")
+    alone = Recorded(key=f"{CALL}/result", outcome=RETURNED)
+    row = journal(made, alone).row(CALL)
+    assert row is not None
+    assert (row.outcome, row.digest) == (RETURNED, digest_of(made))
+
+
+def test_who_drove_and_what_was_emitted_changes_nothing_that_is_known() -> None:
+    folded = journal(
+        DriveBegan(worker="w", at_ms=1),
+        Emitted(key="s/t/0/1/process/e", name="said"),
+        DriveEnded(at_ms=2, why="parked"),
+    )
+    assert state(folded) == ((), None, 0, ())
+
+
 # --- law 2: a claim stands only as it is allowed -------------------------------------------------
 
 
@@ -136,7 +170,7 @@ def test_a_claim_is_kept_with_everything_it_said() -> None:
     made = claim(TOOL, moment="intent", contract="keyed", due_ms=7, reserved=reserved)
     assert journal(made, generation=4).row(made.key) == JournalRow(
         key=CALL,
-        digest=made.digest,
+        digest=digest_of(made),
         generation=4,
         command=TOOL,
         contract="keyed",

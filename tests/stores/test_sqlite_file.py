@@ -20,7 +20,6 @@ from windlass.errors import (
     StoreUnavailable,
     WindlassError,
 )
-from windlass.ports import NewItem
 from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.blobs import MAX_ROW_BYTES
 from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
@@ -330,44 +329,6 @@ async def test_a_migration_runs_once_and_keeps_what_is_there(
 
     assert turns.dump(path)["notes"] == [("x",)]
     assert raw(path).pragma("user_version") == VERSION + 1
-
-
-def made_as(path: Path) -> list[tuple[object, ...]]:
-    """Return how the tables and indexes of a file were made, in the words of the file."""
-    query = "SELECT type, name, sql FROM sqlite_schema ORDER BY name"
-    return [tuple(row) for row in raw(path).execute(query)]
-
-
-@pytest.mark.parametrize("version", range(1, VERSION))
-async def test_a_file_of_an_earlier_schema_is_brought_up_to_date_and_shows_what_it_did(
-    path: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(connection, "MIGRATIONS", MIGRATIONS[:version])
-        patch.setattr(connection, "VERSION", version)
-        old = SqliteStore(path)
-        await old.open()
-        await begin(old, "a", await old.join(until_ms=UNTIL_MS, now_ms=0))
-        await old.enqueue("a", NewItem(item_id="i1", content={"n": 1}))
-        await old.request_cancel("a", "t1", reason="enough")
-        await old.close()
-    assert raw(path).pragma("user_version") == version
-    before = turns.dump(path)
-
-    store = SqliteStore(path)
-    await store.open()
-    due = await store.due(UNTIL_MS)
-    await store.close()
-
-    assert [turn.turn_id for turn in due.turns] == ["t1"]
-    assert [(turn.turn_id, turn.owner) for turn in due.cancels] == [("t1", None)]
-    assert [(inbox.first.item_id, inbox.now) for inbox in due.inboxes] == [("i1", True)]
-    assert turns.dump(path) == before
-    new = SqliteStore(path.with_name("new.db"))
-    await new.open()
-    await new.close()
-    assert made_as(path) == made_as(new.path)
-    assert raw(path).pragma("user_version") == VERSION
 
 
 async def test_what_stands_where_the_workers_and_the_blobs_would_lie_is_named(

@@ -15,6 +15,7 @@ from windlass.journal import (
     Claimed,
     DriveBegan,
     DriveEnded,
+    Emitted,
     Entry,
     EventAwaited,
     ModelAnswered,
@@ -65,12 +66,14 @@ def _row(entry: Entry, unit: int, generation: int) -> JournalRow:
     if isinstance(entry, TurnStarted):
         asked = f"agent {entry.agent}, model {entry.model}, {count(len(entry.contracts), 'tool')}"
         return JournalRow(unit=unit, generation=generation, entry="started", asked=asked)
+    if isinstance(entry, DriveBegan):
+        asked = safe(f"worker {entry.worker} {entry.place}".rstrip())
+        return JournalRow(unit=unit, generation=generation, entry="drive", asked=asked)
+    if isinstance(entry, DriveEnded):
+        return JournalRow(unit=unit, generation=generation, entry="drive", answered=entry.why)
     name = type(entry).__name__.lower()
-    if isinstance(entry, Released):
+    if isinstance(entry, (Released, Emitted)):
         return JournalRow(unit=unit, generation=generation, entry=name, key=entry.key)
-    if isinstance(entry, (DriveBegan, DriveEnded)):
-        asked = f"worker {entry.worker}" if isinstance(entry, DriveBegan) else entry.why
-        return JournalRow(unit=unit, generation=generation, entry=name, asked=asked)
     return JournalRow(
         unit=unit,
         generation=generation,

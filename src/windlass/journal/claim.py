@@ -1,4 +1,4 @@
-"""May this run? One pure function that every store asks inside its transaction.
+"""May this run? One pure function for everybody who reads a journal.
 
     row                 the same digest                 another digest
     absent              Run                             Run
@@ -8,6 +8,7 @@
     claimed, older      TakeOver, by kind (HOW below)   Mismatch
 
 A recorded outcome answers every generation; only a claim without an outcome depends on who made it.
+`how_to_resume` is the one table for such a claim.
 """
 
 from __future__ import annotations
@@ -16,16 +17,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from windlass.journal.commands import (
-    Command,
-    Contract,
-    ProcessCommand,
-    StartProcess,
-    kind_of,
-)
+from windlass.journal.commands import Command, Contract, ProcessCommand
 from windlass.journal.diff import Difference, diff
-from windlass.journal.entries import Claimed
-from windlass.journal.keys import EffectKind, key_moment
+from windlass.journal.entries import Claimed, digest_of
+from windlass.journal.keys import EffectKind, key_place
 from windlass.journal.moments import RecordedMoment
 from windlass.kernel.model_call import Usage
 from windlass.kernel.value import Value
@@ -38,11 +33,11 @@ How: TypeAlias = Literal[
     "same_wait",  # the wait is there already, perhaps answered
     "same_id",  # the process is there already under its id
     "same_key",  # the world can tell a repeat by the idempotency key
-    "unknown",  # it may have acted: never again, the outcome is that nobody knows
+    "unknown",  # it may have acted: never again, the outcome is unknown
     "reconcile",  # ask the tool whether it acted
 ]
 
-# What to do with a claim that a worker before us left without an outcome. Tools are not in it: they have
+# What to do with a claim that an earlier worker left without an outcome. Tools are not in it: they have
 # their contract; nor are process operations, of which only a start makes something.
 HOW: dict[EffectKind, How] = {
     "model_call": "again",
@@ -114,13 +109,13 @@ class Busy(Value, kw_only=True):
 
 
 class Stale(Value, kw_only=True):
-    """A newer generation has claimed it: whoever asks has lost the session."""
+    """A newer generation has claimed it: the caller has lost the session."""
 
     generation: int
 
 
 class TakeOver(Value, kw_only=True):
-    """A worker before us claimed it and left no outcome: go on as `how` says."""
+    """An earlier worker claimed it and left no outcome: resume as `how` says."""
 
     how: How
     due_ms: int | None = None
@@ -138,10 +133,11 @@ def decide_claim(row: JournalRow | None, request: Claimed, *, generation: int) -
     """Say what a claim may do, given what the journal holds under its key."""
     if row is None:
         return _RUN
-    if row.digest != request.digest:
+    found = digest_of(request)
+    if row.digest != found:
         return Mismatch(
             recorded=row.digest,
-            found=request.digest,
+            found=found,
             diff=diff(row.command, request.command) or (_OTHER_INVOCATION,),
         )
     if row.outcome is not None:
@@ -150,18 +146,21 @@ def decide_claim(row: JournalRow | None, request: Claimed, *, generation: int) -
         return _BUSY
     if row.generation > generation:
         return Stale(generation=row.generation)
-    return TakeOver(how=_how(row, request), due_ms=row.due_ms)
+    return TakeOver(how=how_to_resume(row, request.key), due_ms=row.due_ms)
 
 
-def _how(row: JournalRow, request: Claimed) -> How:
-    kind = kind_of(request.command)
+def how_to_resume(row: JournalRow, key: str) -> How:
+    """Say what to do about a row that an earlier worker claimed under this key and left without an outcome.
+
+    The contract that stood when the intent was written governs it, whatever the code says now.
+    """
+    kind, moment = key_place(key)
     if kind == "tool_call":
-        if key_moment(request.key) in ("decide", "presented"):
+        if moment in ("decide", "presented", "asked"):
             return "recompute"
-        # The contract that stood when the intent was written governs it, whatever the code says now.
         return HOW_BY_CONTRACT[row.contract or "once"]
     if kind == "process":
-        command = request.command
-        starts = isinstance(command, ProcessCommand) and isinstance(command.operation, StartProcess)
+        command = row.command
+        starts = isinstance(command, ProcessCommand) and command.operation == "start"
         return "same_id" if starts else "again"
     return HOW[kind]

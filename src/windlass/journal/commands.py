@@ -3,15 +3,21 @@
 A command is what is compared on replay, so it holds everything that decides what would happen and
 nothing else. A request to a model names its messages and its tools by digest: the messages are in the
 session already, and a request that repeated them would make a turn cost its history.
+
+An envelope is a command with its place. It refuses what could not be found again in the journal, for those
+who build one; a turn under way names its calls itself and hashes the bytes that it writes.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from hashlib import sha256
+from typing import Any, ClassVar, Literal, TypeAlias, cast
+
+import msgspec
 
 from windlass.errors import InvalidInput
-from windlass.guards.ids import check_id
-from windlass.journal.keys import EffectKind
+from windlass.guards.ids import check_id, is_id
+from windlass.journal.keys import EffectKind, Moment, Scope, replay_key, without_moment
 from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.effects import CheckpointKind
@@ -21,15 +27,18 @@ from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, check_instance, use_default
 
 Contract: TypeAlias = Literal["pure", "idempotent", "keyed", "once", "reconcile"]
-ListMode: TypeAlias = Literal["live", "all"]
-ONCE: Contract = "once"
-LIVE: ListMode = "live"
+ProcessOperation: TypeAlias = Literal[
+    "start", "list", "transfer", "delete_session", "await", "cancel", "signal"
+]
 # Every store keeps times in 64 bits; this is three hundred thousand years.
 _MAX_DURATION_MS = 2**53
 
 
 class RequestSpec(JsonValue, kw_only=True):
-    """A model request as the journal keeps it: messages and tools by digest."""
+    """A model request as the journal keeps it: messages and tools by digest.
+
+    `base` is the digest of the messages from before this turn, where that is worth knowing.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("output",)
 
@@ -42,6 +51,7 @@ class RequestSpec(JsonValue, kw_only=True):
     generation: Generation = PROVIDER_CHOICE
     session_id: str | None = None
     output: Json = None
+    base: str | None = None
 
     def __post_init__(self) -> None:
         """Freeze the output schema; let equal specs have equal bytes."""
@@ -109,105 +119,29 @@ class ToolHooksCommand(Value, kw_only=True, tag="tool_hooks"):
     subject: str
 
 
-class StartProcess(JsonValue, kw_only=True):
-    """Start background work under an id that the caller chose."""
+class ProcessCommand(JsonValue, kw_only=True, tag="process"):
+    """Do something with background processes.
+
+    `process_id` is the process, or for `list`, `transfer` and `delete_session` the session whose processes are
+    meant. `name` is what is started or signalled, `args` what goes with it.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("args",)
 
+    operation: ProcessOperation
     process_id: str
-    name: str
+    name: str = ""
     args: Json = None
 
-
-class ListProcesses(Value, kw_only=True):
-    """List the processes that a session sees."""
-
-    session_id: str
-    mode: ListMode = LIVE
-
     def __post_init__(self) -> None:
-        """Let equal commands have equal bytes."""
-        use_default(self, "mode", LIVE)
-
-
-class TransferProcesses(Value, kw_only=True):
-    """Let another session see these processes instead."""
-
-    from_session: str
-    to_session: str
-    process_ids: tuple[str, ...]
-
-
-class DeleteSessionProcesses(Value, kw_only=True):
-    """Forget what a deleted session saw."""
-
-    session_id: str
-
-
-class AwaitProcess(Value, kw_only=True):
-    """Wait for a process to end."""
-
-    process_id: str
-
-
-class CancelProcess(Value, kw_only=True):
-    """Ask a process to stop."""
-
-    process_id: str
-    reason: str | None = None
-
-
-class SignalProcess(JsonValue, kw_only=True):
-    """Send a process a signal; `signal_id` makes it arrive once."""
-
-    json_fields: ClassVar[tuple[str, ...]] = ("value",)
-
-    process_id: str
-    name: str
-    signal_id: str
-    value: Json = None
-
-
-ProcessOperation: TypeAlias = (
-    StartProcess
-    | ListProcesses
-    | TransferProcesses
-    | DeleteSessionProcesses
-    | AwaitProcess
-    | CancelProcess
-    | SignalProcess
-)
-# What makes two operations the same one: the same start may not run under two ids.
-_IDENTITY: dict[type[Value], tuple[str, ...]] = {
-    StartProcess: ("process_id",),
-    ListProcesses: ("session_id", "mode"),
-    TransferProcesses: ("from_session", "to_session", "process_ids"),
-    DeleteSessionProcesses: ("session_id",),
-    AwaitProcess: ("process_id",),
-    CancelProcess: ("process_id",),
-    SignalProcess: ("process_id", "name", "signal_id"),
-}
-
-
-class ProcessCommand(Value, kw_only=True, tag="process"):
-    """Something to do with background processes."""
-
-    operation: ProcessOperation
-
-    def __post_init__(self) -> None:
-        """Refuse ids that are none."""
-        for field in ("process_id", "session_id", "from_session", "to_session", "signal_id"):
-            if hasattr(self.operation, field):
-                check_id(getattr(self.operation, field), field=field)
-        for process_id in getattr(self.operation, "process_ids", ()):
-            check_id(process_id, field="process_ids")
+        """Freeze the arguments; refuse an id that is none."""
+        super().__post_init__()
+        check_id(self.process_id, field="ProcessCommand.process_id")
 
     def effect_id(self) -> str:
-        """Return the id that this operation has wherever it is asked for."""
-        kind = type(self.operation)
-        identity = [getattr(self.operation, name) for name in _IDENTITY[kind]]
-        operation = kind.__struct_config__.tag
-        return f"process:{operation}:{canonical.digest(identity)[:40]}"
+        """Return the id that this operation has wherever it is asked for: what goes with it is no part of it."""
+        named = [self.process_id, self.name] if self.operation == "signal" else [self.process_id]
+        return f"process:{self.operation}:{canonical.digest(named)[:40]}"
 
 
 class RunCodeCommand(Value, kw_only=True, tag="run_code"):
@@ -243,10 +177,9 @@ class SleepCommand(Value, kw_only=True, tag="sleep"):
     def __post_init__(self) -> None:
         """Refuse a sleep into the past."""
         if type(self.duration_ms) is not int or not 0 <= self.duration_ms <= _MAX_DURATION_MS:
-            raise InvalidInput(
-                "SleepCommand.duration_ms: wanted 0 or more milliseconds, up to 2^53",
-                field="SleepCommand.duration_ms",
-                wanted="0 or more milliseconds",
+            wanted = "0 or more milliseconds, up to 2^53"
+            raise InvalidInput.at(
+                "SleepCommand.duration_ms", type(self.duration_ms).__name__, wanted
             )
 
 
@@ -277,13 +210,104 @@ def kind_of(command: Command) -> EffectKind:
     return type(command).__struct_config__.tag  # type: ignore[return-value]  # tags are kinds
 
 
-canonical.prepare(Command)
+def as_written(body: bytes) -> Command:
+    """Return what stands for a command in an entry that is about to be written: its canonical bytes.
+
+    So it is encoded once, for its digest and for the page. Only an encoder can read what is returned.
+    """
+    return cast("Command", msgspec.Raw(body))
 
 
-def command_of(body: bytes) -> Command:
-    """Return the command that these canonical bytes are of."""
-    command: Command = canonical.decode(body, Command)  # type: ignore[arg-type]  # a union is a type, too
-    return command
+def read_command(command: Command | None) -> Command | None:
+    """Return a command that is about to be written as others read it."""
+    written: object = command
+    return canonical.read(bytes(written), Command) if isinstance(written, msgspec.Raw) else command  # type: ignore[arg-type]  # a union is a type, too
+
+
+def body_of(command: Command) -> bytes:
+    """Return the canonical bytes of a command, also of one that is about to be written."""
+    written: object = command
+    return bytes(written) if isinstance(written, msgspec.Raw) else canonical.encode(command)
+
+
+def effect_digest(key: str, body: bytes) -> str:
+    """Return the digest that a replay compares: of the key of the whole call and the bytes of the command.
+
+    All moments of a call that ask for the same thing have the same digest.
+    """
+    return sha256(b"%b\0%b" % (key.encode(), body)).hexdigest()
+
+
+# ------------------------------------------------------------------ envelopes
+
+
+class EffectSubject(Value, kw_only=True):
+    """An effect of a turn or a process."""
+
+    effect_id: str
+    kind: EffectKind
+
+
+class Invocation(Value, kw_only=True):
+    """Which effect asks, where, and under which key it is recorded."""
+
+    scope: Scope
+    subject: EffectSubject
+    replay_key: str = ""
+
+    @classmethod
+    def effect(
+        cls,
+        scope: Scope,
+        kind: EffectKind,
+        effect_id: str,
+        *,
+        call_ordinal: int | None = None,
+        moment: Moment | None = None,
+    ) -> Invocation:
+        """Return the invocation of an effect under the key that its place gives it."""
+        key = replay_key(scope, kind, effect_id, call_ordinal=call_ordinal, moment=moment)
+        subject = EffectSubject(effect_id=effect_id, kind=kind)
+        return cls(scope=scope, subject=subject, replay_key=key)
+
+
+class Envelope(Value, kw_only=True):
+    """An invocation and its command: checked, so that what it asks for can be found again in the journal."""
+
+    invocation: Invocation
+    command: Command
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be recorded and found again."""
+        check_instance(self.invocation, Invocation, field="Envelope.invocation")
+        subject = self.invocation.subject
+        at = "Envelope.invocation.subject"
+        if not isinstance(subject, EffectSubject):
+            raise InvalidInput.at(at, f"a {type(subject).__name__}", "an effect")
+        if not is_id(subject.effect_id):
+            raise InvalidInput.at(f"{at}.effect_id", "no id", "the effect's id")
+        if not isinstance(self.command, Command):
+            kind = type(self.command).__name__
+            raise InvalidInput.at("Envelope.command", f"a {kind}", "a command")
+        if subject.kind != kind_of(self.command):
+            wanted = f"{kind_of(self.command)}, the command's"
+            raise InvalidInput.at(f"{at}.kind", str(subject.kind), wanted)
+        if not self.invocation.replay_key:
+            raise InvalidInput.at("Envelope.invocation.replay_key", "an empty key", "a replay key")
+
+    @property
+    def kind(self) -> EffectKind:
+        """What kind of effect this is."""
+        return kind_of(self.command)
+
+    @property
+    def key(self) -> str:
+        """The key it is recorded under."""
+        return self.invocation.replay_key
+
+    def digest(self) -> str:
+        """Return the digest that a replay compares; all moments of a call have the same."""
+        return effect_digest(without_moment(self.key), canonical.encode(self.command))
 
 
 # The tools of one agent are one object in every request of a turn; a handful are live at a time.

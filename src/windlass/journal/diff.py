@@ -1,7 +1,7 @@
 """Where two requests part: a bounded list of places, without their payloads.
 
-The list goes into errors and onto screens, so it shows what a thing is called and how big it is. Words
-that somebody said, arguments and results appear as sizes and digests only.
+The list goes into errors and onto screens, so it shows what a thing is called and how big it is. Messages,
+arguments and results appear as sizes and digests only.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ MAX_DIFFERENCES = 32
 _SHOWN = frozenset(
     {
         *(f"$.{field}" for field in (
-            "call_id", "checkpoint", "duration_ms", "language", "name", "reply", "subject", "type", "usage_source",
-            "wait_key",
+            "call_id", "checkpoint", "duration_ms", "language", "name", "operation", "process_id", "reply", "subject",
+            "type", "usage_source", "wait_key",
         )),
         *(f"$.request.{field}" for field in (
-            "generation.seed", "generation.max_output_tokens", "message_count", "messages", "model", "session_id",
-            "tool_choice", "tools", "variant",
-        )),
-        *(f"$.operation.{field}" for field in (
-            "from_session", "mode", "name", "process_id", "session_id", "signal_id", "to_session", "type",
+            "base", "generation.seed", "generation.max_output_tokens", "message_count", "messages", "model",
+            "session_id", "tool_choice", "tools", "variant",
         )),
     }
 )  # fmt: skip
@@ -58,7 +55,8 @@ def diff(recorded: object, found: object) -> tuple[Difference, ...]:
 
 def _plain(value: object) -> Json:
     """Return a value as its own canonical bytes read as plain JSON."""
-    return msgspec.json.decode(canonical.encode(value))
+    written = bytes(value) if isinstance(value, msgspec.Raw) else canonical.encode(value)
+    return msgspec.json.decode(written)
 
 
 def _walk(recorded: Json, found: Json, path: str) -> Iterator[Difference]:

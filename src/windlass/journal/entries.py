@@ -1,12 +1,16 @@
-"""The lines of a turn's journal: how it began, what was claimed, what came back."""
+"""The lines of a turn's journal: how it began, what was claimed, what came back, who drove it.
+
+Entries are not checked where they are built, for that is where a turn spends its time: `JournalPage` checks them
+when it is read, and `Claimed.of` and `Recorded.of` check what they build.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from windlass.errors import InvalidInput
-from windlass.journal.commands import Command, Contract
-from windlass.journal.envelope import Envelope
+from windlass.journal.commands import Command, Contract, Envelope, body_of, effect_digest
+from windlass.journal.keys import without_moment
 from windlass.journal.moments import RecordedMoment, check_moment
 from windlass.kernel.messages import Message, Part
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, Usage
@@ -36,10 +40,10 @@ class ToolContract(Value, kw_only=True):
 
 
 class Traced(Value, kw_only=True):
-    """The caller's trace, to which the turn's spans belong."""
+    """The trace that a caller's span belongs to, and whether it is sampled."""
 
     trace_id: str
-    parent_id: str = ""
+    parent_id: str
     sampled: bool = True
 
 
@@ -50,6 +54,7 @@ class TurnStarted(JsonValue, kw_only=True):
     store however many turns have them. `input` is there when it is not what was accepted, `output` when an
     answer of a certain shape is asked for: its schema. `messages` come before the input, `prompt` is what plugins
     made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
+    `looks` names the hooks that see what models and tools return: what they saw is recorded each time.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output", "patches")
@@ -89,12 +94,13 @@ class TurnStarted(JsonValue, kw_only=True):
 class Claimed(Value, kw_only=True):
     """This is about to run. A tool's claim is its intent.
 
-    `consumes` is the approval that it uses up, `reserved` what it may spend: if no outcome is ever
-    recorded, that much counts as spent, by the model `reserved_for` if that is not the command's.
+    The digest follows from key and command; it is there only where it does not. `consumes` is the approval that
+    the call uses up, `reserved` what it may spend: if no outcome is ever recorded, that much counts as spent, by the
+    model `reserved_for` if that is not the command's.
     """
 
     key: str
-    digest: str
+    digest: str = ""
     command: Command
     contract: Contract | None = None
     due_ms: int | None = None
@@ -104,53 +110,37 @@ class Claimed(Value, kw_only=True):
     at_ms: int = 0
 
     @classmethod
-    def of(
-        cls,
-        envelope: Envelope,
-        *,
-        contract: Contract | None = None,
-        due_ms: int | None = None,
-        consumes: str | None = None,
-        reserved: Usage | None = None,
-        reserved_for: str = "",
-    ) -> Claimed:
+    def of(cls, envelope: Envelope, **parts: Any) -> Claimed:
         """Return the claim of an envelope.
 
         Raises:
             InvalidInput: a tool's intent without its contract.
         """
-        if envelope.kind == "tool_call" and envelope.key.endswith("/intent") and contract is None:
-            raise InvalidInput(
-                "Claimed.contract: found none, wanted the tool's effect contract",
-                field="Claimed.contract",
-                wanted="pure, idempotent, keyed, once or reconcile",
-            )
-        return cls(
-            key=envelope.key,
-            digest=envelope.digest(),
-            command=envelope.command,
-            contract=contract,
-            due_ms=due_ms,
-            consumes=consumes,
-            reserved=reserved,
-            reserved_for=reserved_for,
-        )
+        is_intent = envelope.kind == "tool_call" and envelope.key.endswith("/intent")
+        if is_intent and parts.get("contract") is None:
+            wanted = "the tool's effect contract: pure, idempotent, keyed, once or reconcile"
+            raise InvalidInput.at("Claimed.contract", "none", wanted)
+        return cls(key=envelope.key, command=envelope.command, **parts)
 
 
 class Attempt(Value, kw_only=True):
-    """A try that came to nothing: when, for how long, with which error, of which model."""
+    """A try that failed, of a call that was then tried again: when, how long, the error's code, which model."""
 
     began_ms: int
     took_ms: int
     code: str
-    model: str = ""
+    model: str
 
 
 class Recorded(Value, kw_only=True):
-    """This came back. `command` is there when nothing was claimed before."""
+    """This came back. `command` is there when nothing was claimed before; the digest, where it does not follow.
+
+    When it began, how long it took, when the first of it arrived and which tries failed are about this record,
+    not about the outcome: the same outcome with other times is the same outcome.
+    """
 
     key: str
-    digest: str
+    digest: str = ""
     outcome: RecordedMoment
     command: Command | None = None
     usage_source: str = ""
@@ -158,10 +148,6 @@ class Recorded(Value, kw_only=True):
     took_ms: int = 0
     first_ms: int | None = None
     attempts: tuple[Attempt, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse an outcome of another kind than the key's."""
-        check_moment(self.key, self.outcome)
 
     @classmethod
     def of(
@@ -172,14 +158,14 @@ class Recorded(Value, kw_only=True):
         claimed: bool = False,
         usage_source: str = "",
     ) -> Recorded:
-        """Return the record of an envelope's outcome; `claimed` says that its claim is in the journal."""
-        return cls(
-            key=envelope.key,
-            digest=envelope.digest(),
-            outcome=outcome,
-            command=None if claimed else envelope.command,
-            usage_source=usage_source,
-        )
+        """Return the record of an envelope's outcome; `claimed` says that its claim is in the journal.
+
+        Raises:
+            InvalidInput: an outcome of another kind than the key's.
+        """
+        check_moment(envelope.key, outcome)
+        command = None if claimed else envelope.command
+        return cls(key=envelope.key, outcome=outcome, command=command, usage_source=usage_source)
 
 
 class Released(Value, kw_only=True):
@@ -189,7 +175,7 @@ class Released(Value, kw_only=True):
 
 
 class DriveBegan(Value, kw_only=True):
-    """A worker took up the turn; it is written with the first unit that the drive writes."""
+    """A worker began to drive the turn. `place` is its host and process, `build` a digest of its code."""
 
     worker: str
     at_ms: int
@@ -198,10 +184,27 @@ class DriveBegan(Value, kw_only=True):
 
 
 class DriveEnded(Value, kw_only=True):
-    """The drive let go of the turn. A drive that never says so was lost."""
+    """The worker let go of the turn before its end. A drive without it, and without the turn's end, was lost."""
 
     at_ms: int
     why: Literal["parked", "left"]
 
 
-Entry: TypeAlias = TurnStarted | Claimed | Recorded | Released | DriveBegan | DriveEnded
+class Emitted(JsonValue, kw_only=True):
+    """Something that a process tells its observers, as a fact."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("value",)
+
+    key: str
+    name: str
+    value: Json = None
+
+
+Entry: TypeAlias = TurnStarted | Claimed | Recorded | Released | DriveBegan | DriveEnded | Emitted
+
+
+def digest_of(entry: Claimed | Recorded) -> str:
+    """Return the digest that a replay compares; none for the record of a claim, which has the claim's."""
+    if entry.digest or entry.command is None:
+        return entry.digest
+    return effect_digest(without_moment(entry.key), body_of(entry.command))

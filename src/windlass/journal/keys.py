@@ -2,7 +2,8 @@
 
 A replay key is a path, `session/turn/turn_index/iteration/kind/effect_id[/call_ordinal[/moment]]`:
 what a scope does not have is an empty segment, which no id can be, so two keys are equal only when
-everything in them is. Nothing in a key comes from a clock or from chance.
+everything in them is. The moment `asked` has a number, `asked/0`, because a call may ask more than one
+question. Nothing in a key comes from a clock or from a random number.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ EffectKind: TypeAlias = Literal[
 ]
 KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
-Moment: TypeAlias = Literal["decide", "intent", "result", "presented"]
+Moment: TypeAlias = Literal["decide", "intent", "result", "presented", "asked"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 
 _SEGMENTS = 6
@@ -68,6 +69,7 @@ class KeyParts(Value, kw_only=True):
     effect_id: str
     call_ordinal: int | None = None
     moment: Moment | None = None
+    question: int | None = None
 
     def __str__(self) -> str:
         return replay_key(
@@ -76,6 +78,7 @@ class KeyParts(Value, kw_only=True):
             self.effect_id,
             call_ordinal=self.call_ordinal,
             moment=self.moment,
+            question=self.question,
         )
 
 
@@ -86,12 +89,15 @@ def replay_key(
     *,
     call_ordinal: int | None = None,
     moment: Moment | None = None,
+    question: int | None = None,
 ) -> str:
-    """Return the key under which an effect is recorded.
+    """Return the key under which an effect is recorded; `question` counts those of the moment `asked`.
 
     Raises:
-        InvalidInput: an effect id that is no id, or a moment of no call.
+        InvalidInput: an effect id that is no id, a moment of no call, or a question of another moment.
     """
+    if (question is None) == (moment == "asked"):
+        raise InvalidInput.at("question", question, "a number with the moment asked, else none")
     check_id(effect_id, field="effect_id")
     turn_id, turn_index, iteration = scope.turn_id, scope.turn_index, scope.iteration
     key = (
@@ -101,14 +107,11 @@ def replay_key(
     )
     if call_ordinal is not None:
         _check_position(call_ordinal, "call_ordinal")
+        _check_position(question, "question")
         key = f"{key}/{call_ordinal}"
-        return key if moment is None else f"{key}/{moment}"
+        return "/".join(str(part) for part in (key, moment, question) if part is not None)
     if moment is not None:
-        raise InvalidInput(
-            f"moment: found {moment} without a call, wanted a call_ordinal with it",
-            field="call_ordinal",
-            wanted="a call's position",
-        )
+        raise InvalidInput.at("call_ordinal", f"the moment {moment} without a call", "a position")
     return key
 
 
@@ -119,13 +122,14 @@ def parse_key(key: str) -> KeyParts:
         InvalidInput: it is not a replay key.
     """
     segments = key.split("/") if isinstance(key, str) else []
-    if not _SEGMENTS <= len(segments) <= _SEGMENTS + 2:
-        raise _no_key(f"{len(segments)} segments", "6 to 8")
+    if not _SEGMENTS <= len(segments) <= _SEGMENTS + 3:
+        raise _no_key(f"{len(segments)} segments", "6 to 9")
     session_id, turn_id, turn_index, iteration, kind, effect_id, *call = segments
     if kind not in KINDS:
         raise _no_key("an unknown kind", "a kind of effect")
-    if len(call) == 2 and call[1] not in MOMENTS:
-        raise _no_key("an unknown moment", "decide, intent, result or presented")
+    moment = _moment_in(segments)
+    if len(call) > 1 and moment is None:
+        raise _no_key("an unknown moment", "decide, intent, result, presented or asked/n")
     parts = KeyParts(
         scope=Scope(
             session_id=session_id,
@@ -136,7 +140,8 @@ def parse_key(key: str) -> KeyParts:
         kind=kind,
         effect_id=check_id(effect_id, field="effect_id"),
         call_ordinal=_number(call[0]) if call else None,
-        moment=call[1] if len(call) == 2 else None,  # type: ignore[arg-type]  # in MOMENTS
+        moment=moment,
+        question=_number(call[2]) if len(call) == 3 else None,
     )
     if str(parts) != key:
         raise _no_key("another spelling of it", "the key as replay_key writes it")
@@ -151,18 +156,17 @@ def key_place(key: str) -> tuple[EffectKind, Moment | None]:
     """
     segments = key.split("/")
     count = len(segments)
-    if not _SEGMENTS <= count <= _SEGMENTS + 2 or segments[4] not in KINDS:
-        raise _no_key(f"{count} segments", "6 to 8, with a kind of effect in the fifth")
+    if not _SEGMENTS <= count <= _SEGMENTS + 3 or segments[4] not in KINDS:
+        raise _no_key(f"{count} segments", "6 to 9, with a kind of effect in the fifth")
     return segments[4], _moment_in(segments)
 
 
-def key_moment(key: str) -> Moment | None:
-    """Return the moment that a replay key ends with, if it does."""
-    return _moment_in(key.split("/"))
-
-
 def _moment_in(segments: list[str]) -> Moment | None:
-    return segments[7] if len(segments) == _SEGMENTS + 2 and segments[7] in MOMENTS else None
+    count = len(segments)
+    if count < _SEGMENTS + 2 or segments[7] not in MOMENTS:
+        return None
+    has_number = count == _SEGMENTS + 3
+    return segments[7] if has_number == (segments[7] == "asked") else None
 
 
 def call_key(key: str) -> str:
@@ -176,21 +180,21 @@ def call_key(key: str) -> str:
     return key
 
 
-def effect_digest(key: str, body: bytes) -> str:
-    """Return what a replay compares: the digest of a command's canonical bytes under the key of its call."""
-    return sha256(b"%b\0%b" % (key.encode(), body)).hexdigest()
+def without_moment(key: str) -> str:
+    """Return the key of the call or the effect that a key of one of its moments belongs to."""
+    return key if key.count("/") <= _SEGMENTS else "/".join(key.split("/", _SEGMENTS + 1)[:-1])
 
 
 def idempotency_key(
     store_id: str, session_id: str, turn_id: str, effect_id: str, call_ordinal: int
 ) -> str:
-    """Return what a tool hands to the world so that the world can tell a repeat from a new call."""
+    """Return what a tool sends along so that its other side can tell a repeat from a new call."""
     content = FrozenList([store_id, session_id, turn_id, effect_id, call_ordinal])
     return f"wl_{canonical.digest(content)[:_IDEMPOTENCY_HEX]}"
 
 
 def wait_key(secret: bytes, key: str, args_digest: str) -> str:
-    """Return the name of a wait: only who holds the store's secret can make one."""
+    """Return the name of a wait; it takes the store's secret to make one."""
     content = f"{key}\n{args_digest}".encode()
     return f"w_{hmac(secret, content, sha256).hexdigest()}"
 
@@ -198,7 +202,7 @@ def wait_key(secret: bytes, key: str, args_digest: str) -> str:
 def _check_position(position: int | None, field: str) -> None:
     if position is None or (type(position) is int and 0 <= position < _MAX_POSITION):
         return
-    raise InvalidInput(f"{field}: wanted a count from 0", field=field, wanted="a count from 0")
+    raise InvalidInput.at(field, type(position).__name__, "a count from 0")
 
 
 def _number(segment: str) -> int | None:

@@ -1,8 +1,8 @@
 """What the journal keeps of an effect: one class per thing that can be recorded.
 
 A moment is the raw outcome, recorded before anything is derived from it: a reply before its hooks run, a
-tool's result before anyone presents it. What hooks made of it is a moment of its own. `issues` are what hooks left
-for whoever reads the result.
+tool's result before hooks present it. What hooks made of it is a moment of its own. `issues` are what hooks
+reported for the reader of the result.
 """
 
 from __future__ import annotations
@@ -79,12 +79,9 @@ class CallDecided(JsonValue, kw_only=True):
         super().__post_init__()
         use_default(self, "verdict", ALLOW)
         if (self.outcome is not None) != (self.verdict == "short_circuit"):
-            raise InvalidInput(
-                "CallDecided.outcome: an outcome goes with the verdict short_circuit and with no other",
-                field="CallDecided.outcome",
-                found=self.verdict,
-                wanted="short_circuit",
-            )
+            found = f"{'one' if self.outcome else 'none'} with the verdict {self.verdict}"
+            wanted = "an outcome with the verdict short_circuit and with no other"
+            raise InvalidInput.at("CallDecided.outcome", found, wanted)
 
 
 class CallReturned(Value, kw_only=True):
@@ -103,6 +100,16 @@ class CallPresented(JsonValue, kw_only=True):
     patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
     issues: tuple[Error, ...] = ()
+
+
+class CallAsked(JsonValue, kw_only=True):
+    """The question that a tool's body returned instead of a result; `schema` is of the answer it wants."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("schema", "state")
+
+    title: str
+    schema: Json = None
+    state: Json = None
 
 
 class ProcessAnswered(JsonValue, kw_only=True):
@@ -183,6 +190,7 @@ RecordedMoment: TypeAlias = (
     | CallDecided
     | CallReturned
     | CallPresented
+    | CallAsked
     | ProcessAnswered
     | CodeRan
     | CheckpointGiven
@@ -200,6 +208,7 @@ MOMENT_OF: dict[tuple[EffectKind, Moment | None], type[Value]] = {
     ("tool_call", "decide"): CallDecided,
     ("tool_call", "result"): CallReturned,
     ("tool_call", "presented"): CallPresented,
+    ("tool_call", "asked"): CallAsked,
     ("tool_hooks", "decide"): CallDecided,
     ("tool_hooks", "presented"): CallPresented,
     ("process", None): ProcessAnswered,
@@ -223,10 +232,11 @@ def check_moment(key: str, moment: RecordedMoment) -> None:
     if wanted is None or type(moment) is not wanted:
         name = "nothing" if wanted is None else wanted.__name__
         place = kind if at is None else f"{kind}, {at}"
+        found = type(moment).__name__
         raise InvalidInput(
-            f"outcome: found {type(moment).__name__}, wanted {name} for {place}",
+            f"outcome: found {found}, wanted {name} for {place}",
             field="outcome",
-            found=type(moment).__name__,
+            found=found,
             wanted=name,
         )
 

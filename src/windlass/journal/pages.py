@@ -1,6 +1,7 @@
 """What a store writes: pages of a journal, pages of history, and the unit that brings them.
 
-A page is canonical bytes that name their format. Pages of one strand (the journal of a turn, the history of a
+A page is canonical bytes that name their format; where a store keeps those of a journal, one byte stands for the
+beginning of its keys. Pages of one strand (the journal of a turn, the history of a
 session) are linked: the digest of each covers the one before, beginning with the strand's own name. A
 page that is missing, doubled, moved, taken from elsewhere or changed by one bit does not fit its link.
 """
@@ -12,7 +13,8 @@ from typing import Any, ClassVar, TypeAlias
 
 from windlass.errors import InvalidInput, JournalCorrupt
 from windlass.guards.ids import check_id
-from windlass.journal.entries import Entry
+from windlass.journal.entries import Entry, Recorded
+from windlass.journal.moments import check_moment
 from windlass.journal.usage import UsageLine
 from windlass.kernel import canonical
 from windlass.kernel.events import Event
@@ -70,13 +72,54 @@ NodeBody: TypeAlias = (
 
 
 class JournalPage(Value, kw_only=True):
-    """The entries of one unit, with the generation that wrote them."""
+    """The entries of one unit, with the generation that wrote them. Format 1 is read, and not written any more."""
 
-    FORMAT: ClassVar[int] = 1
+    FORMAT: ClassVar[int] = 2
+    FORMATS: ClassVar[tuple[int, ...]] = (1, 2)
 
     format: int
     generation: int
     entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an outcome of another kind than its key's."""
+        for at, entry in enumerate(self.entries):
+            if type(entry) is Recorded:
+                try:
+                    check_moment(entry.key, entry.outcome)
+                except InvalidInput as error:
+                    place = f"$.entries[{at}]"
+                    raise InvalidInput(
+                        f"{place}: {error}", field=place, found=error.found, wanted=error.wanted
+                    ) from None
+
+
+class _WrittenPage(Value, kw_only=True, tag="journal_page"):
+    """A page on its way out: what this process built itself is not checked again."""
+
+    format: int
+    generation: int
+    entries: tuple[Entry, ...]
+
+
+def encode_page(entries: tuple[Entry, ...], generation: int) -> bytes:
+    """Return the canonical bytes of a page of a turn's journal."""
+    page = _WrittenPage(format=JournalPage.FORMAT, generation=generation, entries=entries)
+    return canonical.encode(page)
+
+
+# No canonical bytes hold it, so what stands for it can be put back whatever else is on the page.
+_PLACE = b"\x01"
+
+
+def shortened(data: bytes, session_id: str, turn_id: str) -> bytes:
+    """Return a page as it is stored: its keys begin with the turn's place, which the store knows anyway."""
+    return data.replace(f"{session_id}/{turn_id}/".encode(), _PLACE)
+
+
+def lengthened(data: bytes, session_id: str, turn_id: str) -> bytes:
+    """Return the canonical bytes of a stored page."""
+    return data.replace(_PLACE, f"{session_id}/{turn_id}/".encode())
 
 
 class HistoryPage(Value, kw_only=True):
@@ -143,6 +186,4 @@ def check_position(position: int, *, field: str) -> None:
     """Refuse a position that is no count."""
     check_instance(position, int, field=field)
     if position < 0:
-        raise InvalidInput(
-            f"{field}: found {position}, wanted 0 or more", field=field, found=position
-        )
+        raise InvalidInput.at(field, position, "0 or more")

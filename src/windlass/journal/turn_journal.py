@@ -4,8 +4,8 @@ Law 1. An outcome is recorded once. Recording it again changes nothing; recordin
 Law 2. A claim stands only as `decide_claim` allows.
 Law 3. `plan` changes nothing. What it returns is absorbed when it is durable, and not before.
 
-Every store and the turn's own worker fold the same entries with this class, so that what a worker believes
-and what a store enforces cannot drift apart.
+A journal is folded when it is read: for recovery, to show it, in the conformance suite. While a turn is under way
+nothing folds it, because only the owner of the session's generation can add a page, at the next position.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from windlass.journal.entries import (
     Claimed,
     DriveBegan,
     DriveEnded,
+    Emitted,
     Entry,
     Recorded,
     TurnStarted,
+    digest_of,
 )
 from windlass.journal.keys import call_key
 from windlass.journal.moments import DirectAnswered, ModelAnswered, usage_of
@@ -95,7 +97,7 @@ class TurnJournal:
             if isinstance(entry, TurnStarted):
                 started = _same_start(started, entry)
                 continue
-            if isinstance(entry, (DriveBegan, DriveEnded)):
+            if isinstance(entry, (DriveBegan, DriveEnded, Emitted)):
                 continue
             key = call_key(entry.key)
             before = new.get(key) or rows.get(key)
@@ -146,7 +148,7 @@ def _same_start(before: TurnStarted | None, entry: TurnStarted) -> TurnStarted:
 def _first_claim(entry: Claimed, key: str, generation: int) -> JournalRow:
     return JournalRow(
         key=key,
-        digest=entry.digest,
+        digest=digest_of(entry),
         generation=generation,
         command=entry.command,
         contract=entry.contract,
@@ -163,7 +165,7 @@ def _first_record(entry: Recorded, key: str, generation: int) -> JournalRow:
         )
     return JournalRow(
         key=key,
-        digest=entry.digest,
+        digest=digest_of(entry),
         generation=generation,
         command=entry.command,
         outcome=entry.outcome,
@@ -201,7 +203,7 @@ def _claim_again(before: JournalRow, entry: Claimed, generation: int) -> Journal
 
 
 def _record_again(before: JournalRow, entry: Recorded) -> JournalRow:
-    if before.digest != entry.digest:
+    if (digest_of(entry) or before.digest) != before.digest:
         raise _mismatch(entry, diff(before.command, entry.command) if entry.command else ())
     if before.outcome is None:
         return before.with_outcome(entry.outcome, entry.usage_source)

@@ -60,7 +60,8 @@ def link(previous: str, item_digest: str) -> str:
 def decode(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
     """Return the value of `type` whose canonical bytes are `data`.
 
-    A type with a `FORMAT` number is refused by format before anything else of it is looked at.
+    A type with a `FORMAT` number is refused by format before anything else of it is looked at; `FORMATS` are
+    all that it reads.
 
     Raises:
         InvalidInput: not the canonical bytes of such a value; `field` is the path, `$` the root.
@@ -231,6 +232,10 @@ def _refusal(error: Exception) -> WindlassError:
     while cause is not None and not isinstance(cause, WindlassError):
         cause = cause.__cause__
     if cause is not None:
+        if path == "$" and (cause.field or "").startswith(
+            "$."
+        ):  # it names the place inside the value
+            return cause
         return type(cause)(f"{path}: {cause}", field=path, found=cause.found, wanted=cause.wanted)
     # msgspec names types, tags and fields it did not expect; only the first line, and not a novel.
     reason = _PATH.sub("", str(error)).partition("\n")[0][:200]
@@ -243,7 +248,7 @@ class _FormatOnly(msgspec.Struct):
 
 def _check_format(data: bytes, type_: type[Any]) -> None:
     found = _decode(data, _FormatOnly).format
-    if found is not None and found != type_.FORMAT:
+    if found is not None and found not in getattr(type_, "FORMATS", (type_.FORMAT,)):
         raise FormatUnsupported(
             f"{type_.__name__}: found format {found}, this release knows {type_.FORMAT}",
             field="$.format",
@@ -282,6 +287,8 @@ def _too_deep() -> LimitExceeded:
 
 
 def _items(value: Any) -> Any:
+    if type(value) is msgspec.Raw:  # canonical bytes that a writer embeds
+        return msgspec.json.decode(value)
     try:
         return value.canonical_items()
     except AttributeError:

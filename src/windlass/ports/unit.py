@@ -12,7 +12,8 @@ import msgspec
 
 from windlass.errors import InvalidInput
 from windlass.guards.ids import check_id
-from windlass.journal import Entry, NodeBody
+from windlass.guards.text import check_text
+from windlass.journal import Entry, NodeBody, UsageLine
 from windlass.kernel import canonical
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Part
@@ -41,20 +42,23 @@ class TurnRequest(JsonValue, kw_only=True):
 
 
 class NewTurn(Value, kw_only=True):
-    """A turn to be accepted. `takes` are inbox items that enter with it, as its input.
+    """A turn to be accepted. `takes` are inbox items that enter with it, as its input; `by` is who asks for it.
 
-    What it takes is no part of the request: the same request again is the same turn, whatever it took.
+    None of this is part of the request: the same request again is the same turn, whatever it took.
     """
 
     agent: str
     request: TurnRequest
     submitter: str | None = None
+    by: str | None = None
     now_ms: int = 0
     takes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse ids that are none."""
         check_instance(self.takes, tuple, field="NewTurn.takes")
+        if self.by is not None:
+            check_text(self.by, field="NewTurn.by")
         for item_id in self.takes:
             check_id(item_id, field="NewTurn.takes")
 
@@ -70,8 +74,8 @@ class Start(Value, kw_only=True):
 class TurnCommit(Value, kw_only=True):
     """The end of a turn: what it adds to the session, in one transaction.
 
-    `blobs` are those that the history holds on to; None: all that the turn's units named. The others go with the journal.
-    `prefix` goes into the page as it is.
+    `usage` is what the turn used. `blobs` are those that the history holds on to; None: all that the turn's units
+    named. The others go with the journal. `prefix` goes into the page as it is.
     """
 
     expected_head: int
@@ -83,10 +87,11 @@ class TurnCommit(Value, kw_only=True):
     now_ms: int = 0
     blobs: tuple[str, ...] | None = None
     prefix: SentPrefix | None = None
+    usage: tuple[UsageLine, ...] = ()
 
     def digest(self) -> str:
         """Return what a retried commit is compared by: its content, not when or onto what, nor what follows from it."""
-        content = msgspec.structs.replace(self, expected_head=0, now_ms=0, prefix=None)
+        content = msgspec.structs.replace(self, expected_head=0, now_ms=0, prefix=None, usage=())
         return canonical.digest(content)
 
 

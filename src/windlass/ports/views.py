@@ -49,6 +49,7 @@ class TurnView(Value, kw_only=True):
     takeovers: int = 0
     cancel: str | None = None
     submitter: str | None = None
+    by: str | None = None
     pages: tuple[JournalPage, ...] = ()
     waits: tuple[WaitView, ...] = ()
     outcome: Outcome | None = None

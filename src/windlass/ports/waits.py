@@ -18,6 +18,8 @@ WaitKind: TypeAlias = Literal[
     "deps",
     "budget",
     "poison",
+    "child",
+    "question",
 ]
 AnswerStatus: TypeAlias = Literal["answered", "rejected", "expired", "superseded"]
 ANSWERED: AnswerStatus = "answered"

@@ -470,14 +470,13 @@ class Drive:
             commit = await self._commit_of(turn, started, hooks, outcome)
         with self._phase("commit"):
             await turn.lane.commit(commit, blobs=commit.blobs or ())
-        usage = turn.spent.lines()
-        turn.memory.committed(machine.messages, commit, usage)
+        turn.memory.committed(machine.messages, commit)
         # Delivery comes after the commit and cannot undo it.
         turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
         turn.feed.end()
         if hooks is not None:
             hooks.host.models = None
-        record = TurnRecord.of_turn(turn, outcome, commit.nodes, usage, commit.now_ms)
+        record = TurnRecord.of_turn(turn, commit)
         return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
 
     async def _commit_of(
@@ -499,6 +498,7 @@ class Drive:
             now_ms=turn.services.clock.now_ms(),
             blobs=_blobs(nodes),
             prefix=self._prefix(turn, started, nodes),
+            usage=turn.spent.lines(),
         )
 
     async def _finalized(self, turn: Turn, hooks: Hooks, outcome: Outcome) -> TurnFinalized:

@@ -31,7 +31,6 @@ from windlass.journal import (
     ModelCallCommand,
     Released,
     RequestSpec,
-    effect_digest,
 )
 from windlass.journal.moments import usage_of
 from windlass.kernel import canonical, events
@@ -80,9 +79,7 @@ class ModelCalls:
         """Answer the machine's call."""
         turn, request, hooks = self._turn, effect.request, self._hooks
         effect_id = str(effect.id)
-        body = self._bodies.of(request)
-        key = turn.key("model_call", effect_id)
-        asked = Keyed(key, effect_digest(key, body), body)
+        asked = Keyed(turn.key("model_call", effect_id), self._bodies.of(request))
         answered = None
         if turn.recovery is not None:
             answered = turn.recovery.answer_to(asked, ModelAnswered)

@@ -18,9 +18,10 @@ from windlass.journal import (
     JournalRow,
     RecordedMoment,
     TurnJournal,
+    as_written,
     diff,
+    read_command,
 )
-from windlass.journal.commands import command_of
 from windlass.journal.keys import call_key
 from windlass.journal.turn_journal import lost_lines
 from windlass.ports import TurnView, Wait
@@ -99,7 +100,7 @@ class Recovery:
             ):
                 return
         if not any(view.state == "open" for view in tries):
-            command = command_of(asked.body)
+            command = read_command(as_written(asked.body))
             places = [msgspec.to_builtins(one) for one in diff(row.command, command)]
             turn.open_wait(
                 "mismatch",

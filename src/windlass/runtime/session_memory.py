@@ -106,12 +106,10 @@ class SessionMemory:
         for call in sorted(self.unknown_calls):
             yield OutcomeUnknown(call=call)
 
-    def committed(
-        self, messages: Chain[Message], commit: TurnCommit, usage: tuple[UsageLine, ...]
-    ) -> None:
+    def committed(self, messages: Chain[Message], commit: TurnCommit) -> None:
         """Take in the turn that was just committed; `messages` is the history as the turn saw it."""
         nodes = commit.nodes
-        self.usage = sum_usage((*self.usage, *usage))
+        self.usage = sum_usage((*self.usage, *commit.usage))
         said: list[Message] = []
         self._take(nodes, said)
         if any(type(node) is FrameOpened for node in nodes):

@@ -32,7 +32,6 @@ from windlass.journal import (
     EventAwaited,
     Recorded,
     ToolCallCommand,
-    effect_digest,
 )
 from windlass.kernel import canonical, events
 from windlass.kernel.messages import Text, ToolStatus
@@ -252,7 +251,6 @@ class ToolCallRun(CallHost):
         self.turn.lane.add(
             Claimed(
                 key=f"{asked.key}/intent",
-                digest=asked.digest,
                 command=asked.written,
                 contract=contract,
                 consumes=consumes,
@@ -443,7 +441,6 @@ class ToolCallRun(CallHost):
         self.turn.lane.add(
             Recorded(
                 key=f"{asked.key}/decide",
-                digest=asked.digest,
                 outcome=decided,
                 command=asked.written,
             )
@@ -460,7 +457,6 @@ class ToolCallRun(CallHost):
         turn.lane.add(
             Recorded(
                 key=f"{asked.key}/result",
-                digest=asked.digest,
                 outcome=returned,
                 command=None if self.has_begun else asked.written,
                 began_ms=began_ms,
@@ -511,9 +507,9 @@ class ToolCallRun(CallHost):
 
     def _keyed(self, args: dict[str, Any]) -> Keyed:
         call, turn = self.call, self.turn
+        command = ToolCallCommand(call_id=call.call_id, name=call.name, args=args)
         key = turn.key("tool_call", self.effect_id, self.ordinal)
-        body = canonical.encode(ToolCallCommand(call_id=call.call_id, name=call.name, args=args))
-        return Keyed(key, effect_digest(key, body), body)
+        return Keyed(key, canonical.encode(command))
 
 
 def _asked_of(ruling: Ruling) -> Ask:

@@ -352,7 +352,6 @@ class CallHooks:
         asked = self._keyed(canonical.digest(self._call.args))
         entry = Recorded(
             key=f"{asked.key}/{moment}",
-            digest=asked.digest,
             outcome=outcome,
             command=asked.written,
         )

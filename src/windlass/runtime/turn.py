@@ -26,11 +26,11 @@ from windlass.journal import (
     RecordedMoment,
     TurnJournal,
     TurnStarted,
+    as_written,
     effect_digest,
     kind_of,
     wait_key,
 )
-from windlass.journal.commands import command_of
 from windlass.kernel import TurnMachine, canonical, events
 from windlass.kernel.events import Event
 from windlass.kernel.ids import TurnIds
@@ -59,13 +59,17 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
     """A command under the key of its place in the turn: encoded once, and those bytes are hashed and stored."""
 
     key: str
-    digest: str
     body: bytes
+
+    @property
+    def digest(self) -> str:
+        """What a replay compares; nothing else needs it, so it is made where it is asked for."""
+        return effect_digest(self.key, self.body)
 
     @property
     def written(self) -> Command:
         """The command as an entry carries it: the bytes themselves, which the page takes over as they are."""
-        return command_of(self.body)
+        return as_written(self.body)
 
 
 class Turn:
@@ -170,8 +174,8 @@ class Turn:
 
     def keyed(self, command: Command, effect_id: str, *, ordinal: int | None = None) -> Keyed:
         """Return a command under the key of its place in the turn."""
-        key, body = self.key(kind_of(command), effect_id, ordinal), canonical.encode(command)
-        return Keyed(key, effect_digest(key, body), body)
+        key = self.key(kind_of(command), effect_id, ordinal)
+        return Keyed(key, canonical.encode(command))
 
     # ------------------------------------------------------------------ recording
 
@@ -190,7 +194,6 @@ class Turn:
         self.lane.add(
             Recorded(
                 key=asked.key,
-                digest=asked.digest,
                 outcome=outcome,
                 command=None if claimed else asked.written,
                 began_ms=began_ms,
@@ -205,7 +208,6 @@ class Turn:
         self.lane.add(
             Claimed(
                 key=asked.key,
-                digest=asked.digest,
                 command=asked.written,
                 at_ms=self.services.clock.now_ms(),
                 **more,

@@ -21,6 +21,7 @@ from windlass.kernel import events
 from windlass.kernel.messages import ConversationRecord, Message, Text, ToolCall, ToolResult
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
+from windlass.ports import TurnCommit
 
 if TYPE_CHECKING:
     # A record is read by many who drive no turn.
@@ -46,25 +47,22 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     def of_turn(
         cls,
         turn: Turn,
-        outcome: Outcome,
-        nodes: tuple[NodeBody, ...],
-        usage: tuple[UsageLine, ...],
-        now_ms: int,
+        commit: TurnCommit,
     ) -> TurnRecord:
         """Return the record of a turn that was just committed."""
-        started_ms = turn.started.started_ms if turn.started is not None else now_ms
-        messages = tuple(_messages(nodes))
+        started_ms = turn.started.started_ms if turn.started is not None else commit.now_ms
+        messages = tuple(_messages(commit.nodes))
         raw = {call.call_id: call for call in turn.completed}
         return cls(
             session_id=turn.session_id,
             turn_id=turn.turn_id,
-            outcome=outcome,
+            outcome=commit.outcome,
             messages=messages,
             tool_calls=tuple(_calls_in(messages, raw)),
-            usage=usage,
+            usage=commit.usage,
             issues=tuple(turn.issues),
             iterations=turn.spent.model_calls,
-            duration_ms=max(0, now_ms - started_ms),
+            duration_ms=max(0, commit.now_ms - started_ms),
         )
 
     @classmethod

@@ -81,7 +81,7 @@ def _check_follow_ups(session: SessionRow, follow_ups: tuple[NewItem, ...]) -> N
 
 
 def _commit(session: SessionRow, turn: TurnRow, commit: TurnCommit, digest: str) -> CommitReceipt:
-    usage = turn.journal.usage() if turn.journal is not None else ()
+    usage = commit.usage
     page = HistoryPage(
         format=HistoryPage.FORMAT,
         turn_id=turn.turn_id,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from windlass.errors import InvalidInput, SessionDeleted, UnknownSession
-from windlass.journal import HistoryPage, JournalPage, TurnJournal, UsageLine
+from windlass.journal import HistoryPage, TurnJournal, UsageLine
 from windlass.kernel.outcomes import Outcome
 from windlass.ports import (
     CommitReceipt,
@@ -76,6 +76,7 @@ class TurnRow:
     request: TurnRequest | None
     request_digest: str
     submitter: str | None
+    by: str | None
     accepted: int
     arrived: int
     state: TurnState = "queued"
@@ -86,7 +87,7 @@ class TurnRow:
     cancel: str | None = None
     answered: bool = False
     journal: TurnJournal | None = field(default_factory=TurnJournal)
-    pages: list[JournalPage] = field(default_factory=list)
+    pages: list[bytes] = field(default_factory=list)
     blobs: dict[str, None] = field(default_factory=dict)
     waits: dict[str, WaitRow] = field(default_factory=dict)
     outcome: Outcome | None = None

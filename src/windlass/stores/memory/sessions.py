@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput
 from windlass.guards.ids import check_id
-from windlass.journal import HistoryPage
+from windlass.journal import HistoryPage, JournalPage
+from windlass.kernel import canonical
 from windlass.ports import DeleteReport, SessionSummary, SessionView, TurnView
 from windlass.stores.memory import vacuum
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
@@ -71,7 +72,8 @@ def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
         takeovers=turn.takeovers,
         cancel=turn.cancel,
         submitter=turn.submitter,
-        pages=tuple(turn.pages),
+        by=turn.by,
+        pages=tuple(canonical.read(page, JournalPage) for page in turn.pages),
         waits=tuple(row.view() for row in waits),
         outcome=turn.outcome,
         page=_page_of(session, turn),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput, TurnCancelled
-from windlass.journal import Claimed, JournalPage
+from windlass.journal import Claimed, encode_page
 from windlass.ports import NewTurn, TurnReceipt, Unit, UnitReceipt, Wait
 from windlass.stores.memory import commits, inbox, leases
 from windlass.stores.memory.changes import Changes
@@ -81,6 +81,7 @@ def _accept(tables: Tables, unit: Unit, new: NewTurn, changes: Changes) -> TurnR
             request=new.request,
             request_digest=request_digest,
             submitter=new.submitter,
+            by=new.by,
             accepted=tables.accepted,
             arrived=session.arrivals,
         )
@@ -120,10 +121,8 @@ def _landed(turn: TurnRow, unit: Unit) -> UnitReceipt | None:
     return None
 
 
-def _page(unit: Unit) -> JournalPage:
-    return JournalPage(
-        format=JournalPage.FORMAT, generation=unit.generation, entries=tuple(unit.entries)
-    )
+def _page(unit: Unit) -> bytes:
+    return encode_page(unit.entries, unit.generation)
 
 
 def _write_page(turn: TurnRow, unit: Unit, changes: Changes) -> None:

@@ -19,7 +19,13 @@ import apsw
 
 from windlass.errors import ConfigError, FormatUnsupported, JournalCorrupt, WindlassError
 from windlass.stores.sqlite.query import first, select
-from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
+from windlass.stores.sqlite.schema import (
+    APPLICATION_ID,
+    GOES_ON_FROM,
+    MIGRATIONS,
+    TABLES,
+    VERSION,
+)
 
 # Releases before this can damage a file when two connections checkpoint at the same moment.
 MIN_SQLITE = (3, 51, 3)
@@ -30,6 +36,8 @@ _MIGRATE_MS = 30_000
 _WARM_MS = 1_000
 _SWITCH_S = 30.0
 _PAUSE_S = 0.005
+# How many unfinished turns of an older format are named.
+_NAMED = 10
 
 _clock = time.perf_counter  # noqa: TID251 - measures a wait for a lock; nothing stored depends on it
 
@@ -204,10 +212,32 @@ def _version(db: apsw.Connection, place: str) -> int:
             found=version,
             wanted=VERSION,
         )
+    if 0 < version < GOES_ON_FROM:
+        _check_finished(db, place)
     if version == VERSION and not tables >= TABLES:
         missing = ", ".join(sorted(TABLES - tables))
         raise JournalCorrupt(f"{place}: the file lacks its tables {missing}", field="schema")
     return version
+
+
+def _check_finished(db: apsw.Connection, place: str) -> None:
+    """Refuse a file with turns that another release began and this one cannot go on with."""
+    query = (
+        "SELECT sessions.id || '/' || turns.id FROM turns JOIN sessions ON sessions.no = turns.session"
+        " WHERE state <> 'done' AND EXISTS (SELECT 1 FROM log WHERE log.session = turns.session"
+        " AND log.strand = turns.strand) ORDER BY turns.no"
+    )
+    found = [name for (name,) in select(db, query)]
+    if not found:
+        return
+    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    raise FormatUnsupported(
+        f"{place}: found unfinished turns of an older format: {', '.join(found[:_NAMED])}{more}; finish or cancel"
+        " them with the release that began them, then open the file with this one",
+        field="format",
+        found=1,
+        wanted=2,
+    )
 
 
 def _name_file(db: apsw.Connection) -> None:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from windlass.errors import InvalidInput
 from windlass.guards.secret import Redactor
-from windlass.journal import bodies
+from windlass.journal import bodies, encode_page, shortened
 from windlass.journal.redaction import redact
 from windlass.kernel import canonical
+from windlass.ports.unit import Unit
 from windlass.stores.sqlite.packed import pack
 from windlass.stores.sqlite.pages import SplitPage
 
@@ -21,6 +22,14 @@ class Doorman(NamedTuple):
     def page(self, value: object) -> SplitPage:
         """Return a page as it is stored, with its long texts apart."""
         return SplitPage(*bodies.split(self._encode(value)))
+
+    def journal_page(self, unit: Unit) -> SplitPage:
+        """Return the page of a unit's entries as it is stored."""
+        data = encode_page(unit.entries, unit.generation)
+        if self.redactor is not None:
+            data = redact(data, self.redactor)
+        data, found = bodies.split(data)
+        return SplitPage(shortened(data, unit.session_id, unit.turn_id), found)
 
     def pack(self, value: object) -> bytes:
         """Return a small payload as it is stored."""

@@ -16,7 +16,7 @@ from windlass.errors import (
     ReplayError,
     WindlassError,
 )
-from windlass.journal import bodies, link_page
+from windlass.journal import bodies, lengthened, link_page
 from windlass.journal.bodies import Body
 from windlass.kernel import canonical
 from windlass.stores.sqlite.query import first, select
@@ -59,8 +59,17 @@ class Strand(Generic[T]):
     Sessions have thousands of pages and all are read when one is opened, so the way of a good page is short.
     """
 
-    def __init__(self, db: apsw.Connection, place: str, kind: type[T], *, link: bytes) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        place: str,
+        kind: type[T],
+        *,
+        link: bytes,
+        turn: tuple[str, str] | None = None,
+    ) -> None:
         self._db = db
+        self._turn = turn
         self._place = place
         self._kind = kind
         self.link = link
@@ -104,6 +113,8 @@ class Strand(Generic[T]):
             link, page = link_before, data
 
     def _read(self, data: bytes, seq: int) -> T:
+        if self._turn is not None:
+            data = lengthened(data, *self._turn)
         if bodies.MARK in data:
             return read_page(self._db, data, self._kind, place=f"{self._place}, page {seq}")
         try:

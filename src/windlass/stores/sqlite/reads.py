@@ -121,6 +121,7 @@ def load_turn(rows: Rows, session_id: str, turn_id: str) -> TurnView | None:
         takeovers=turn.takeovers,
         cancel=turn.cancel,
         submitter=turn.submitter,
+        by=turn.asked_by,
         pages=tuple(pages),
         waits=waits.of_turn(rows.db, turn),
         outcome=None if end is None else end.outcome,

@@ -31,7 +31,7 @@ _SESSION = (
 )
 _TURN = (
     "SELECT no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark,"
-    " answered, head, commit_digest, pages FROM turns WHERE "
+    " answered, head, commit_digest, pages, asked_by FROM turns WHERE "
 )
 _TURN_STATES = frozenset(get_args(TurnState))
 
@@ -40,7 +40,7 @@ class TurnRow:
     """A row of `turns`, and for an unfinished one its journal once it was needed."""
 
     __slots__ = (
-        "agent", "answered", "arrived", "cancel", "commit_digest", "digest", "ended_pages", "head", "id", "journal",
+        "agent", "answered", "arrived", "asked_by", "cancel", "commit_digest", "digest", "ended_pages", "head", "id", "journal",
         "link", "no", "pages", "session", "state", "strand", "submitter", "takeover_mark", "takeovers",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ class TurnRow:
         (
             self.no, self.id, self.state, self.arrived, self.strand, self.agent, self.digest, self.submitter,
             self.cancel, self.takeovers, self.takeover_mark, self.answered, self.head, self.commit_digest,
-            self.ended_pages,
+            self.ended_pages, self.asked_by,
         ) = values  # fmt: skip
         self.journal: TurnJournal | None = None
         self.link = b""
@@ -219,6 +219,7 @@ def load_pages(db: apsw.Connection, turn: TurnRow) -> tuple[list[JournalPage], b
         f"journal of {session.id}/{turn.id}",
         JournalPage,
         link=strand_seed(session.id, turn.id),
+        turn=(session.id, turn.id),
     )
     pages = strand.read(db.execute(query, (session.no, turn.strand)), start=0)
     return pages, strand.link

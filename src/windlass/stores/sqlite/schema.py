@@ -139,8 +139,14 @@ MIGRATIONS: tuple[str, ...] = (
         WHERE state IN ('pending', 'taken');
     CREATE INDEX turns_cancelled ON turns (session) WHERE state = 'running' AND cancel IS NOT NULL;
     """,
+    # With this step pages of journals are of format 2. Unfinished turns of format 1 are refused before it.
+    """
+    ALTER TABLE turns ADD COLUMN asked_by TEXT;
+    """,
 )
 VERSION = len(MIGRATIONS)
+# The first version whose unfinished turns this release can go on with.
+GOES_ON_FROM = 3
 TABLES = frozenset(
     {"meta", "workers", "sessions", "turns", "log", "bodies", "uses", "waits", "inbox"}
 )

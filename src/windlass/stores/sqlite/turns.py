@@ -72,8 +72,8 @@ def accept(
         return TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
     arrived = next_arrival(rows, session)
     rows.db.execute(
-        "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, takeovers,"
-        " takeover_mark, answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, 0, 0, 0)",
+        "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers,"
+        " takeover_mark, answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0)",
         (
             session.no,
             turn_id,
@@ -81,6 +81,7 @@ def accept(
             turn.agent,
             digest,
             doorman.words(turn.submitter or "") or None,
+            doorman.words(turn.by or "") or None,
         ),
     )
     number = rows.db.last_insert_rowid()
@@ -171,7 +172,8 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
     session = turn.session
     _check_end(session, turn, end)
     check_head(rows.db, session)
-    usage = rows.journal(turn).usage()
+    rows.journal(turn)
+    usage = end.usage
     head = session.head + 1
     page = doorman.page(
         HistoryPage(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.errors import HeadMoved, IdempotencyConflict, LeaseLost, TurnCancelled
-from windlass.journal import Claimed, JournalPage, Plan, link_page
+from windlass.journal import Claimed, Plan, link_page
 from windlass.ports.unit import CommitReceipt, TurnReceipt, Unit, UnitReceipt
 from windlass.stores.sqlite import turns, waits
 from windlass.stores.sqlite.doorman import Doorman
@@ -32,9 +32,7 @@ def encode_unit(unit: Unit, doorman: Doorman) -> WrittenUnit:
     """Encode what a unit brings."""
     page = request = None
     if unit.entries:
-        page = doorman.page(
-            JournalPage(format=JournalPage.FORMAT, generation=unit.generation, entries=unit.entries)
-        )
+        page = doorman.journal_page(unit)
     if unit.accept is not None:
         request = doorman.page(
             turns.RequestPage(format=turns.RequestPage.FORMAT, request=unit.accept.request)

@@ -19,7 +19,7 @@ def _receipt(turn_id: str = "t1", *, known: bool = False) -> TurnReceipt:
 
 @ACCEPTING.claim
 async def a_turn_is_accepted_into_a_session_that_is_made_for_it(scene: Scene) -> None:
-    receipt = await scene.accept("t1", text="hi", submitter="mail", now_ms=7)
+    receipt = await scene.accept("t1", text="hi", submitter="mail", by="eva", now_ms=7)
 
     expect(receipt, _receipt())
     session = await scene.session()
@@ -27,7 +27,7 @@ async def a_turn_is_accepted_into_a_session_that_is_made_for_it(scene: Scene) ->
     expect((session.head, session.generation, session.owner, session.active), (0, 0, None, None))
     expect((session.usage, session.pages, session.parent), ((), (), None))
     turn = await scene.turn()
-    expect((turn.agent, turn.state, turn.submitter), ("helper", "queued", "mail"))
+    expect((turn.agent, turn.state, turn.submitter, turn.by), ("helper", "queued", "mail", "eva"))
     expect((turn.request, turn.request_digest), (request("hi"), request("hi").digest()))
     expect((turn.turn_index, turn.generation, turn.owner), (None, 0, None))
     expect((turn.cancel, turn.takeovers, turn.pages, turn.waits), (None, 0, (), ()))
@@ -38,7 +38,9 @@ async def a_turn_is_accepted_into_a_session_that_is_made_for_it(scene: Scene) ->
 async def the_same_request_again_is_known_and_changes_nothing(scene: Scene) -> None:
     await scene.accept("t1")
 
-    await scene.unchanged(scene.accept("t1", now_ms=99, submitter="other"), _receipt(known=True))
+    await scene.unchanged(
+        scene.accept("t1", now_ms=99, submitter="other", by="bob"), _receipt(known=True)
+    )
 
 
 @ACCEPTING.claim

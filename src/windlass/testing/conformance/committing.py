@@ -22,6 +22,11 @@ NODES = (
 CANCELLED = Stopped(reason="cancelled", detail="told so")
 
 
+def _used(tokens: int, *, calls: int = 1, source: str = "turn") -> UsageLine:
+    usage = Usage(output_tokens=tokens)
+    return UsageLine(source=source, model="scripted", calls=calls, usage=usage)
+
+
 def _receipt(end: TurnCommit, *, head: int = 1, turn_id: str = "t1") -> CommitReceipt:
     return CommitReceipt(session_id="s1", turn_id=turn_id, head=head, digest=end.digest())
 
@@ -30,12 +35,14 @@ def _receipt(end: TurnCommit, *, head: int = 1, turn_id: str = "t1") -> CommitRe
 async def an_end_is_a_page_of_history(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(reply(turn, tokens=3)))
-    end = TurnCommit(expected_head=0, nodes=NODES, outcome=Finished(text="ho"), now_ms=8)
+    usage = (_used(3),)
+    end = TurnCommit(
+        expected_head=0, nodes=NODES, outcome=Finished(text="ho"), now_ms=8, usage=usage
+    )
 
     receipt = await scene.commit(turn, end)
 
     expect(receipt, _receipt(end))
-    usage = (UsageLine(source="turn", model="scripted", calls=1, usage=Usage(output_tokens=3)),)
     page = HistoryPage(
         format=1,
         turn_id="t1",
@@ -54,27 +61,37 @@ async def an_end_is_a_page_of_history(scene: Scene) -> None:
 
 
 @COMMITTING.claim
-async def entries_of_the_last_unit_count_for_its_end(scene: Scene) -> None:
+async def what_a_turn_used_comes_with_its_end(scene: Scene) -> None:
     turn = await scene.begin()
+    lines = (_used(7, calls=2), _used(5, source="titles"))
 
-    await scene.write(turn.unit(reply(turn, tokens=3), reply(turn, 1, tokens=4), commit=ending()))
+    await scene.write(turn.unit(reply(turn, tokens=3), commit=ending(usage=lines)))
 
-    line = UsageLine(source="turn", model="scripted", calls=2, usage=Usage(output_tokens=7))
     session = await scene.session()
-    expect((session.usage, session.pages[0].usage), ((line,), (line,)))
+    expect(session.pages[0].usage, lines)
+    # A session's sums stand in the order of their sources.
+    expect(session.usage, (_used(5, source="titles"), _used(7, calls=2)))
+
+
+@COMMITTING.claim
+async def what_was_used_is_no_part_of_what_an_end_is_compared_by(scene: Scene) -> None:
+    turn = await scene.begin()
+    receipt = await scene.commit(turn, ending(usage=(_used(3),)))
+
+    await scene.unchanged(scene.commit(turn, ending(usage=(_used(4),))), receipt)
 
 
 @COMMITTING.claim
 async def usage_adds_up_over_turns(scene: Scene) -> None:
     turn = await scene.begin()
-    await scene.write(turn.unit(reply(turn, tokens=3), commit=ending()))
+    await scene.write(turn.unit(reply(turn, tokens=3), commit=ending(usage=(_used(3),))))
     await scene.accept("t2")
     second = await scene.start("t2", worker_id=turn.worker_id)
-    await scene.write(second.unit(reply(second, tokens=4), commit=ending(head=1)))
+    end = ending(head=1, usage=(_used(4),))
+    await scene.write(second.unit(reply(second, tokens=4), commit=end))
 
-    line = UsageLine(source="turn", model="scripted", calls=2, usage=Usage(output_tokens=7))
     session = await scene.session()
-    expect((session.usage, session.head), ((line,), 2))
+    expect((session.usage, session.head), ((_used(7, calls=2),), 2))
     expect([page.turn_id for page in session.pages], ["t1", "t2"])
     expect(session.pages[1].usage[0].usage.output_tokens, 4)
 

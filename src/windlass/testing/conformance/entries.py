@@ -11,7 +11,9 @@ from windlass.journal import (
     RequestSpec,
     Scope,
     ToolCallCommand,
+    effect_digest,
     replay_key,
+    without_moment,
 )
 from windlass.kernel import canonical
 from windlass.kernel.model_call import ModelReply, Usage
@@ -29,8 +31,7 @@ def intent(
     """Return the claim of a call: it is about to run."""
     command = ToolCallCommand(call_id=f"c{call}", name=tool, args={"call": call})
     key = replay_key(_scope(turn), "tool_call", "tools", call_ordinal=call, moment="intent")
-    digest = canonical.digest(command)
-    return Claimed(key=key, digest=digest, command=command, contract="once", consumes=consumes)
+    return Claimed(key=key, command=command, contract="once", consumes=consumes)
 
 
 def result(turn: Driven, call: int = 0, *, value: str = "paid", tool: str = "pay") -> Recorded:
@@ -38,7 +39,8 @@ def result(turn: Driven, call: int = 0, *, value: str = "paid", tool: str = "pay
     command = ToolCallCommand(call_id=f"c{call}", name=tool, args={"call": call})
     key = replay_key(_scope(turn), "tool_call", "tools", call_ordinal=call, moment="result")
     outcome = CallReturned(outcome=ToolOutcome(value=value))
-    return Recorded(key=key, digest=canonical.digest(command), outcome=outcome)
+    digest = effect_digest(without_moment(key), canonical.encode(command))
+    return Recorded(key=key, digest=digest, outcome=outcome)
 
 
 def reply(turn: Driven, at: int = 0, *, text: str = "well", tokens: int = 10) -> Recorded:
@@ -48,7 +50,6 @@ def reply(turn: Driven, at: int = 0, *, text: str = "well", tokens: int = 10) ->
     answered = ModelAnswered(result=ModelReply(text=text, usage=Usage(output_tokens=tokens)))
     return Recorded(
         key=replay_key(_scope(turn), "model_call", f"model-{at}"),
-        digest=canonical.digest(command),
         outcome=answered,
         command=command,
     )

@@ -12,7 +12,7 @@ from windlass.errors import (
     SessionDeleted,
     UnknownSession,
 )
-from windlass.journal import FrameOpened, HistoryPage
+from windlass.journal import FrameOpened, HistoryPage, UsageLine
 from windlass.ports import CancelReceipt, NewItem, SessionView, WaitAnswer
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import reply
@@ -33,7 +33,9 @@ async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: st
         turn = await scene.start(
             turn_id, session_id=session_id, worker_id=worker, generation=generation
         )
-        await scene.write(turn.unit(reply(turn), commit=ending(turn_id, head=head + at)))
+        used = (UsageLine(source="turn", model="scripted", calls=1),)
+        end = ending(turn_id, head=head + at, usage=used)
+        await scene.write(turn.unit(reply(turn), commit=end))
     return worker
 
 

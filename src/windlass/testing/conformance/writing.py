@@ -30,8 +30,8 @@ async def a_unit_is_a_page_of_the_journal(scene: Scene) -> None:
 
     expect((first.page, second.page), (1, 2))
     wanted = (
-        JournalPage(format=1, generation=1, entries=(reply(turn), intent(turn))),
-        JournalPage(format=1, generation=1, entries=(result(turn),)),
+        JournalPage(format=2, generation=1, entries=(reply(turn), intent(turn))),
+        JournalPage(format=2, generation=1, entries=(result(turn),)),
     )
     expect((await scene.turn()).pages, wanted)
 

@@ -13,6 +13,8 @@ from windlass.journal import (
     DirectAnswered,
     DriveBegan,
     DriveEnded,
+    Emitted,
+    Entry,
     EnvironmentBuilt,
     EventAwaited,
     ModelAnswered,
@@ -23,6 +25,7 @@ from windlass.journal import (
     TurnFinalized,
     TurnStarted,
     call_key,
+    read_command,
 )
 from windlass.ports import Unit
 
@@ -59,6 +62,13 @@ _OUTCOMES = {
 }
 
 
+_ENTRIES: dict[type[Entry], str] = {
+    TurnStarted: "its start",
+    Released: "a reservation that is released",
+    Emitted: "something emitted",
+}
+
+
 class WriteNames:
     """Names units by what they hold. Remembers calls by their keys: a result names only the key."""
 
@@ -82,12 +92,10 @@ class WriteNames:
         if unit.commit is not None:
             yield "the turn's end"
 
-    def _entry(self, entry: TurnStarted | Claimed | Recorded | Released) -> str:
-        if isinstance(entry, TurnStarted):
-            return "its start"
-        if isinstance(entry, Released):
-            return "a reservation that is released"
-        command = entry.command
+    def _entry(self, entry: Entry) -> str:
+        if not isinstance(entry, (Claimed, Recorded)):
+            return _ENTRIES[type(entry)]
+        command = read_command(entry.command)
         if isinstance(command, ToolCallCommand):
             self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"
         call = self._calls.get(call_key(entry.key), "a tool")
