@@ -136,6 +136,8 @@ class Drive:
         self._cancel_reason: str | None = None
         self._is_stopping = False
         self._is_begun = False
+        # What the machine said and was not shown yet.
+        self._said: list[Event] = []
         # Whether the turn is in the store: from then on it ends, whatever happens here.
         self.is_accepted = job.accept is None
 
@@ -430,12 +432,13 @@ class Drive:
 
     def _advance(self, turn: Turn) -> Asked | None:
         """Show what the machine has to say; return what it asks for next."""
-        said: list[Event] = []
+        said = self._said
         effect = turn.machine.advance(said)  # type: ignore[union-attr]  # it is there
-        if said and turn.is_live:
-            if type(said[-1]) is TurnEnded:
+        if said:
+            self._said = []
+            if effect is None and type(said[-1]) is TurnEnded:
                 said.pop()  # how the turn ended is shown when its commit is durable
-            if said:
+            if said and turn.is_live:
                 turn.feed.tell(said, until=turn.lane.mark())
         return effect
 
@@ -470,7 +473,8 @@ class Drive:
             commit = await self._commit_of(turn, started, hooks, outcome)
         with self._phase("commit"):
             await turn.lane.commit(commit, blobs=commit.blobs or ())
-        turn.memory.committed(machine.messages, commit)
+        is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls
+        turn.memory.committed(machine.messages, commit, is_plain=is_plain)
         # Delivery comes after the commit and cannot undo it.
         turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
         turn.feed.end()

@@ -192,17 +192,14 @@ class TurnFeed:
         """
         if self._is_refused:
             return
-        if self.n_durable < until:
-            first = 0
-            for event in events:
-                if not event.preview:
-                    break
-                first += 1
-            if first:
-                self._line.hand_in(self, events[:first], 0)
-                events = events[first:]
-                if not events:
-                    return
+        if events[0].preview and self.n_durable < until:
+            n_previews = 1
+            while n_previews < len(events) and events[n_previews].preview:
+                n_previews += 1
+            self._line.hand_in(self, events[:n_previews], 0)
+            events = events[n_previews:]
+            if not events:
+                return
         self._line.hand_in(self, events, until)
 
     def durable(self, n: int) -> None:
@@ -238,20 +235,19 @@ class TurnFeed:
             self._is_ended = True
             self._line.hand_in(self, None, 0)
 
-    def passed(self, event: Event) -> None:
-        """Keep count of the calls whose previews might have to be taken back."""
-        kind = type(event)
-        if event.preview:
-            if kind is Retracted:
-                for correlation_id in event.correlation_ids:  # type: ignore[union-attr]  # by its type
-                    self.unfinished.pop(correlation_id, None)
-            elif event.correlation_id:
-                self.unfinished[event.correlation_id] = None
-        elif self.unfinished:
-            if kind in _ENDS_A_CALL:
-                self.unfinished.pop(event.correlation_id, None)
-            elif kind in _ENDS_PREVIEWS:
-                self.unfinished.clear()
+
+def _note_previews(unfinished: dict[str, None], event: Event) -> None:
+    """Keep count of the calls whose previews might have to be taken back: those that have not ended."""
+    if type(event) is Retracted:
+        for correlation_id in event.correlation_ids:
+            unfinished.pop(correlation_id, None)
+    elif event.preview:
+        if event.correlation_id:
+            unfinished[event.correlation_id] = None
+    elif type(event) in _ENDS_A_CALL:
+        unfinished.pop(event.correlation_id, None)
+    elif type(event) in _ENDS_PREVIEWS:
+        unfinished.clear()
 
 
 _Shown: TypeAlias = tuple[int, str, Event]
@@ -389,11 +385,13 @@ class _Line:
         if events is None:
             self._end(turn)
             return
+        past, turn_id, unfinished = self._past, turn.turn_id, turn.unfinished
         for event in events:
-            position = self._past.append(turn.turn_id, event)
-            turn.passed(event)
+            position = past.append(turn_id, event)
+            if event.preview or unfinished:
+                _note_previews(unfinished, event)
             if self._readers:
-                self._tell(position, turn.turn_id, event)
+                self._tell(position, turn_id, event)
             if type(event) is TurnEnded:
                 self._end(turn)
 

@@ -106,10 +106,21 @@ class SessionMemory:
         for call in sorted(self.unknown_calls):
             yield OutcomeUnknown(call=call)
 
-    def committed(self, messages: Chain[Message], commit: TurnCommit) -> None:
-        """Take in the turn that was just committed; `messages` is the history as the turn saw it."""
+    def committed(
+        self, messages: Chain[Message], commit: TurnCommit, *, is_plain: bool = False
+    ) -> None:
+        """Take in the turn that was just committed; `messages` is the history as the turn saw it.
+
+        `is_plain`: all that it adds are messages, and every call in them has a known outcome.
+        """
         nodes = commit.nodes
         self.usage = sum_usage((*self.usage, *commit.usage))
+        self.head += 1
+        if commit.prefix is not None:
+            self._prefix_at = messages.length
+        if is_plain and messages.length == self.messages.length + len(nodes):
+            self.messages = messages
+            return
         said: list[Message] = []
         self._take(nodes, said)
         if any(type(node) is FrameOpened for node in nodes):
@@ -119,9 +130,6 @@ class SessionMemory:
             self.messages = messages
         else:
             self.messages += said
-        if commit.prefix is not None:
-            self._prefix_at = messages.length
-        self.head += 1
 
     def _take(self, nodes: Iterable[NodeBody], said: list[Message]) -> None:
         """Take in what a turn added; its messages go behind those that were `said` in the frame so far."""
