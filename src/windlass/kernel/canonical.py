@@ -44,12 +44,28 @@ def encode(value: object) -> bytes:
         InvalidInput: something in it has no faithful JSON.
         LimitExceeded: plain JSON nested too deeply.
     """
-    return _encode(value, _ENCODER)
+    if not isinstance(value, _SOUND):
+        _check_root(value)
+    try:
+        data = _ENCODER.encode(value)
+    except _NO_JSON as error:
+        raise _not_encoded(value, error) from None
+    if data.count(b"null") or data.count(b"\\u0000"):
+        _check_leaves(value)
+    return data
 
 
 def digest(value: object) -> str:
     """Return the SHA-256 of the canonical bytes, in hex, with message sequences as chains."""
-    return sha256(_encode(value, _DIGEST_ENCODER)).hexdigest()
+    if not isinstance(value, _SOUND):
+        _check_root(value)
+    try:
+        data = _DIGEST_ENCODER.encode(value)
+    except _NO_JSON as error:
+        raise _not_encoded(value, error) from None
+    if data.count(b"null") or data.count(b"\\u0000"):
+        _check_leaves(value)
+    return sha256(data).hexdigest()
 
 
 def link(previous: str, item_digest: str) -> str:
@@ -131,25 +147,24 @@ def read(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
     return value
 
 
-def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
-    if not isinstance(value, _SOUND):
-        _check_root(value)
-    try:
-        data = encoder.encode(value)
-    except RecursionError:
-        raise _too_deep() from None
-    except (TypeError, ValueError, OverflowError) as error:
-        unclean = isinstance(error, UnicodeEncodeError) and _bad_leaf(_as_builtins(value), "$")
-        raise unclean or _refusal(error) from None
-    # The only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
-    # walk that tells a refused leaf from an innocent one is, too. (`in` would first try to take the
-    # needle for a number, and each time raise a TypeError inside.)
-    if data.count(b"null") or data.count(b"\\u0000"):
-        plain = _as_builtins(value)
-        refused = None if _is_faithful(plain) else _bad_leaf(plain, "$")
-        if refused is not None:
-            raise refused
-    return data
+def _not_encoded(value: object, error: Exception) -> WindlassError:
+    if isinstance(error, RecursionError):
+        return _too_deep()
+    unclean = isinstance(error, UnicodeEncodeError) and _bad_leaf(_as_builtins(value), "$")
+    return unclean or _refusal(error)
+
+
+def _check_leaves(value: object) -> None:
+    """Refuse a NaN, an infinity or a NUL, in a value whose bytes hold `null` or an escaped NUL.
+
+    Those are the only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
+    walk that tells a refused leaf from an innocent one is, too. (Callers look for them with `count`:
+    `in` would first try to take the needle for a number, and each time raise a TypeError inside.)
+    """
+    plain = _as_builtins(value)
+    refused = None if _is_faithful(plain) else _bad_leaf(plain, "$")
+    if refused is not None:
+        raise refused
 
 
 def _check_root(value: object) -> None:
@@ -302,6 +317,7 @@ def _build(type_: Any, items: Any) -> Any:
     return build(type_, items)
 
 
+_NO_JSON = (RecursionError, TypeError, ValueError, OverflowError)
 _SOUND = (msgspec.Struct, FrozenDict, FrozenList)
 _ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_items)
 _DIGEST_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_chain)

@@ -56,7 +56,8 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a turn runs; it never changes while the turn does.
 
     `autonomous` and `termination` are for the driver. `turn_limit_message` may name
-    `{max_iterations}`.
+    `{max_iterations}`. Without `progress` the machine makes no `Progress`, and `Done` carries
+    every record of the turn.
     """
 
     driver: Driver
@@ -76,6 +77,7 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
     emit_trace: bool = False
     termination: Json = None
     turn_limit_message: str = LIMIT_MESSAGE
+    progress: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a turn that could not run."""

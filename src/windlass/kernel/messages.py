@@ -76,9 +76,14 @@ class ToolCall(JsonValue, kw_only=True):
         if type(self.args) is not FrozenDict or self.replay is not None:
             super().__post_init__()
             check_object(self.args, field="ToolCall.args")
-        check_instance(self.call_id, str, field="ToolCall.call_id")
-        check_text(self.name, field="ToolCall.name")
-        check_text(self.raw, field="ToolCall.raw")
+        if type(self.call_id) is not str:
+            check_instance(self.call_id, str, field="ToolCall.call_id")
+        name, raw = self.name, self.raw
+        # Most names are identifiers, which are clean, and few models send text; no call for those.
+        if type(name) is not str or not name.isidentifier():
+            check_text(name, field="ToolCall.name")
+        if raw or type(raw) is not str:
+            check_text(raw, field="ToolCall.raw")
 
 
 class Attachment(Value, kw_only=True):

@@ -196,37 +196,34 @@ class ModelReply(JsonValue, kw_only=True):
         """Bring text and parts into agreement."""
         if self.provider_usage is not None:
             super().__post_init__()
-        if self.usage is not NO_USAGE:
-            check_instance(self.usage, Usage, field="ModelReply.usage")
-            use_default(self, "usage", NO_USAGE)
-        if self.terminal is not STOP:
+        usage, terminal, parts = self.usage, self.terminal, self.parts
+        if type(usage) is not Usage:
+            check_instance(usage, Usage, field="ModelReply.usage")
+        if usage == NO_USAGE:
+            set_field(self, "usage", NO_USAGE)
+        if terminal is not STOP:
             repair_text(self, "terminal")
             use_default(self, "terminal", STOP)
-        repair_text(self, "diagnostic", "request_body")
-        if type(self.parts) is not tuple:
-            set_field(self, "parts", tuple(self.parts))
-        if not _REPLY_PARTS.issuperset(map(type, self.parts)):
-            found = next(
-                type(part).__name__ for part in self.parts if type(part) not in _REPLY_PARTS
-            )
-            raise InvalidInput(
-                f"ModelReply.parts: found {found}, wanted Text, Reasoning or ToolCall",
-                field="ModelReply.parts",
-                found=found,
-                wanted="Text, Reasoning or ToolCall",
-            )
-        said = "".join([part.text for part in self.parts if type(part) is Text])
-        if said == self.text:
-            return
+        if self.diagnostic is not None or self.request_body is not None:
+            repair_text(self, "diagnostic", "request_body")
+        if type(parts) is not tuple:
+            parts = tuple(parts)
+            set_field(self, "parts", parts)
+        if not _REPLY_PARTS.issuperset(map(type, parts)):
+            found = [type(part).__name__ for part in parts if type(part) not in _REPLY_PARTS]
+            raise InvalidInput.at("ModelReply.parts", found[0], "Text, Reasoning or ToolCall")
+        said = "".join([part.text for part in parts if type(part) is Text])
+        if said != self.text:
+            self._agree(said)
+
+    def _agree(self, said: str) -> None:
         if not self.text:
             set_field(self, "text", said)
         elif not said:
             set_field(self, "parts", (Text(text=self.text), *self.parts))
         else:
-            raise InvalidInput(
-                "ModelReply.text: found other text than in the parts, wanted the parts' text joined",
-                field="ModelReply.text",
-                wanted="the parts' text joined",
+            raise InvalidInput.at(
+                "ModelReply.text", "other text than in the parts", "the parts' text joined"
             )
 
 

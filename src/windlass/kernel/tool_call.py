@@ -32,12 +32,12 @@ from windlass.kernel.value import (
 
 # The narrowest of the providers' rules: a name stands in every later request, to any of them.
 MAX_NAME_CHARS = DEFAULT_LIMITS.tool_name_chars
-_TOOL_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_CHARS - 1}}}\Z")
+TOOL_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_CHARS - 1}}}\Z")
 
 
 def is_tool_name(name: object) -> bool:
     """Whether every provider takes this as a tool's name."""
-    return isinstance(name, str) and _TOOL_NAME.match(name) is not None
+    return isinstance(name, str) and TOOL_NAME.match(name) is not None
 
 
 class ToolSpec(JsonValue, kw_only=True):
@@ -194,19 +194,21 @@ class CompletedToolCall(JsonValue, kw_only=True):
     def as_result(self, name: str) -> ToolResult:
         """Return what the model is shown of it, under the name that it called."""
         outcome = self.outcome
-        content = outcome.shown
+        content, status = outcome.shown, outcome.status
         if content is None:
             content = outcome.content
             if outcome.value is not None:
-                content = (Text(text=as_text(outcome.value)), *content)
-        for part in content:
-            if is_blank(part):
-                content = tuple([part for part in content if not is_blank(part)])
-                break
+                text = as_text(outcome.value)
+                if text and not text.isspace() and not content:
+                    content = (Text(text=text),)
+                    return ToolResult(
+                        call_id=self.call_id, name=name, content=content, status=status
+                    )
+                content = (Text(text=text), *content)
+        content = tuple([part for part in content if not is_blank(part)])
         if not content:
-            nothing = "(no output)" if outcome.status == "ok" else f"({outcome.status})"
-            content = (Text(text=nothing),)
-        return ToolResult(call_id=self.call_id, name=name, content=content, status=outcome.status)
+            content = (Text(text="(no output)" if status == "ok" else f"({status})"),)
+        return ToolResult(call_id=self.call_id, name=name, content=content, status=status)
 
 
 def as_text(value: Json) -> str:
