@@ -7,7 +7,7 @@ model or a tool produced has been paid for and is repaired instead (`clean_text`
 
 from __future__ import annotations
 
-from windlass.errors import InvalidInput
+from windlass.errors import ConfigError, InvalidInput
 
 _REPLACEMENT = "\ufffd"
 
@@ -57,3 +57,17 @@ def _first_bad(text: str) -> tuple[int, str]:
 def _is_bad(char: str) -> bool:
     # A Python string holds a surrogate only when it is alone: a pair is one character.
     return char == "\x00" or "\ud800" <= char <= "\udfff"
+
+
+def check_version(found: object, *, field: str) -> None:
+    """Refuse what could be written down and never be read again: 1 is a number, "1" a version.
+
+    Raises:
+        ConfigError: it is no text.
+    """
+    if isinstance(found, str) and is_clean(found):
+        return
+    kind, wanted = type(found).__name__, 'clean text, such as "1"'
+    raise ConfigError(
+        f"{field}: found {kind}, wanted {wanted}", field=field, found=kind, wanted=wanted
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from windlass.errors import CallerError, InvalidInput, ToolError
 from windlass.guards import check_limit
-from windlass.guards.numbers import check_seconds
+from windlass.guards.limits import check_seconds
 from windlass.journal import AwaitEventCommand, Claimed
 from windlass.kernel import events
 from windlass.kernel.messages import Attachment, Message
