@@ -27,7 +27,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     history_page: int = 1_000
     id_chars: int = 128
     input_text_bytes: int = _MIB
-    # Python's own recursion limit is 1,000 frames; 64 levels leave room for whoever walks the value.
+    # Python's own recursion limit is 1,000 frames; 64 levels leave room for recursive readers.
     json_depth: int = 64
     json_keys: int = 1_024
     # CPython refuses to print or parse integers of over 4,300 digits, which is 14,284 bits.
@@ -81,9 +81,4 @@ def check_seconds(found: object, *, field: str) -> None:
     if is_number and math.isfinite(found) and 0 <= found <= _MAX_SECONDS:  # type: ignore[arg-type,operator]  # a number
         return
     shown = found if is_number else type(found).__name__
-    raise InvalidInput(
-        f"{field}: found {shown}, wanted seconds of 0 or more",
-        field=field,
-        found=shown,
-        wanted="seconds of 0 or more",
-    )
+    raise InvalidInput.at(field, shown, "seconds of 0 or more")

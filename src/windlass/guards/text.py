@@ -1,7 +1,7 @@
 """Text that every store, wire and provider can carry: no lone surrogate, no NUL.
 
 A lone surrogate cannot be written as UTF-8. PostgreSQL refuses NUL where SQLite takes it; windlass
-refuses it on every store alike. What people and programs hand in is refused (`check_text`); what a
+refuses it on every store alike. Bad text from users and programs is refused (`check_text`); text that a
 model or a tool produced has been paid for and is repaired instead (`clean_text`).
 """
 
@@ -30,7 +30,7 @@ def check_text(text: object, *, field: str) -> str:
     """
     if not isinstance(text, str):
         raise InvalidInput.at(field, type(text).__name__, "text")
-    # Most text is plain; that is told here, without a call.
+    # Most text is plain ASCII; checking that here saves a call.
     if (text.isascii() and "\x00" not in text) or is_clean(text):
         return text
     place, found = _first_bad(text)
@@ -60,14 +60,13 @@ def _is_bad(char: str) -> bool:
 
 
 def check_version(found: object, *, field: str) -> None:
-    """Refuse what could be written down and never be read again: 1 is a number, "1" a version.
+    """Refuse a version that is not clean text: 1 is a number, "1" is a version.
+
+    Versions are recorded with each turn and have to be read again.
 
     Raises:
-        ConfigError: it is no text.
+        ConfigError: naming the field.
     """
     if isinstance(found, str) and is_clean(found):
         return
-    kind, wanted = type(found).__name__, 'clean text, such as "1"'
-    raise ConfigError(
-        f"{field}: found {kind}, wanted {wanted}", field=field, found=kind, wanted=wanted
-    )
+    raise ConfigError.at(field, type(found).__name__, 'clean text, such as "1"')

@@ -84,9 +84,7 @@ def decode(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
         LimitExceeded: nested too deeply.
     """
     if not isinstance(data, bytes):
-        raise InvalidInput(
-            f"$: found {data.__class__.__name__}, wanted bytes", field="$", wanted="bytes"
-        )
+        raise InvalidInput.at("$", data.__class__.__name__, "bytes")
     if hasattr(type, "FORMAT"):
         _check_format(data, type)
     value = _decode(data, type)
@@ -99,7 +97,7 @@ def parse(text: str) -> Any:
     """Return what foreign JSON says, such as the arguments that a model wrote.
 
     Raises:
-        ValueError: it is no JSON, or says something twice, or what no JSON can say.
+        ValueError: it is not JSON, names a member twice, or holds NaN or an infinity.
     """
     import json  # noqa: PLC0415 - few models write arguments as text
 
@@ -117,7 +115,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def prepare(*types: Any) -> None:
@@ -176,12 +174,7 @@ def _check_root(value: object) -> None:
     elif kind in _SCALARS or isinstance(value, dict):
         freeze(value, field="$")
     elif not hasattr(value, "canonical_items"):
-        raise InvalidInput(
-            f"$: found {kind.__name__}, wanted a windlass value or JSON",
-            field="$",
-            found=kind.__name__,
-            wanted="a windlass value or JSON",
-        )
+        raise InvalidInput.at("$", kind.__name__, "a windlass value or JSON")
 
 
 def _as_builtins(value: object) -> object:
@@ -225,9 +218,7 @@ def _bad_scalar(value: object, path: str) -> InvalidInput | None:
         found, wanted = "NUL or a lone surrogate", "clean text"
     else:
         return None
-    return InvalidInput(
-        f"{path}: found {found}, wanted {wanted}", field=path, found=found, wanted=wanted
-    )
+    return InvalidInput.at(path, found, wanted)
 
 
 def _decode(data: bytes, type_: type[T]) -> T:
@@ -284,12 +275,7 @@ def _not_canonical(data: bytes) -> InvalidInput:
     found = (
         f"the key {doubled[0][:40]!r} twice" if doubled else "another spelling of the same value"
     )
-    return InvalidInput(
-        f"$: found {found}, wanted canonical bytes",
-        field="$",
-        found=found,
-        wanted="canonical bytes",
-    )
+    return InvalidInput.at("$", found, "canonical bytes")
 
 
 def _too_deep() -> LimitExceeded:

@@ -44,12 +44,7 @@ def check_count(found: object, *, field: str) -> None:
     if found is None or (type(found) is int and found >= 0):
         return
     shown = found if isinstance(found, int) else type(found).__name__
-    raise InvalidInput(
-        f"{field}: found {shown}, wanted a whole number of 0 or more",
-        field=field,
-        found=shown,
-        wanted="0 or more",
-    )
+    raise InvalidInput.at(field, shown, "a whole number of 0 or more")
 
 
 class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""A turn as a machine holds it: its fields, what may be read of them, and the queue of what it says.
+"""A turn as a machine holds it: its fields, its public properties, and the queue of effects that it tells.
 
 Law. Nothing here changes the state: that is done in machine.py alone.
 """
@@ -28,7 +28,7 @@ TOLD = frozenset(get_args(effects.Told))
 
 
 class HeldTurn:
-    """The part of a `TurnMachine` that is read and told."""
+    """The fields of a `TurnMachine`, what callers read of them, and the effects that it queues."""
 
     def _load(self, config: TurnConfig, snapshot: TurnSnapshot) -> None:
         snapshot.check(config.session_id, config.turn_id)
@@ -40,7 +40,7 @@ class HeldTurn:
         # Whether the batch being applied did something that a Progress has to carry, if any is made.
         self._has_news = False
         self._news = config.progress
-        # What is to be told, in order: events as they are, `poll` makes the Emit of each.
+        # Effects to be told, in order. Events stand without their `Emit`, which `poll` makes.
         self._queue: deque[Any] = deque(
             [told.event if type(told) is Emit else told for told in snapshot.queue]
         )
@@ -158,7 +158,7 @@ class HeldTurn:
         self._environment = environment
         self._tool_names = tuple([tool.name for tool in self._settings.tools])
 
-    # --- what is told ---
+    # --- what it tells ---
 
     def _emit(self, event: events.Event) -> None:
         """Queue a copy of an event, so that its maker may use it again; ids that it has stay."""

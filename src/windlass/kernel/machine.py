@@ -475,12 +475,12 @@ class TurnMachine(HeldTurn):
 
     def _no_step_to(self, state: type[states.State]) -> DriverFault:
         return DriverFault(
-            f"The driver led from {self._state.name} to {state.name}, which is no step."
+            f"The driver led from {self._state.name} to {state.name}, which is not a step."
         )
 
 
 def _no_action(found: object) -> DriverFault:
-    return DriverFault(f"The driver returned {type(found).__name__}, which is no action.")
+    return DriverFault(f"The driver returned {type(found).__name__}, which is not an action.")
 
 
 # state → where any input of it may lead

@@ -40,12 +40,7 @@ def _check_range(found: float | None, field: str, low: float, high: float) -> No
         return
     if type(found) not in (int, float) or math.isnan(found) or not low <= found <= high:
         shown = found if isinstance(found, (int, float)) else type(found).__name__
-        raise InvalidInput(
-            f"{field}: found {shown}, wanted {low} to {high}",
-            field=field,
-            found=shown,
-            wanted=f"{low} to {high}",
-        )
+        raise InvalidInput.at(field, shown, f"{low} to {high}")
 
 
 class Usage(Value, kw_only=True):
@@ -69,17 +64,10 @@ class Usage(Value, kw_only=True):
                 | self.reasoning_tokens
             )
         except TypeError:
-            raise InvalidInput(
-                "Usage: found a count that is not a whole number, wanted token counts",
-                field="Usage",
-                wanted="whole numbers",
-            ) from None
+            found = "a count that is not a whole number"
+            raise InvalidInput.at("Usage", found, "token counts") from None
         if low < 0:
-            raise InvalidInput(
-                "Usage: found a count below 0, wanted token counts",
-                field="Usage",
-                wanted="0 or more",
-            )
+            raise InvalidInput.at("Usage", "a count below 0", "token counts")
 
     @property
     def prompt_tokens(self) -> int:

@@ -99,7 +99,7 @@ class Projector(Protocol):
 class SentPrefix(Value, kw_only=True):
     """What requests begin with from some message of a history on: the prompt and `count` - 1 messages, by their digest.
 
-    `first` is the digest of the first of them, by which a prompt is told from another.
+    `first` is the digest of the first of them; it shows whether the prompt is the same.
     """
 
     first: str
@@ -159,7 +159,7 @@ def _sent(history: Chain[Message], system_prompt: str) -> Chain[ModelMessage]:
 
 
 class _Rendering:
-    """A history as it is sent, rendered as far as anybody asked."""
+    """A history as it is sent, rendered as far as a request needed it."""
 
     __slots__ = ("_is_open", "_lengths", "_render", "_send", "_sent")
 

@@ -1,4 +1,4 @@
-"""The turn's growing history: what the model sees, what the turn stores, what was told of it.
+"""The turn's growing history: what the model sees, what the turn stores, how much of it was reported.
 
 Law 1. What a turn stores is its new records: every new message but the transient ones, with driver
     records at their position.
@@ -33,7 +33,7 @@ _INJECTABLE_ROLES = frozenset({"user", "system"})
 
 
 class Transcript:
-    """Messages, records and causes of one turn, and which records nobody was told of yet."""
+    """Messages, records and causes of one turn, and how many records an effect has carried."""
 
     __slots__ = ("_ids", "causes", "messages", "next_message", "records", "told")
 

@@ -1,7 +1,7 @@
 """What every value of windlass is made of: frozen structs, and JSON that cannot change.
 
 Law 1. A value is immutable all the way down. Plain JSON inside a value (tool arguments, results,
-    driver records) is a frozen copy: whoever handed it in may go on changing the original.
+    driver records) is a frozen copy: the caller may go on changing the original.
 Law 2. Only JSON goes in: no NaN, no infinity, no key that is not text, no object that merely has
     a `str()`. What cannot be stored is refused where it is built, with the path to it.
 """
@@ -69,7 +69,7 @@ set_field = msgspec.structs.force_setattr
 
 
 def repair_text(value: Value, *names: str) -> None:
-    """Clean text fields whose words somebody else chose: what happened must always be tellable."""
+    """Clean text fields that a model, a tool or a provider wrote: they are repaired, not refused."""
     for name in names:
         given = getattr(value, name)
         if given is None or (type(given) is str and given.isascii() and "\x00" not in given):

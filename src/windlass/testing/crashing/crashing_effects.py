@@ -156,7 +156,7 @@ class CrashingEffects:
 
 
 class CrashingModel:
-    """Before it is asked, while it answers, when it has answered and nobody knows yet."""
+    """Crash points before the model is asked, while it answers, and after its answer, before that is recorded."""
 
     def __init__(self, effects: CrashingEffects, model: Model) -> None:
         self._effects = effects
@@ -178,7 +178,7 @@ class CrashingModel:
 
 
 class CrashingTool:
-    """Before the body begins, wherever it waits, and when it has ended and nobody knows yet."""
+    """Crash points before the body begins, wherever it awaits, and after it ended, before that is recorded."""
 
     def __init__(self, fuse: Fuse, tool: Tool) -> None:
         self._fuse = fuse
@@ -235,7 +235,7 @@ class CrashingProvider:
 
 
 class _Stepped(Generic[T]):
-    """Awaits a coroutine and is told each time it really waits for something."""
+    """Awaits a coroutine and reports each time that it really suspends."""
 
     __slots__ = ("_coroutine", "_waits")
 

@@ -48,7 +48,7 @@ WRITES = {
     "put_blob": "bytes are kept",
     "vacuum": "a vacuum",
 }
-"""The writes of a store besides units, and how they are told."""
+"""The writes of a store besides units, and what each is called in a crash point."""
 
 _OUTCOMES = {
     DirectAnswered: "a reply to a tool",
@@ -126,7 +126,7 @@ class CrashingStore:
     def submit(
         self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
     ) -> Ticket[UnitReceipt]:
-        """Hand in a unit."""
+        """Submit a unit, with a crash point before it and one after it is settled."""
         number, what = self._next(), self._names.of(unit)
         self._fuse.reach(f"before write {number}", what)
         ticket = self._store.submit(unit, after=after)
@@ -138,7 +138,7 @@ class CrashingStore:
         if ticket.is_settled:
             settled()
         else:
-            # Told first, because it asked first: nobody acts on the write before the process dies.
+            # The first callback is called first, so nothing acts on the write before the process dies.
             ticket.when_settled(settled)
         return ticket
 

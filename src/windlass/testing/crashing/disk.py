@@ -27,11 +27,11 @@ class Disk(Protocol):
         ...
 
     async def close(self, store: Store) -> None:
-        """Let go of a store in an orderly way."""
+        """Close a store."""
         ...
 
     def lose(self, workers: Sequence[str]) -> None:
-        """Let the process of these workers be dead, with the data as they are at this moment."""
+        """Lose the process of these workers, and keep the data as they are at this moment."""
         ...
 
 
@@ -105,7 +105,7 @@ _NOTHING = "(nothing)"
 
 
 class Ending(NamedTuple):
-    """The sessions of a store, line by line; `has_unknown`: nobody knows whether some tool acted."""
+    """The sessions of a store, line by line; `has_unknown`: a tool may or may not have acted."""
 
     lines: tuple[str, ...]
     has_unknown: bool = False

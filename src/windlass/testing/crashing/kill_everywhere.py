@@ -26,7 +26,7 @@ class KillReport:
 
     Attributes:
         points: All of them, in the order of the program.
-        unknown: Those after which nobody knows whether a tool with the contract "once" acted.
+        unknown: Those that leave it unknown whether a tool with the contract "once" acted.
         missed: Those that the program did not come to again: it does not do the same thing in every run, which
             threads and real I/O may cause.
         left_out: How many were left out, for `only` or `max_points`.
@@ -205,11 +205,11 @@ class _Killing:
         return difference and f"it ended otherwise\n{difference}", None
 
 
-_UNKNOWN = "nobody knows whether a tool acted, and the scenario does not allow that"
+_UNKNOWN = "it is unknown whether a tool acted, and the scenario does not allow that"
 
 
 def _undisturbed(report: TrialReport) -> Ending:
-    """Return how a run without a crash ended; what went wrong there is no matter of crashes."""
+    """Return how a run without a crash ended; an error there has nothing to do with crashes."""
     if report.error is not None:
         report.error.add_note("(in the run without any crash)")
         raise report.error
@@ -231,7 +231,7 @@ def _chosen(
 
 @asynccontextmanager
 async def _disks(store: str) -> AsyncIterator[Callable[[], Disk]]:
-    """Give disks, each for one world; what they leave behind is removed."""
+    """Yield a function that makes disks, one for each world; remove their files at the end."""
     kind = store.removesuffix(":")
     if kind == "memory":
         yield MemoryDisk

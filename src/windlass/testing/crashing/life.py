@@ -73,7 +73,7 @@ class Life:
         return self._fate.result() if self._fate.done() else Fate("hung")
 
     async def bury(self) -> None:
-        """Clear away what is left of it. What it does now, nobody looks at any more."""
+        """Clear away the thread that is left. What it does from now on has no effect."""
         self.fuse.is_burnt = True
         there = self._there
         if there is None:

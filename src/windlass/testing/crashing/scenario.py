@@ -117,7 +117,7 @@ class Rehearsal:
         return bool(due.turns or due.waits) or any(one.active is None for one in due.inboxes)
 
     async def _go_on(self) -> bool:
-        """Answer what is waited for, or let time pass until something has waited too long."""
+        """Answer the open waits, or move the clock to the first one that expires; say whether that changed anything."""
         runtime, answer = self._runtime, self._scenario.answer
         waits = await runtime.waits()
         if answer is not None:
@@ -134,7 +134,7 @@ class Rehearsal:
         if soonest_ms is None:
             return False
         self._clock.advance(max(0, soonest_ms - self._clock.now_ms()) / 1000)
-        # A lease that nobody could renew meanwhile: for its thread no time has passed.
+        # The worker could not renew its lease meanwhile: for its thread no time has passed.
         world = self._machinery.services
         world.store.renew(world.worker_id, until_ms=world.until_ms())
         return True
