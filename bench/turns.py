@@ -10,6 +10,7 @@ from windlass.kernel import (
     CheckpointPassed,
     CompletedToolCall,
     Driver,
+    Event,
     Message,
     ModelMessage,
     ModelReplied,
@@ -73,7 +74,9 @@ def _user(message_id: str) -> Message:
     return Message(id=message_id, role="user", parts=(Text(text=_WORDS),))
 
 
-def machine_at(messages: list[Message], driver: Driver | None = None) -> TurnMachine:
+def machine_at(
+    messages: list[Message], driver: Driver | None = None, *, progress: bool = False
+) -> TurnMachine:
     """Return a machine that waits for its first reply, with everything asked of it polled."""
     config = TurnConfig(
         driver=driver or StandardDriver(),
@@ -82,6 +85,7 @@ def machine_at(messages: list[Message], driver: Driver | None = None) -> TurnMac
         turn_id="t1",
         system_prompt=_WORDS,
         tools=TOOLS,
+        progress=progress,
     )
     machine = TurnMachine(config, messages)
     while machine.poll() is not None:
@@ -117,17 +121,21 @@ def answers() -> Iterator[Answers]:
 
 
 def run_iteration(machine: TurnMachine, told: Answers) -> None:
-    """Take a machine from one model call to the next: this is what is measured."""
+    """Take a machine from one model call to the next, as the runtime does: this is what is measured."""
+    events: list[Event] = []
+    advance = machine.advance
+    for answer in told:
+        machine.respond(answer)
+        advance(events)
+
+
+def poll_iteration(machine: TurnMachine, told: Answers) -> None:
+    """Do the same with every effect polled."""
     poll = machine.poll
-    machine.respond(told.replied)
-    while poll() is not None:
-        pass
-    machine.respond(told.returned)
-    while poll() is not None:
-        pass
-    machine.respond(told.passed)
-    while poll() is not None:
-        pass
+    for answer in told:
+        machine.respond(answer)
+        while poll() is not None:
+            pass
 
 
 def requests_from(n_messages: int) -> Iterator[ModelRequest]:

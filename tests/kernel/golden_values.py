@@ -266,6 +266,13 @@ EVENTS: dict[str, Value] = {
     ),
     "ModelStarted.least": ModelStarted(iteration=1, message_count=2),
     "ModelFinished": ModelFinished(id="e-1", correlation_id="c-1", iteration=1, text="hi"),
+    "ModelFinished.calls": ModelFinished(
+        id="e-1",
+        correlation_id="c-1",
+        iteration=1,
+        text="hi",
+        calls=(PendingToolCall(call_id="c1", name="add", args={"a": 1}),),
+    ),
     "UsageReported": UsageReported(
         id="e-1", correlation_id="c-1", iteration=1, usage=usage, cumulative=usage + usage
     ),

@@ -67,7 +67,7 @@ TOOLS = StartTools(calls=(PENDING,))
 CODE = StartCode(language="python", code="1")
 CHECK = StartCheckpoint(kind="after_work")
 MODEL = StartModel(request=ModelRequest(model="m", messages=()))
-NOWHERE = "The driver led from prepare_iteration to prepare_iteration, which is no step."
+NOWHERE = "The driver led from prepare_iteration to prepare_iteration, which is not a step."
 
 FAULTY: list[Any] = [
     pytest.param([TOOLS, CODE], id="two-kinds"),
@@ -166,16 +166,16 @@ def test_a_faulty_batch_after_tools_ends_the_turn_with_every_call_answered(
     [
         (
             [CHECK, CHECK],
-            "The driver led from waiting_checkpoint to waiting_checkpoint, which is no step.",
+            "The driver led from waiting_checkpoint to waiting_checkpoint, which is not a step.",
         ),
-        ([TOOLS, CODE], "The driver led from waiting_tools to waiting_code, which is no step."),
+        ([TOOLS, CODE], "The driver led from waiting_tools to waiting_code, which is not a step."),
         ([StartTools(calls=())], "The driver started no calls, or two calls of one id."),
         (
             [StartTools(calls=(PENDING, PENDING))],
             "The driver started no calls, or two calls of one id.",
         ),
-        ([NOTE, "start"], "The driver returned str, which is no action."),
-        ([None], "The driver returned NoneType, which is no action."),
+        ([NOTE, "start"], "The driver returned str, which is not an action."),
+        ([None], "The driver returned NoneType, which is not an action."),
     ],
 )
 def test_the_fault_says_what_the_driver_did(batch: list[Action], detail: str) -> None:

@@ -248,5 +248,5 @@ def test_an_iteration_that_leads_to_no_state_ends_the_turn() -> None:
 
     assert turn.outcome == Stopped(
         reason="runtime_error",
-        detail="The driver led from prepare_iteration to prepare_iteration, which is no step.",
+        detail="The driver led from prepare_iteration to prepare_iteration, which is not a step.",
     )

@@ -15,8 +15,7 @@ from windlass.api.turn_result import TurnResult
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
 from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text, is_clean
-from windlass.guards.versions import check_version
+from windlass.guards.text import check_text, check_version, is_clean
 from windlass.kernel.model_call import Generation
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from windlass.api.machinery import Machinery
 from windlass.api.turn_events import watch_turn
 from windlass.api.turn_result import TurnResult
-from windlass.guards.numbers import check_seconds
+from windlass.guards.limits import check_seconds
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Message
 from windlass.ports import CancelReceipt, NewTurn, TurnState, TurnView

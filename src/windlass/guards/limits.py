@@ -1,4 +1,4 @@
-"""Every size and count limit on what comes from outside, in one table.
+"""Every size and count limit on what comes from outside, in one table, and seconds that a clock can count.
 
 A limit is where a value arises, never where it is stored: what was accepted and recorded is
 never refused again for its size.
@@ -6,9 +6,11 @@ never refused again for its size.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
-from windlass.errors import LimitExceeded
+from windlass.errors import InvalidInput, LimitExceeded
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -25,7 +27,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     history_page: int = 1_000
     id_chars: int = 128
     input_text_bytes: int = _MIB
-    # Python's own recursion limit is 1,000 frames; 64 levels leave room for whoever walks the value.
+    # Python's own recursion limit is 1,000 frames; 64 levels leave room for recursive readers.
     json_depth: int = 64
     json_keys: int = 1_024
     # CPython refuses to print or parse integers of over 4,300 digits, which is 14,284 bits.
@@ -61,3 +63,22 @@ def check_limit(name: str, found: int, *, field: str, limits: InputLimits = DEFA
             found=found,
             wanted=wanted,
         )
+
+
+# Ten thousand years: beyond it no store and no timer keeps a time.
+_MAX_SECONDS = 3.2e11
+
+
+def check_seconds(found: object, *, field: str) -> None:
+    """Refuse what is neither None nor a finite number of seconds from 0 on.
+
+    Raises:
+        InvalidInput: naming the field.
+    """
+    if found is None:
+        return
+    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if is_number and math.isfinite(found) and 0 <= found <= _MAX_SECONDS:  # type: ignore[arg-type,operator]  # a number
+        return
+    shown = found if is_number else type(found).__name__
+    raise InvalidInput.at(field, shown, "seconds of 0 or more")

@@ -53,7 +53,7 @@ class StartCode(JsonValue, kw_only=True):
 
 
 class StartCheckpoint(Value, kw_only=True):
-    """Let the world in. If nothing comes: `then` ends the turn, None prepares the next iteration."""
+    """Take in new messages. If none came: `then` ends the turn, None prepares the next iteration."""
 
     kind: CheckpointKind
     then: Outcome | None = None

@@ -44,12 +44,28 @@ def encode(value: object) -> bytes:
         InvalidInput: something in it has no faithful JSON.
         LimitExceeded: plain JSON nested too deeply.
     """
-    return _encode(value, _ENCODER)
+    if not isinstance(value, _SOUND):
+        _check_root(value)
+    try:
+        data = _ENCODER.encode(value)
+    except _NO_JSON as error:
+        raise _not_encoded(value, error) from None
+    if data.count(b"null") or data.count(b"\\u0000"):
+        _check_leaves(value)
+    return data
 
 
 def digest(value: object) -> str:
     """Return the SHA-256 of the canonical bytes, in hex, with message sequences as chains."""
-    return sha256(_encode(value, _DIGEST_ENCODER)).hexdigest()
+    if not isinstance(value, _SOUND):
+        _check_root(value)
+    try:
+        data = _DIGEST_ENCODER.encode(value)
+    except _NO_JSON as error:
+        raise _not_encoded(value, error) from None
+    if data.count(b"null") or data.count(b"\\u0000"):
+        _check_leaves(value)
+    return sha256(data).hexdigest()
 
 
 def link(previous: str, item_digest: str) -> str:
@@ -69,9 +85,7 @@ def decode(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
         LimitExceeded: nested too deeply.
     """
     if not isinstance(data, bytes):
-        raise InvalidInput(
-            f"$: found {data.__class__.__name__}, wanted bytes", field="$", wanted="bytes"
-        )
+        raise InvalidInput.at("$", data.__class__.__name__, "bytes")
     if hasattr(type, "FORMAT"):
         _check_format(data, type)
     value = _decode(data, type)
@@ -84,7 +98,7 @@ def parse(text: str) -> Any:
     """Return what foreign JSON says, such as the arguments that a model wrote.
 
     Raises:
-        ValueError: it is no JSON, or says something twice, or what no JSON can say.
+        ValueError: it is not JSON, names a member twice, or holds NaN or an infinity.
     """
     import json  # noqa: PLC0415 - few models write arguments as text
 
@@ -102,7 +116,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def prepare(*types: Any) -> None:
@@ -132,25 +146,24 @@ def read(data: bytes, type: type[T]) -> T:  # noqa: A002 - reads as in msgspec
     return value
 
 
-def _encode(value: object, encoder: msgspec.json.Encoder) -> bytes:
-    if not isinstance(value, _SOUND):
-        _check_root(value)
-    try:
-        data = encoder.encode(value)
-    except RecursionError:
-        raise _too_deep() from None
-    except (TypeError, ValueError, OverflowError) as error:
-        unclean = isinstance(error, UnicodeEncodeError) and _bad_leaf(_as_builtins(value), "$")
-        raise unclean or _refusal(error) from None
-    # The only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
-    # walk that tells a refused leaf from an innocent one is, too. (`in` would first try to take the
-    # needle for a number, and each time raise a TypeError inside.)
-    if data.count(b"null") or data.count(b"\\u0000"):
-        plain = _as_builtins(value)
-        refused = None if _is_faithful(plain) else _bad_leaf(plain, "$")
-        if refused is not None:
-            raise refused
-    return data
+def _not_encoded(value: object, error: Exception) -> WindlassError:
+    if isinstance(error, RecursionError):
+        return _too_deep()
+    unclean = isinstance(error, UnicodeEncodeError) and _bad_leaf(_as_builtins(value), "$")
+    return unclean or _refusal(error)
+
+
+def _check_leaves(value: object) -> None:
+    """Refuse a NaN, an infinity or a NUL, in a value whose bytes hold `null` or an escaped NUL.
+
+    Those are the only two spellings that the encoder writes and Law 3 refuses. Both are rare, so the
+    walk that tells a refused leaf from an innocent one is, too. (Callers look for them with `count`:
+    `in` would first try to take the needle for a number, and each time raise a TypeError inside.)
+    """
+    plain = _as_builtins(value)
+    refused = None if _is_faithful(plain) else _bad_leaf(plain, "$")
+    if refused is not None:
+        raise refused
 
 
 def _check_root(value: object) -> None:
@@ -162,12 +175,7 @@ def _check_root(value: object) -> None:
     elif kind in _SCALARS or isinstance(value, dict):
         freeze(value, field="$")
     elif not hasattr(value, "canonical_items"):
-        raise InvalidInput(
-            f"$: found {kind.__name__}, wanted a windlass value or JSON",
-            field="$",
-            found=kind.__name__,
-            wanted="a windlass value or JSON",
-        )
+        raise InvalidInput.at("$", kind.__name__, "a windlass value or JSON")
 
 
 def _as_builtins(value: object) -> object:
@@ -211,9 +219,7 @@ def _bad_scalar(value: object, path: str) -> InvalidInput | None:
         found, wanted = "NUL or a lone surrogate", "clean text"
     else:
         return None
-    return InvalidInput(
-        f"{path}: found {found}, wanted {wanted}", field=path, found=found, wanted=wanted
-    )
+    return InvalidInput.at(path, found, wanted)
 
 
 def _decode(data: bytes, type_: type[T]) -> T:
@@ -274,12 +280,7 @@ def _not_canonical(data: bytes) -> InvalidInput:
     found = (
         f"the key {doubled[0][:40]!r} twice" if doubled else "another spelling of the same value"
     )
-    return InvalidInput(
-        f"$: found {found}, wanted canonical bytes",
-        field="$",
-        found=found,
-        wanted="canonical bytes",
-    )
+    return InvalidInput.at("$", found, "canonical bytes")
 
 
 def _too_deep() -> LimitExceeded:
@@ -309,6 +310,7 @@ def _build(type_: Any, items: Any) -> Any:
     return build(type_, items)
 
 
+_NO_JSON = (RecursionError, TypeError, ValueError, OverflowError)
 _SOUND = (msgspec.Struct, FrozenDict, FrozenList)
 _ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_items)
 _DIGEST_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=_chain)

@@ -6,7 +6,7 @@ that it shares with every chain it grew from, so appending, keeping a version an
 the next version all cost what is new, whatever the length.
 
 Law 1. A chain never changes. Appending returns a longer one; the shorter one stays as it was.
-Law 2. Only the longest chain over a storage may grow in place, and none if somebody owns the storage.
+Law 2. Only the longest chain over a storage may grow in place, and none if the storage has an owner.
     Any other copies its part first, unless it appends what stands there already, as a replay does.
 """
 
@@ -40,9 +40,9 @@ class _Storage(Generic[T]):
 
     def __init__(self, items: list[T]) -> None:
         self.items = items
-        # The length of the one chain that may grow in place; none may while somebody owns it.
+        # The length of the one chain that may grow in place; none may while the storage has an owner.
         self.tip = len(items)
-        # Empty text where nobody computed it, because the digest of more was known.
+        # Empty text where it was not computed, because the digest of a longer chain was known.
         self.digests: list[str] = []
         self.links: list[str] = []
         self.memos: dict[Any, Any] = {}
@@ -133,7 +133,7 @@ class Chain(Sequence[T]):
         return self._storage.links[self.length - 1] or Chain(self).chain_digest()
 
     def take_digest(self, digest: str) -> None:
-        """Take the digest of the whole sequence for known: somebody has computed it for the same items before."""
+        """Set the digest of the whole sequence, as it was computed earlier for the same items."""
         storage = self._storage
         n_new = self.length - len(storage.links)
         if n_new > 0:
@@ -231,14 +231,11 @@ def as_chain(items: object, *, field: str) -> Chain[Any]:
     """Return what a caller gave as a chain.
 
     Raises:
-        InvalidInput: it is no sequence of anything.
+        InvalidInput: it is not a sequence.
     """
     if isinstance(items, Iterable):
         return Chain.of(items)
-    found = type(items).__name__
-    raise InvalidInput(
-        f"{field}: found {found}, wanted a sequence", field=field, found=found, wanted="a sequence"
-    )
+    raise InvalidInput.at(field, type(items).__name__, "a sequence")
 
 
 def _equal(left: object, right: object) -> bool:

@@ -44,19 +44,15 @@ def check_count(found: object, *, field: str) -> None:
     if found is None or (type(found) is int and found >= 0):
         return
     shown = found if isinstance(found, int) else type(found).__name__
-    raise InvalidInput(
-        f"{field}: found {shown}, wanted a whole number of 0 or more",
-        field=field,
-        found=shown,
-        wanted="0 or more",
-    )
+    raise InvalidInput.at(field, shown, "a whole number of 0 or more")
 
 
 class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a turn runs; it never changes while the turn does.
 
     `autonomous` and `termination` are for the driver. `turn_limit_message` may name
-    `{max_iterations}`.
+    `{max_iterations}`. Without `progress` the machine makes no `Progress`, and `Done` carries
+    every record of the turn.
     """
 
     driver: Driver
@@ -76,6 +72,7 @@ class TurnConfig(msgspec.Struct, frozen=True, kw_only=True):
     emit_trace: bool = False
     termination: Json = None
     turn_limit_message: str = LIMIT_MESSAGE
+    progress: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a turn that could not run."""

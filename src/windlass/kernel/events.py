@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 from windlass.kernel.messages import Message
 from windlass.kernel.model_call import Usage
 from windlass.kernel.outcomes import Outcome
-from windlass.kernel.tool_call import ToolOutcome
+from windlass.kernel.tool_call import PendingToolCall, ToolOutcome
 from windlass.kernel.value import EMPTY_DICT, FrozenDict, Json, JsonValue, Value
 
 
@@ -40,10 +40,11 @@ class ModelStarted(_Event, kw_only=True):
 
 
 class ModelFinished(_Event, kw_only=True):
-    """A model call came back with this text."""
+    """A model call came back with this text; `calls` are the tool calls of it that run next."""
 
     iteration: int
     text: str
+    calls: tuple[PendingToolCall, ...] = ()
 
 
 class UsageReported(_Event, kw_only=True):

@@ -37,22 +37,20 @@ class _CallIndex:
         self.read = 0
         self.places: dict[str, int] = {}
 
-    def read_on(self, history: Chain[Message]) -> None:
-        for at, message in enumerate(history.since(self.read), self.read):
-            if message.role == "assistant":
-                for part in message.parts:
-                    if type(part) is ToolCall:
-                        self.places.setdefault(part.call_id, at)
-        self.read = history.length
-
 
 def has_call(call_id: str, history: Chain[Message]) -> bool:
     """Whether a call in `history` has this id."""
     index = history.memo(_CallIndex, _CallIndex)
-    length = history.length
-    if index.read < length:
-        index.read_on(history)
-    return index.places.get(call_id, length) < length
+    length, read, places = history.length, index.read, index.places
+    if read < length:
+        for message in history.since(read):
+            if message.role == "assistant":
+                for part in message.parts:
+                    if type(part) is ToolCall:
+                        places.setdefault(part.call_id, read)
+            read += 1
+        index.read = length
+    return places.get(call_id, length) < length
 
 
 class _Checked:

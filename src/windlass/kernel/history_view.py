@@ -36,7 +36,7 @@ _MAX_VIEWS = 2
 
 _PARTS = frozenset(get_args(Part))
 _CALLED = frozenset({ToolCall, Reasoning})
-# What no replacement can bring in: it would be in nobody's name.
+# Parts that a replacement cannot bring in: they belong to the model and to tools.
 _OWN = frozenset({ToolCall, ToolResult, Reasoning})
 
 
@@ -142,13 +142,13 @@ class _Views:
 
 
 class _Shown:
-    """What is shown of one history, as far as anybody asked."""
+    """What is shown of one history, as far as a request needed it."""
 
     __slots__ = ("_edges", "_grow", "_lengths", "_lens", "_looked", "_places", "_shown", "_view")
 
     def __init__(self, view: HistoryView) -> None:
         self._view = view
-        # Where the edges stand, as far as somebody looked.
+        # Where the edges stand, as far as the history was read.
         self._places: dict[str | None, int] = {}
         self._looked = 0
         self._start(0, 0)

@@ -13,22 +13,30 @@ Length: it is the one place where states change; in two files the laws could not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import msgspec
+from typing import Any, get_args
 
 from windlass.kernel import actions, effects, events, responses, states
+from windlass.kernel.actions import (
+    Append,
+    DriverFault,
+    EmitEvent,
+    Finish,
+    NextIteration,
+    ScheduleFinal,
+)
 from windlass.kernel.chain import Chain, as_chain
-from windlass.kernel.driver import DriverView, TurnConfig
-from windlass.kernel.ids import TurnIds
+from windlass.kernel.driver import TurnConfig
+from windlass.kernel.effects import Emit
+from windlass.kernel.events import ModelStarted, UsageReported
+from windlass.kernel.held_turn import TOLD, HeldTurn
 from windlass.kernel.limits import LimitState, with_overflow_told
 from windlass.kernel.messages import Message, Record, Text, TurnCause, is_blank
-from windlass.kernel.model_call import ModelFailure, ModelReply, Usage
-from windlass.kernel.outbox import Outbox
+from windlass.kernel.model_call import ModelFailure, ModelReply
 from windlass.kernel.outcomes import Outcome, Stopped, StopReason
+from windlass.kernel.responses import NOTHING_CAME
 from windlass.kernel.snapshot import TurnSnapshot
+from windlass.kernel.states import PrepareIteration, WaitingCheckpoint, WaitingModel, WaitingTools
 from windlass.kernel.tool_call import CompletedToolCall
-from windlass.kernel.transcript import Transcript
 from windlass.kernel.value import check_instance
 
 # Terminal reasons that end a turn unless its driver takes them, and how. The rest go to the driver.
@@ -43,13 +51,12 @@ _TERMINAL: dict[str, tuple[StopReason, str]] = {
     "cancelled": ("cancelled", "The model call was cancelled."),
 }
 
-_PREPARE_ITERATION = states.PrepareIteration()
-_TO_END = frozenset({states.Ended})
-_NOWHERE: frozenset[type] = frozenset()
-_NOTHING_OUT: tuple[None, frozenset[type], Any] = (None, _NOWHERE, None)
+_PREPARE_ITERATION = PrepareIteration()
+_NO_STARTS: dict[type, Any] = {}
+_BATCHES = frozenset({list, tuple})
 
 
-class TurnMachine:
+class TurnMachine(HeldTurn):
     """One turn, from its input to its one outcome."""
 
     def __init__(
@@ -86,122 +93,45 @@ class TurnMachine:
         machine._load(config, snapshot)
         return machine
 
-    def _load(self, config: TurnConfig, snapshot: TurnSnapshot) -> None:
-        snapshot.check(config.session_id, config.turn_id)
-        ids = TurnIds(config.session_id, config.turn_id)
-        self._config = config
-        self._ids = ids
-        self._state: states.State = snapshot.state
-        # Whether the state has something to do or to ask that it has not asked yet.
-        self._due = type(snapshot.state) is not states.Ended
-        # Where the input that is being handled may lead; each leads to one state.
-        self._next = _NOWHERE
-        # Whether the batch being applied did something that a Progress has to carry.
-        self._has_news = False
-        self._outbox = Outbox(ids, snapshot.queue, snapshot.next_event)
-        self._queue = self._outbox.queue
-        self._transcript = Transcript(
-            ids, snapshot.messages, snapshot.records, snapshot.told_records
-        )
-        self._transcript.causes = snapshot.causes
-        self._transcript.next_message = snapshot.next_message
-        self._iteration = snapshot.iteration
-        self._offset = snapshot.iteration_offset
-        self._synced = snapshot.synced_iteration
-        self._last_effect = snapshot.next_effect - 1
-        self._usage = snapshot.usage
-        self._limit = snapshot.limit
-        self._use_environment(snapshot.environment)
-
-    def snapshot(self) -> TurnSnapshot:
-        """Return the machine as a value, in constant time."""
-        transcript = self._transcript
-        return TurnSnapshot(
-            format=TurnSnapshot.FORMAT,
-            session_id=self._config.session_id,
-            turn_id=self._config.turn_id,
-            state=self._state,
-            messages=transcript.messages,
-            records=transcript.records,
-            queue=tuple(self._queue),
-            causes=transcript.causes,
-            iteration=self._iteration,
-            iteration_offset=self._offset,
-            synced_iteration=self._synced,
-            next_effect=self._last_effect + 1,
-            next_message=transcript.next_message,
-            next_event=self._outbox.last_event + 1,
-            told_records=transcript.told,
-            usage=self._usage,
-            limit=self._limit,
-            environment=self._environment,
-        )
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the turn has its outcome."""
-        return type(self._state) is states.Ended
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How the turn ended, once it has."""
-        return self._state.outcome if isinstance(self._state, states.Ended) else None
-
-    @property
-    def ending(self) -> Outcome | None:
-        """How the turn ends at the checkpoint it is at, unless something comes in there."""
-        state = self._state
-        return state.then if isinstance(state, states.WaitingCheckpoint) else None
-
-    @property
-    def state(self) -> str:
-        """The state's name in TRANSITIONS."""
-        return self._state.name
-
-    @property
-    def messages(self) -> Chain[Message]:
-        """The history with this turn's messages, transient ones included."""
-        return self._transcript.messages
-
-    @property
-    def records(self) -> Chain[Record]:
-        """Earlier records, then what the turn stores: new messages and driver records, in order."""
-        return self._transcript.records
-
-    @property
-    def iteration(self) -> int:
-        """The iteration the turn is in, counted from the offset."""
-        return self._iteration
-
-    @property
-    def usage(self) -> Usage:
-        """What the turn's model calls used so far."""
-        return self._usage
-
     # --- asking and being told -----------------------------------------------------------------
 
     def poll(self) -> effects.Effect | None:
         """Return the next effect. None: answer the outstanding one, or the turn is over."""
-        while not self._queue:
-            if not self._due:
-                return None
+        queue = self._queue
+        while not queue:
             state: Any = self._state
-            if type(state) not in _PREPARING:
-                self._due = False
+            if state is self._asked:
+                return None
+            if state.answer is not None:
+                self._asked = state
                 return state.effect()  # type: ignore[no-any-return]
-            self._next, prepare = _PREPARING[type(state)]
-            self._outbox.effect_id = 0
-            prepare(self)
-        return self._queue.popleft()
+            self._prepare(state)
+        told = queue.popleft()
+        return told if type(told) in TOLD else Emit(event=told)
 
-    def advance(self, said: list[events.Event]) -> effects.Asked | None:
-        """Return the next effect that asks for something; what is said before it goes to `said`."""
-        while (effect := self.poll()) is not None:
-            if type(effect) is effects.Emit:
-                said.append(effect.event)
-            elif isinstance(effect, effects.Asked):
-                return effect
-        return None
+    def advance(self, events: list[events.Event]) -> effects.Asked | None:
+        """Return the next effect that asks for something, and add the events before it to `events`.
+
+        This is `poll` for a caller who wants nothing else: of what `poll` would return up to there,
+        events come without their `Emit`, and `CancelModel`, `Log`, `Progress` and `Done` are dropped.
+        None: answer the outstanding effect, or the turn is over.
+        """
+        queue = self._queue
+        while True:
+            if queue:
+                if self._has_only_events:
+                    events += queue
+                else:
+                    events += [told for told in queue if type(told) not in TOLD]
+                    self._has_only_events = True
+                queue.clear()
+            state: Any = self._state
+            if state is self._asked:
+                return None
+            if state.answer is not None:
+                self._asked = state
+                return state.effect()  # type: ignore[no-any-return]
+            self._prepare(state)
 
     def respond(self, response: responses.Response) -> None:
         """Take the answer to the outstanding effect; any other answer changes nothing.
@@ -211,12 +141,11 @@ class TurnMachine:
                 each call. Nothing changed.
         """
         state: Any = self._state
-        wanted, following, handle = _EXPECTED.get(type(state), _NOTHING_OUT)
-        if type(response) is not wanted or response.id != state.effect_id:
+        kind = type(response)
+        if kind is not state.answer or response.id != state.effect_id:
             return
-        self._next = following
-        self._outbox.effect_id = response.id
-        handle(self, state, response)
+        self._about = response.id
+        _ON[kind](self, state, response)
 
     def finish(self, outcome: Outcome, completed: Sequence[CompletedToolCall] = ()) -> None:
         """End the turn from outside. `completed` are results recorded so far: none is lost."""
@@ -243,48 +172,35 @@ class TurnMachine:
             kept = state.places_of(completed)
             closing = self._config.driver.close(self._view(), state.calls, tuple(kept.values()))
         if error is not None:
-            self._outbox.effect_id = 0
-            self._outbox.emit(error)
+            self._about = 0
+            self._emit(error)
         if isinstance(state, states.WaitingModel):
-            self._queue.append(effects.CancelModel(id=state.effect_id))
-        self._outbox.effect_id = getattr(state, "effect_id", 0)
-        for place, result in kept.items():
-            self._outbox.tool_finished(result, place)
+            self._tell(effects.CancelModel(id=state.effect_id))
+        self._about = getattr(state, "effect_id", 0)
+        self._emit_finished(kept.items())
         self._close(closing)
         self._end(outcome)
 
     # --- preparing -------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        if self._config.max_iterations == 0:
+    def _prepare(self, state: states.Preparing | states.PrepareIteration) -> None:
+        self._about = 0
+        config = self._config
+        if type(state) is PrepareIteration:
+            if config.sync_environment and self._synced != self._iteration:
+                self._sync_environment(update_config=True)
+            else:
+                self._follow(config.driver.prepare(self._view()))
+        elif config.max_iterations == 0:
             self._end(Stopped(reason="max_iterations", detail="The turn may take no iteration."))
-        elif self._config.sync_environment:
+        elif config.sync_environment:
             self._sync_environment(update_config=False)
         else:
-            self._enter(_PREPARE_ITERATION)
-
-    def _prepare_iteration(self) -> None:
-        if self._config.sync_environment and self._synced != self._iteration:
-            self._sync_environment(update_config=True)
-        else:
-            self._follow(self._config.driver.prepare(self._view()))
+            self._state = _PREPARE_ITERATION
 
     def _sync_environment(self, *, update_config: bool) -> None:
         self._last_effect = effect_id = self._last_effect + 1
-        self._enter(states.WaitingEnvironment(effect_id=effect_id, update_config=update_config))
-
-    def _use_environment(self, environment: responses.Environment | None) -> None:
-        """Put prompt, tools and view in force. The config itself stays what it was."""
-        self._settings = self._config
-        if environment is not None:
-            self._settings = msgspec.structs.replace(
-                self._config,
-                system_prompt=environment.system_prompt,
-                tools=environment.tools,
-                view=environment.view,
-            )
-        self._environment = environment
-        self._tool_names = tuple([tool.name for tool in self._settings.tools])
+        self._state = states.WaitingEnvironment(effect_id=effect_id, update_config=update_config)
 
     # --- answers -----------------------------------------------------------------------------------
 
@@ -299,7 +215,7 @@ class TurnMachine:
             check_instance(result, responses.Environment, field="result")
             self._use_environment(result)
         self._synced = self._iteration
-        self._enter(_PREPARE_ITERATION)
+        self._state = _PREPARE_ITERATION
 
     def _on_model(self, state: states.WaitingModel, response: responses.ModelReplied) -> None:
         reply = response.result
@@ -320,16 +236,25 @@ class TurnMachine:
         self._follow(wanted)
 
     def _count_usage(self, reply: ModelReply) -> None:
-        self._usage = self._usage + reply.usage
-        self._outbox.usage_reported(self._iteration, reply.usage, self._usage)
+        usage = reply.usage
+        self._usage = cumulative = self._usage + usage
+        self._last_event = position = self._last_event + 1
+        self._queue.append(
+            UsageReported(
+                id=f"{self._event_ids}{position}",
+                correlation_id=f"{self._correlation_ids}{self._about}",
+                iteration=self._iteration,
+                usage=usage,
+                cumulative=cumulative,
+            )
+        )
         if self._config.emit_trace:
             self._log(effects.ReplyLogged(iteration=self._iteration, reply=reply))
 
     def _on_tools(self, state: states.WaitingTools, response: responses.ToolsReturned) -> None:
         results = state.in_call_order(response.results)
         wanted = self._config.driver.on_tools(self._view(), results)
-        for place, result in enumerate(results):
-            self._outbox.tool_finished(result, place)
+        self._emit_finished(enumerate(results))
         self._follow(wanted, results)
 
     def _on_code(self, state: states.WaitingCode, response: responses.CodeReturned) -> None:
@@ -338,9 +263,9 @@ class TurnMachine:
             check_instance(result, responses.CodeResult, field="result")
         wanted = self._config.driver.on_code(self._view(), state.driver_state, result)
         if isinstance(result, responses.Failure):
-            self._outbox.emit(events.CodeFinished(language=state.language, error=result.message))
+            self._emit(events.CodeFinished(language=state.language, error=result.message))
         else:
-            self._outbox.emit(
+            self._emit(
                 events.CodeFinished(
                     language=state.language,
                     output=result.output,
@@ -354,13 +279,16 @@ class TurnMachine:
         self, state: states.WaitingCheckpoint, response: responses.CheckpointPassed
     ) -> None:
         delivery = response.delivery
-        if type(delivery) is not responses.CheckpointDelivery:
-            check_instance(delivery, responses.Failure, field="delivery")
-            self._end_in_failure(delivery, "checkpoint_failed")  # type: ignore[arg-type] # checked
-        elif delivery is not responses.NOTHING_CAME and self._transcript.take(delivery):
-            self._go_on_with_delivery(state)
-        elif state.then is None:
-            self._enter(_PREPARE_ITERATION)
+        if delivery is not NOTHING_CAME:
+            if type(delivery) is not responses.CheckpointDelivery:
+                check_instance(delivery, responses.Failure, field="delivery")
+                self._end_in_failure(delivery, "checkpoint_failed")  # type: ignore[arg-type] # checked
+                return
+            if self._transcript.take(delivery):
+                self._go_on_with_delivery(state)
+                return
+        if state.then is None:
+            self._state = _PREPARE_ITERATION
         else:
             self._end(state.then)
 
@@ -377,7 +305,7 @@ class TurnMachine:
                 message_id = self._transcript.new_message_id("limit")
                 self._give_grace(Message(id=message_id, role="system", parts=parts))
         self._tell_progress()
-        self._enter(_PREPARE_ITERATION)
+        self._state = _PREPARE_ITERATION
 
     def _give_grace(self, message: Message) -> None:
         self._limit = LimitState(grace_given=True)
@@ -385,106 +313,106 @@ class TurnMachine:
 
     # --- what a driver wants ---------------------------------------------------------------------
 
-    def _view(self) -> DriverView:
-        transcript = self._transcript
-        return DriverView(
-            config=self._settings,
-            messages=transcript.messages,
-            records=transcript.records,
-            causes=transcript.causes,
-            iteration=self._iteration,
-            iteration_offset=self._offset,
-            limit=self._limit,
-            ids=self._ids,
-        )
-
-    def _follow(
+    def _follow(  # noqa: C901 - one branch for each action that every iteration has
         self, wanted: Sequence[actions.Action], completed: Sequence[CompletedToolCall] = ()
     ) -> None:
         """Do what the driver wants; a driver that leads nowhere ends the turn, not the session."""
-        before = self._state
+        starts = _STARTS[type(self._state)]
         try:
-            if type(wanted) is not list and type(wanted) is not tuple:
-                _refuse(self, wanted)
+            if type(wanted) not in _BATCHES:
+                raise _no_action(wanted)
+            action: Any
             for action in wanted:
-                if _APPLY.get(type(action), _refuse)(self, action):
-                    return  # it ended the turn
-            if self._state is before:
-                self._enter(_PREPARE_ITERATION)
-        except actions.DriverFault as fault:
+                kind = type(action)
+                if kind in starts:
+                    self._state = starts[kind](self, action)
+                    starts = _NO_STARTS
+                elif kind is Append:
+                    if action.records:
+                        self._transcript.extend(action.records)
+                        self._has_news = self._news
+                elif kind is EmitEvent:
+                    self._emit(action.event)
+                elif kind is NextIteration:
+                    self._iteration += 1
+                    self._has_news = self._news
+                elif self._finishes(action, may_end=bool(starts)):
+                    return
+            if starts:
+                if type(self._state) is PrepareIteration:
+                    raise self._no_step_to(PrepareIteration)
+                self._state = _PREPARE_ITERATION
+        except DriverFault as fault:
             self._end_in_driver_fault(str(fault), completed)
         if self._has_news:
             self._tell_progress()
 
-    def _apply_finish(self, action: actions.Finish) -> bool:
-        if self._has_news:
-            self._tell_progress()
-        self._end(action.outcome)
-        return True
+    def _finishes(self, action: actions.Action, *, may_end: bool) -> bool:
+        """Do one of the rarer actions; say whether it ended the turn."""
+        kind = type(action)
+        if kind is Finish:
+            if self._has_news:
+                self._tell_progress()
+            if not may_end:
+                raise self._no_step_to(states.Ended)
+            self._end(action.outcome)  # type: ignore[union-attr] # by its kind
+            return True
+        if kind in _STARTED:
+            raise self._no_step_to(_STARTED[kind])
+        if kind is not ScheduleFinal:
+            raise _no_action(action)
+        if self._view().limit_due:
+            self._give_grace(action.message)  # type: ignore[union-attr] # by its kind
+            self._has_news = self._news
+        return False
 
-    def _apply_emit(self, action: actions.EmitEvent) -> None:
-        self._outbox.emit(action.event)
-
-    def _apply_append(self, action: actions.Append) -> None:
-        if action.records:
-            self._transcript.extend(action.records)
-            self._has_news = True
-
-    def _apply_model(self, action: actions.StartModel) -> None:
-        self._last_effect = effect_id = self._last_effect + 1
+    def _start_model(self, action: actions.StartModel) -> WaitingModel:
+        self._last_effect = self._about = effect_id = self._last_effect + 1
         request = action.request
-        self._enter(
-            states.WaitingModel(
-                effect_id=effect_id, request=request, driver_state=action.driver_state
-            )
-        )
+        state = WaitingModel(effect_id=effect_id, request=request, driver_state=action.driver_state)
         names = self._tool_names
         if request.tools is not self._settings.tools:
             names = tuple([tool.name for tool in request.tools])
-        self._outbox.effect_id = effect_id
-        self._outbox.model_started(self._iteration, self._transcript.messages.length, names)
-        if self._config.emit_trace:
-            self._log(effects.RequestLogged(iteration=self._iteration, request=request))
-
-    def _apply_tools(self, action: actions.StartTools) -> None:
-        calls = tuple(action.calls)
-        if len(calls) != 1 and len({call.call_id for call in calls}) < max(len(calls), 1):
-            raise actions.DriverFault("The driver started no calls, or two calls of one id.")
-        self._last_effect = effect_id = self._last_effect + 1
-        self._enter(states.WaitingTools(effect_id=effect_id, calls=calls))
-
-    def _apply_code(self, action: actions.StartCode) -> None:
-        self._last_effect = effect_id = self._last_effect + 1
-        self._enter(
-            states.WaitingCode(
-                effect_id=effect_id,
-                language=action.language,
-                code=action.code,
-                driver_state=action.driver_state,
+        self._last_event = position = self._last_event + 1
+        self._queue.append(
+            ModelStarted(
+                id=f"{self._event_ids}{position}",
+                correlation_id=f"{self._correlation_ids}{effect_id}",
+                iteration=self._iteration,
+                message_count=self._transcript.messages.length,
+                tools=names,
             )
         )
+        if self._config.emit_trace:
+            self._log(effects.RequestLogged(iteration=self._iteration, request=request))
+        return state
 
-    def _apply_checkpoint(self, action: actions.StartCheckpoint) -> None:
+    def _start_tools(self, action: actions.StartTools) -> WaitingTools:
+        calls = tuple(action.calls)
+        if len(calls) != 1 and len({call.call_id for call in calls}) < max(len(calls), 1):
+            raise DriverFault("The driver started no calls, or two calls of one id.")
         self._last_effect = effect_id = self._last_effect + 1
-        self._enter(
-            states.WaitingCheckpoint(effect_id=effect_id, kind=action.kind, then=action.then)
+        return WaitingTools(effect_id=effect_id, calls=calls)
+
+    def _start_code(self, action: actions.StartCode) -> states.WaitingCode:
+        self._last_effect = effect_id = self._last_effect + 1
+        return states.WaitingCode(
+            effect_id=effect_id,
+            language=action.language,
+            code=action.code,
+            driver_state=action.driver_state,
         )
 
-    def _apply_next(self, _action: actions.NextIteration) -> None:
-        self._iteration += 1
-        self._has_news = True
-
-    def _apply_final(self, action: actions.ScheduleFinal) -> None:
-        if self._view().limit_due:
-            self._give_grace(action.message)
-            self._has_news = True
+    def _start_checkpoint(self, action: actions.StartCheckpoint) -> WaitingCheckpoint:
+        self._last_effect = effect_id = self._last_effect + 1
+        return WaitingCheckpoint(effect_id=effect_id, kind=action.kind, then=action.then)
 
     # --- ending ------------------------------------------------------------------------------------
 
     def _end_in_model_failure(self, failure: ModelFailure) -> None:
         if self._config.emit_trace:
             self._log(effects.FailureLogged(iteration=self._iteration, failure=failure))
-        self._outbox.emit(
+        self._emit(
             events.Error(message=failure.message, code=failure.code, terminal=failure.terminal)
         )
         self._end(Stopped(reason="provider_error", detail=failure.message))
@@ -493,11 +421,9 @@ class TurnMachine:
         reason, detail = _TERMINAL[reply.terminal]
         detail = reply.diagnostic or detail
         if reply.text and not text_streamed:
-            self._outbox.emit(events.TextDelta(text=reply.text))
-        self._outbox.emit(events.ModelFinished(iteration=self._iteration, text=reply.text))
-        self._outbox.emit(
-            events.Error(message=detail, code=reply.terminal, terminal=reply.terminal)
-        )
+            self._emit(events.TextDelta(text=reply.text))
+        self._emit(events.ModelFinished(iteration=self._iteration, text=reply.text))
+        self._emit(events.Error(message=detail, code=reply.terminal, terminal=reply.terminal))
         said = tuple([part for part in reply.parts if type(part) is Text and not is_blank(part)])
         if said:
             message_id = self._ids.message(self._iteration, "reply")
@@ -508,102 +434,85 @@ class TurnMachine:
         self._end(Stopped(reason=reason, detail=detail))
 
     def _end_in_failure(self, failure: responses.Failure, code: str) -> None:
-        self._outbox.emit(events.Error(message=failure.message, code=failure.code or code))
+        self._emit(events.Error(message=failure.message, code=failure.code or code))
         self._end(Stopped(reason="runtime_error", detail=failure.message))
 
     def _end_in_driver_fault(self, detail: str, completed: Sequence[CompletedToolCall]) -> None:
         state = self._state
-        self._outbox.emit(events.Error(message=detail, code="driver_fault"))
+        self._emit(events.Error(message=detail, code="driver_fault"))
         if self._transcript.has_open_calls():
             calls = state.calls if isinstance(state, states.WaitingTools) else ()
             self._close(self._config.driver.close(self._view(), calls, completed))
-        self._next = _TO_END
         self._end(Stopped(reason="runtime_error", detail=detail))
 
     def _close(self, closing: Sequence[actions.Action]) -> None:
         """Keep what gives every call its one result; nothing may be started any more."""
-        self._next = _TO_END
         for action in closing:
-            if isinstance(action, actions.Append):
-                self._apply_append(action)
-            elif isinstance(action, actions.EmitEvent):
-                self._apply_emit(action)
+            if isinstance(action, Append) and action.records:
+                self._transcript.extend(action.records)
+                self._has_news = self._news
+            elif isinstance(action, EmitEvent):
+                self._emit(action.event)
         if self._has_news:
             self._tell_progress()
 
     def _end(self, outcome: Outcome) -> None:
-        self._enter(states.Ended(outcome=outcome))
-        self._due = self._has_news = False
-        self._outbox.effect_id = 0
-        self._outbox.emit(events.TurnEnded(outcome=outcome))
-        self._queue.append(
+        self._state = self._asked = states.Ended(outcome=outcome)
+        self._has_news = False
+        self._about = 0
+        self._emit(events.TurnEnded(outcome=outcome))
+        transcript = self._transcript
+        self._tell(
             effects.Done(
-                messages=self._transcript.messages,
-                new_records=self._transcript.untold,
+                messages=transcript.messages,
+                new_records=transcript.tell(),
                 iteration=self._iteration,
                 outcome=outcome,
             )
         )
-        self._transcript.untold = ()
 
     # --- small steps -------------------------------------------------------------------------------
 
-    def _enter(self, state: states.State) -> None:
-        if type(state) not in self._next:
-            raise actions.DriverFault(
-                f"The driver led from {self._state.name} to {state.name}, which is no step."
-            )
-        self._next = _NOWHERE
-        self._state = state
-        self._due = True
-
-    def _tell_progress(self) -> None:
-        self._has_news = False
-        transcript = self._transcript
-        self._queue.append(
-            effects.Progress(
-                messages=transcript.messages,
-                new_records=transcript.untold,
-                iteration=self._iteration,
-            )
+    def _no_step_to(self, state: type[states.State]) -> DriverFault:
+        return DriverFault(
+            f"The driver led from {self._state.name} to {state.name}, which is not a step."
         )
-        transcript.untold = ()
-
-    def _log(self, entry: effects.LogEntry) -> None:
-        self._queue.append(effects.Log(entry=entry))
 
 
-def _refuse(_machine: TurnMachine, action: object) -> None:
-    raise actions.DriverFault(f"The driver returned {type(action).__name__}, which is no action.")
+def _no_action(found: object) -> DriverFault:
+    return DriverFault(f"The driver returned {type(found).__name__}, which is not an action.")
 
 
-_HANDLERS: dict[type, Any] = {
-    states.Preparing: TurnMachine._begin,
-    states.PrepareIteration: TurnMachine._prepare_iteration,
-    states.WaitingEnvironment: TurnMachine._on_environment,
-    states.WaitingModel: TurnMachine._on_model,
-    states.WaitingTools: TurnMachine._on_tools,
-    states.WaitingCode: TurnMachine._on_code,
-    states.WaitingCheckpoint: TurnMachine._on_checkpoint,
+# state → where any input of it may lead
+_LEADS_TO: dict[type, frozenset[type]] = {
+    state: frozenset().union(
+        *[after for (before, _), after in states.NEXT.items() if before is state]
+    )
+    for state in get_args(states.State)
 }
-# preparing state → where that may lead, who does it
-_PREPARING = {
-    state: (states.NEXT[state, "poll"], _HANDLERS[state])
-    for state in (states.Preparing, states.PrepareIteration)
+# response → what it does to the turn
+_ON: dict[type, Any] = {
+    responses.EnvironmentSynced: TurnMachine._on_environment,
+    responses.ModelReplied: TurnMachine._on_model,
+    responses.ToolsReturned: TurnMachine._on_tools,
+    responses.CodeReturned: TurnMachine._on_code,
+    responses.CheckpointPassed: TurnMachine._on_checkpoint,
 }
-# waiting state → the response it waits for, where that may lead, who handles it
-_EXPECTED = {
-    state: (response, states.NEXT[state, name], _HANDLERS[state])
-    for state, (response, name) in states.ANSWERS.items()
+# action that starts something → the state that it leads to
+_STARTED: dict[type, type[states.State]] = {
+    actions.StartModel: states.WaitingModel,
+    actions.StartTools: states.WaitingTools,
+    actions.StartCode: states.WaitingCode,
+    actions.StartCheckpoint: states.WaitingCheckpoint,
 }
-_APPLY: dict[type, Any] = {
-    actions.EmitEvent: TurnMachine._apply_emit,
-    actions.Append: TurnMachine._apply_append,
-    actions.StartModel: TurnMachine._apply_model,
-    actions.StartTools: TurnMachine._apply_tools,
-    actions.StartCode: TurnMachine._apply_code,
-    actions.StartCheckpoint: TurnMachine._apply_checkpoint,
-    actions.NextIteration: TurnMachine._apply_next,
-    actions.ScheduleFinal: TurnMachine._apply_final,
-    actions.Finish: TurnMachine._apply_finish,
+_MAKES: dict[type, Any] = {
+    actions.StartModel: TurnMachine._start_model,
+    actions.StartTools: TurnMachine._start_tools,
+    actions.StartCode: TurnMachine._start_code,
+    actions.StartCheckpoint: TurnMachine._start_checkpoint,
+}
+# state → what a driver may start there, and what makes the state that follows
+_STARTS: dict[type, dict[type, Any]] = {
+    state: {kind: _MAKES[kind] for kind, started in _STARTED.items() if started in following}
+    for state, following in _LEADS_TO.items()
 }

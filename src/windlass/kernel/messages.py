@@ -38,7 +38,7 @@ class Text(Value, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse text that cannot be stored everywhere."""
         text = self.text
-        # By far the most text is plain; it is told here, without a call.
+        # Almost all text is plain ASCII; checking that here saves a call.
         if type(text) is not str or not text.isascii() or "\x00" in text:
             check_text(text, field="Text.text")
 
@@ -76,9 +76,14 @@ class ToolCall(JsonValue, kw_only=True):
         if type(self.args) is not FrozenDict or self.replay is not None:
             super().__post_init__()
             check_object(self.args, field="ToolCall.args")
-        check_instance(self.call_id, str, field="ToolCall.call_id")
-        check_text(self.name, field="ToolCall.name")
-        check_text(self.raw, field="ToolCall.raw")
+        if type(self.call_id) is not str:
+            check_instance(self.call_id, str, field="ToolCall.call_id")
+        name, raw = self.name, self.raw
+        # Most names are identifiers, which are clean, and `raw` is mostly empty: that saves two calls.
+        if type(name) is not str or not name.isidentifier():
+            check_text(name, field="ToolCall.name")
+        if raw or type(raw) is not str:
+            check_text(raw, field="ToolCall.raw")
 
 
 class Attachment(Value, kw_only=True):
@@ -116,7 +121,7 @@ class ToolResult(Value, kw_only=True):
         if self.status is not OK:
             use_default(self, "status", OK)
         name = self.name
-        # Most names are identifiers, which are clean; it is told here, without a call.
+        # Most names are identifiers, which are clean; checking that here saves a call.
         if type(name) is not str or not name.isidentifier():
             check_text(name, field="ToolResult.name")
 
@@ -256,10 +261,7 @@ def as_parts(content: object) -> tuple[ResultPart, ...]:
         return (Text(text=content),)
     if isinstance(content, (list, tuple)):
         return tuple(content)
-    found = type(content).__name__
-    raise InvalidInput(
-        f"content: found {found}, wanted text or parts", field="content", found=found
-    )
+    raise InvalidInput.at("content", type(content).__name__, "text or parts")
 
 
 def is_blank(part: object) -> bool:
@@ -282,7 +284,4 @@ def words_before_calls(parts: Sequence[P]) -> list[P]:
 def check_object(value: object, *, field: str) -> None:
     """Refuse JSON that is not an object."""
     if not isinstance(value, dict):
-        found = type(value).__name__
-        raise InvalidInput(
-            f"{field}: found {found}, wanted an object", field=field, found=found, wanted="object"
-        )
+        raise InvalidInput.at(field, type(value).__name__, "an object")

@@ -40,12 +40,7 @@ def _check_range(found: float | None, field: str, low: float, high: float) -> No
         return
     if type(found) not in (int, float) or math.isnan(found) or not low <= found <= high:
         shown = found if isinstance(found, (int, float)) else type(found).__name__
-        raise InvalidInput(
-            f"{field}: found {shown}, wanted {low} to {high}",
-            field=field,
-            found=shown,
-            wanted=f"{low} to {high}",
-        )
+        raise InvalidInput.at(field, shown, f"{low} to {high}")
 
 
 class Usage(Value, kw_only=True):
@@ -69,17 +64,10 @@ class Usage(Value, kw_only=True):
                 | self.reasoning_tokens
             )
         except TypeError:
-            raise InvalidInput(
-                "Usage: found a count that is not a whole number, wanted token counts",
-                field="Usage",
-                wanted="whole numbers",
-            ) from None
+            found = "a count that is not a whole number"
+            raise InvalidInput.at("Usage", found, "token counts") from None
         if low < 0:
-            raise InvalidInput(
-                "Usage: found a count below 0, wanted token counts",
-                field="Usage",
-                wanted="0 or more",
-            )
+            raise InvalidInput.at("Usage", "a count below 0", "token counts")
 
     @property
     def prompt_tokens(self) -> int:
@@ -196,37 +184,34 @@ class ModelReply(JsonValue, kw_only=True):
         """Bring text and parts into agreement."""
         if self.provider_usage is not None:
             super().__post_init__()
-        if self.usage is not NO_USAGE:
-            check_instance(self.usage, Usage, field="ModelReply.usage")
-            use_default(self, "usage", NO_USAGE)
-        if self.terminal is not STOP:
+        usage, terminal, parts = self.usage, self.terminal, self.parts
+        if type(usage) is not Usage:
+            check_instance(usage, Usage, field="ModelReply.usage")
+        if usage == NO_USAGE:
+            set_field(self, "usage", NO_USAGE)
+        if terminal is not STOP:
             repair_text(self, "terminal")
             use_default(self, "terminal", STOP)
-        repair_text(self, "diagnostic", "request_body")
-        if type(self.parts) is not tuple:
-            set_field(self, "parts", tuple(self.parts))
-        if not _REPLY_PARTS.issuperset(map(type, self.parts)):
-            found = next(
-                type(part).__name__ for part in self.parts if type(part) not in _REPLY_PARTS
-            )
-            raise InvalidInput(
-                f"ModelReply.parts: found {found}, wanted Text, Reasoning or ToolCall",
-                field="ModelReply.parts",
-                found=found,
-                wanted="Text, Reasoning or ToolCall",
-            )
-        said = "".join([part.text for part in self.parts if type(part) is Text])
-        if said == self.text:
-            return
+        if self.diagnostic is not None or self.request_body is not None:
+            repair_text(self, "diagnostic", "request_body")
+        if type(parts) is not tuple:
+            parts = tuple(parts)
+            set_field(self, "parts", parts)
+        if not _REPLY_PARTS.issuperset(map(type, parts)):
+            found = [type(part).__name__ for part in parts if type(part) not in _REPLY_PARTS]
+            raise InvalidInput.at("ModelReply.parts", found[0], "Text, Reasoning or ToolCall")
+        said = "".join([part.text for part in parts if type(part) is Text])
+        if said != self.text:
+            self._agree(said)
+
+    def _agree(self, said: str) -> None:
         if not self.text:
             set_field(self, "text", said)
         elif not said:
             set_field(self, "parts", (Text(text=self.text), *self.parts))
         else:
-            raise InvalidInput(
-                "ModelReply.text: found other text than in the parts, wanted the parts' text joined",
-                field="ModelReply.text",
-                wanted="the parts' text joined",
+            raise InvalidInput.at(
+                "ModelReply.text", "other text than in the parts", "the parts' text joined"
             )
 
 

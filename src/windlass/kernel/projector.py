@@ -10,6 +10,7 @@ Law 3. The request is valid for every provider: the system prompt first and nowh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, Protocol
 
 import msgspec
@@ -42,7 +43,7 @@ from windlass.kernel.messages import (
     is_blank,
     words_before_calls,
 )
-from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
+from windlass.kernel.model_call import AUTO, Generation, ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import Value
 
@@ -98,7 +99,7 @@ class Projector(Protocol):
 class SentPrefix(Value, kw_only=True):
     """What requests begin with from some message of a history on: the prompt and `count` - 1 messages, by their digest.
 
-    `first` is the digest of the first of them, by which a prompt is told from another.
+    `first` is the digest of the first of them; it shows whether the prompt is the same.
     """
 
     first: str
@@ -112,22 +113,21 @@ class ChatProjector:
 
     def project(self, view: ProjectorView) -> ModelRequest:
         """Return the next request."""
-        config = view.config
-        hidden = frozenset([cause.id for cause in view.causes]) if view.causes else _NOTHING
-        key = (ChatProjector, config.system_prompt, hidden)
-        shown = view.messages
+        config, causes, use_tools = view.config, view.causes, view.use_tools
+        prompt, shown = config.system_prompt, view.messages
+        hidden = frozenset([cause.id for cause in causes]) if causes else _NOTHING
         if config.view is not WHOLE:
             shown = shown_messages(shown, config.view)
-        messages = shown.memo(key, _Rendering, config.system_prompt, hidden).of(shown)
-        if view.causes:
-            messages = messages.with_tail(_user(render_causes(view.causes)))
+        messages = shown.memo((ChatProjector, prompt, hidden), _Rendering, prompt, hidden).of(shown)
+        if causes:
+            messages = messages.with_tail(_user(render_causes(causes)))
         elif not messages.length or messages.last().role != "user":
             messages = messages.with_tail(_user(CONTINUE))
         return ModelRequest(
             model=config.model,
             messages=messages,
-            tools=config.tools if view.use_tools else (),
-            tool_choice="auto" if view.use_tools else "none",
+            tools=config.tools if use_tools else (),
+            tool_choice=AUTO if use_tools else "none",
             variant=config.model_variant,
             generation=config.generation,
             session_id=config.session_id,
@@ -159,39 +159,74 @@ def _sent(history: Chain[Message], system_prompt: str) -> Chain[ModelMessage]:
 
 
 class _Rendering:
-    """A history as it is sent, rendered as far as anybody asked."""
+    """A history as it is sent, rendered as far as a request needed it."""
 
-    __slots__ = ("_hidden", "_lengths", "_send", "_sent")
+    __slots__ = ("_is_open", "_lengths", "_render", "_send", "_sent")
 
     def __init__(self, system_prompt: str, hidden: frozenset[str]) -> None:
         prompt = ModelMessage(role="system", parts=(Text(text=system_prompt),))
-        self._hidden = hidden
+        self._render = partial(_render_unless, hidden) if hidden else render_message
         self._sent: Chain[ModelMessage] = Chain([prompt] if system_prompt.strip() else [])
         self._send = self._sent.grower()
         # How much of `_sent` a history of each length has.
         self._lengths = [len(self._sent)]
+        # Whether something follows the prompt.
+        self._is_open = False
 
     def of(self, history: Chain[Message]) -> Chain[ModelMessage]:
         lengths = self._lengths
         if len(lengths) <= history.length:
-            length, send = lengths[-1], self._send
-            for message in history.since(len(lengths) - 1):
-                if message.role != "event" or message.id not in self._hidden:
-                    sent = render_message(message)
-                    if sent is not None:
-                        if length == lengths[0] and sent.role == "assistant":
-                            send(_user(OPENING))
-                            length += 1
-                        send(sent)
-                        length += 1
-                lengths.append(length)
+            sent = [*map(self._render, history.since(len(lengths) - 1))]
+            if None in sent or not self._is_open:
+                self._add_one_by_one(sent)
+            else:
+                send, length = self._send, lengths[-1]
+                for message in sent:
+                    send(message)  # type: ignore[arg-type] # none of them is None
+                lengths += range(length + 1, length + len(sent) + 1)
         return self._sent.prefix(lengths[history.length])
+
+    def _add_one_by_one(self, rendered: list[ModelMessage | None]) -> None:
+        length = self._lengths[-1]
+        for sent in rendered:
+            if sent is not None:
+                if not self._is_open and sent.role == "assistant":
+                    self._send(_user(OPENING))
+                    length += 1
+                self._is_open = True
+                self._send(sent)
+                length += 1
+            self._lengths.append(length)
 
 
 def render_message(message: Message) -> ModelMessage | None:
     """Return a message as it is sent, or None if nothing of it is."""
-    if _goes_as_it_is(message):
-        return ModelMessage(role=message.role, parts=message.parts)  # type: ignore[arg-type]
+    role = message.role
+    if role in _SPEAKERS and message.prune == "intact":
+        has_calls = False
+        for part in message.parts:
+            kind = type(part)
+            if kind is Text:
+                text = part.text  # type: ignore[union-attr] # by its kind
+                if has_calls or not text or text.isspace():
+                    break
+            elif kind is ToolCall:
+                has_calls = True
+            elif kind is not ToolResult:
+                break
+        else:
+            # Words, then calls or results: nothing of it has to change.
+            return ModelMessage(role=role, parts=message.parts)  # type: ignore[arg-type] # a speaker
+    return _render_changed(message)
+
+
+def _render_unless(hidden: frozenset[str], message: Message) -> ModelMessage | None:
+    if message.role == "event" and message.id in hidden:
+        return None
+    return render_message(message)
+
+
+def _render_changed(message: Message) -> ModelMessage | None:
     role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
     parts: list[RequestPart] = []
     for part in message.parts:
@@ -208,23 +243,6 @@ def render_message(message: Message) -> ModelMessage | None:
         said = first.text if type(first) is Text else ""
         parts[: 1 if said else 0] = [Text(text=note + said)]
     return ModelMessage(role=role, parts=tuple(parts))
-
-
-def _goes_as_it_is(message: Message) -> bool:
-    """Whether nothing of a message has to change: words, then calls or results, none of it pruned."""
-    if message.prune != "intact" or message.role not in _SPEAKERS:
-        return False
-    has_calls = False
-    for part in message.parts:
-        kind = type(part)
-        if kind is Text:
-            if has_calls or part.text.isspace() or not part.text:  # type: ignore[union-attr]
-                return False
-        elif kind is ToolCall:
-            has_calls = True
-        elif kind is not ToolResult:
-            return False
-    return True
 
 
 def _as_taken_back(parts: list[RequestPart]) -> list[RequestPart]:

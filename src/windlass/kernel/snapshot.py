@@ -65,7 +65,7 @@ class TurnSnapshot(Value, kw_only=True):
         """Return a turn of which nothing has happened yet.
 
         Raises:
-            InvalidInput: the messages are not a history, or something is no sequence or count.
+            InvalidInput: the messages are not a history, or a field is not a sequence or a count.
         """
         check_count(iteration_offset, field="iteration_offset")
         history: Chain[Message] = as_chain(messages, field="messages")

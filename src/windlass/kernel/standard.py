@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -28,6 +30,7 @@ from windlass.kernel.actions import (
     StartTools,
 )
 from windlass.kernel.driver import DriverView
+from windlass.kernel.events import ModelFinished
 from windlass.kernel.limits import is_reached
 from windlass.kernel.messages import (
     ConversationRecord,
@@ -37,7 +40,6 @@ from windlass.kernel.messages import (
     Text,
     ToolCall,
     ToolResult,
-    is_blank,
     words_before_calls,
 )
 from windlass.kernel.model_call import ModelReply
@@ -46,13 +48,13 @@ from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
 from windlass.kernel.tool_call import (
     MAX_NAME_CHARS,
+    TOOL_NAME,
     CompletedToolCall,
     EndTurn,
     HandOff,
     PendingToolCall,
     ToolOutcome,
     as_text,
-    is_tool_name,
 )
 from windlass.kernel.value import Json, freeze
 
@@ -80,6 +82,8 @@ _EMPTY = "The model returned an empty reply."
 _ALL_INVALID = f"{MAX_INVALID_REPLIES} replies in a row held only malformed tool calls."
 
 
+_NONE_MISSING: Mapping[str, ToolOutcome] = MappingProxyType({})
+_call_id = attrgetter("call_id")
 _NEXT: tuple[Action, ...] = (NextIteration(), StartCheckpoint(kind="after_work"))
 
 
@@ -90,7 +94,7 @@ class StandardDriver:
 
     def prepare(self, view: DriverView) -> list[Action]:
         """Call the model with tools."""
-        return [StartModel(request=view.request())]
+        return [StartModel(request=view.config.projector.project(view))]
 
     def on_model(
         self,
@@ -100,11 +104,14 @@ class StandardDriver:
         text_streamed: bool,  # noqa: FBT001 - the port's shape
     ) -> list[Action]:
         """Run the calls of a reply, or end with its words."""
-        finished = events.ModelFinished(iteration=view.iteration, text=reply.text)
-        done: list[Action] = [EmitEvent(event=finished)]
-        if reply.text and not text_streamed:
-            done.insert(0, EmitEvent(event=events.TextDelta(text=reply.text)))
         reading = _read(view, reply)
+        text, runnable = reply.text, reading.runnable
+        finished = EmitEvent(
+            event=ModelFinished(iteration=view.iteration, text=text, calls=runnable)
+        )
+        done: list[Action] = [finished]
+        if text and not text_streamed:
+            done.insert(0, EmitEvent(event=events.TextDelta(text=text)))
         if not reading.n_calls:
             return done + _answer(view, reply, reading.parts)
         said = Message(id=view.message_id("reply"), role="assistant", parts=reading.parts)
@@ -112,17 +119,20 @@ class StandardDriver:
         if reading.n_dropped:
             note = DriverRecord(data={_DROPPED_CALLS: reading.n_dropped})
             done.append(Append(records=(note,)))
-        if reading.runnable:
-            return [*done, StartTools(calls=reading.runnable)]
-        return done + _refuse_all(view, reading)
+        if not runnable:
+            return done + _refuse_all(view, reading)
+        done.append(StartTools(calls=runnable))
+        return done
 
     def on_tools(self, view: DriverView, completed: Sequence[CompletedToolCall]) -> list[Action]:
         """Give the results to the model, or end the turn if one of them says so."""
-        done = _answer_last_reply(view, completed, missing={})
+        done = _answer_last_reply(view, completed, _NONE_MISSING)
         for call in completed:
             if call.outcome.control is not None and call.outcome.status == "ok":
-                return [*done, Finish(outcome=_controlled(call))]
-        return done + _go_on(view)
+                done.append(Finish(outcome=_controlled(call)))
+                return done
+        done += _NEXT if view.config.max_iterations is None else _go_on(view)
+        return done
 
     def on_code(
         self,
@@ -143,7 +153,7 @@ class StandardDriver:
         """Give each call that did not come back a result that says so."""
         overtaken = ToolOutcome(status="cancelled", value=_OVERTAKEN)
         missing = {call.call_id: overtaken for call in calls}
-        return _answer_last_reply(view, completed, missing=missing)
+        return _answer_last_reply(view, completed, missing)
 
 
 # --- reading a reply ---------------------------------------------------------------------------
@@ -164,21 +174,26 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
     taken: list[str] = []
     n_dropped = 0
     has_late_words = False
+    is_cut = False
     for part in reply.parts:
-        if type(part) is not ToolCall:
-            if not is_blank(part):
-                parts.append(part)
-                if taken:
-                    has_late_words = True
+        kind = type(part)
+        if kind is Text:
+            if not part.text or part.text.isspace():  # type: ignore[union-attr] # by its kind
+                continue
+            parts.append(part)
+            if taken:
+                has_late_words = True
+        elif kind is not ToolCall:
+            parts.append(part)
         elif len(taken) == _MAX_CALLS:
             n_dropped += 1
         else:
-            is_cut = reply.terminal == "output_limit" and part is reply.parts[-1]
-            args = part.args if part.args and not is_cut else _arguments(part, may_be_cut=is_cut)
-            call = _legal_call(part, view.call_id(part.call_id, taken), args)
+            if reply.terminal == "output_limit":
+                is_cut = part is reply.parts[-1]
+            call, is_runnable = _read_call(view, part, taken, is_cut=is_cut)  # type: ignore[arg-type] # by its kind
             parts.append(call)
             taken.append(call.call_id)
-            if args is not None and call.name == part.name:
+            if is_runnable:
                 runnable.append(
                     PendingToolCall(
                         call_id=call.call_id, name=call.name, args=call.args, replay=call.replay
@@ -189,16 +204,26 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
     return _Reading(tuple(parts), tuple(runnable), len(taken), n_dropped)
 
 
-def _legal_call(said: ToolCall, call_id: str, args: Mapping[str, Any] | None) -> ToolCall:
-    """Return the call as every provider takes it back; the same one if it is so already."""
-    if call_id == said.call_id and args is said.args and is_tool_name(said.name):
-        return said
-    name = said.name
-    if not is_tool_name(name):
+def _read_call(
+    view: DriverView, said: ToolCall, taken: list[str], *, is_cut: bool
+) -> tuple[ToolCall, bool]:
+    """Return a call as every provider takes it back, and whether it may run.
+
+    It is the same one if it is well formed and its id and name are legal.
+    """
+    call_id, name = view.call_id(said.call_id, taken), said.name
+    args: Mapping[str, Any] | None = said.args
+    if is_cut or not args:
+        args = _arguments(said, may_be_cut=is_cut)
+    is_legal = TOOL_NAME.match(name) is not None
+    if is_legal and call_id == said.call_id and args is said.args:
+        return said, True
+    if not is_legal:
         name = f"_{_NOT_IN_TOOL_NAME.sub('_', name)}"[:MAX_NAME_CHARS]
-    return ToolCall(
+    call = ToolCall(
         call_id=call_id, name=name, args=dict(args or {}), raw=said.raw, replay=said.replay
     )
+    return call, is_legal and args is not None
 
 
 def _arguments(call: ToolCall, *, may_be_cut: bool) -> Mapping[str, Any] | None:
@@ -250,13 +275,10 @@ def _follows_results(view: DriverView) -> bool:
 def _answer_last_reply(
     view: DriverView,
     completed: Sequence[CompletedToolCall],
-    *,
     missing: Mapping[str, ToolOutcome],
 ) -> list[Action]:
-    n_dropped = 0
     last = view.records.last() if view.records.length else None
-    if type(last) is DriverRecord:
-        n_dropped = _count_in(last, _DROPPED_CALLS)
+    n_dropped = _count_in(last, _DROPPED_CALLS) if type(last) is DriverRecord else 0
     return _answer_calls(view, view.messages.last().parts, completed, missing, n_dropped)
 
 
@@ -268,22 +290,21 @@ def _answer_calls(
     n_dropped: int,
 ) -> list[Action]:
     """Append one message with a result for every call that was said, in call order."""
-    by_id = {call.call_id: call for call in completed}
+    by_id = dict(zip(map(_call_id, completed), completed, strict=True))
     done: list[Action] = []
     answers: list[Part] = []
     for call in said:
-        if type(call) is not ToolCall:
-            continue
-        ended = by_id.get(call.call_id)
-        if ended is None:
-            ended = CompletedToolCall(
-                call_id=call.call_id,
-                name=call.name,
-                args=call.args,
-                outcome=missing.get(call.call_id) or _REFUSED,
-            )
-            done.append(EmitEvent(event=_finished(view, ended)))
-        answers.append(ended.as_result(call.name))
+        if type(call) is ToolCall:
+            ended = by_id.get(call.call_id)
+            if ended is None:
+                ended = CompletedToolCall(
+                    call_id=call.call_id,
+                    name=call.name,
+                    args=call.args,
+                    outcome=missing.get(call.call_id) or _REFUSED,
+                )
+                done.append(EmitEvent(event=_finished(view, ended)))
+            answers.append(ended.as_result(call.name))
     if n_dropped:
         answers.append(Text(text=_TOO_MANY.format(n_dropped=n_dropped)))
     message = Message(id=view.message_id("results"), role="user", parts=tuple(answers))

@@ -43,12 +43,14 @@ class Preparing(Value, kw_only=True):
     """Nothing was asked yet."""
 
     name: ClassVar[str] = "preparing"
+    answer: ClassVar[type | None] = None
 
 
 class WaitingEnvironment(Value, kw_only=True):
     """Waits for prompt and tools."""
 
     name: ClassVar[str] = "waiting_environment"
+    answer: ClassVar[type | None] = EnvironmentSynced
 
     effect_id: int
     update_config: bool
@@ -61,12 +63,14 @@ class PrepareIteration(Value, kw_only=True):
     """The driver is to be asked how to begin the iteration."""
 
     name: ClassVar[str] = "prepare_iteration"
+    answer: ClassVar[type | None] = None
 
 
 class WaitingModel(JsonValue, kw_only=True):
     """Waits for a model's reply."""
 
     name: ClassVar[str] = "waiting_model"
+    answer: ClassVar[type | None] = ModelReplied
     json_fields: ClassVar[tuple[str, ...]] = ("driver_state",)
 
     request: ModelRequest
@@ -86,6 +90,7 @@ class WaitingTools(Value, kw_only=True):
     """Waits for tool results."""
 
     name: ClassVar[str] = "waiting_tools"
+    answer: ClassVar[type | None] = ToolsReturned
 
     effect_id: int
     calls: tuple[PendingToolCall, ...]
@@ -131,6 +136,7 @@ class WaitingCode(JsonValue, kw_only=True):
     """Waits for a cell."""
 
     name: ClassVar[str] = "waiting_code"
+    answer: ClassVar[type | None] = CodeReturned
     json_fields: ClassVar[tuple[str, ...]] = ("driver_state",)
 
     effect_id: int
@@ -146,6 +152,7 @@ class WaitingCheckpoint(Value, kw_only=True):
     """Waits for what came in meanwhile."""
 
     name: ClassVar[str] = "waiting_checkpoint"
+    answer: ClassVar[type | None] = CheckpointPassed
 
     effect_id: int
     kind: CheckpointKind
@@ -159,6 +166,7 @@ class Ended(Value, kw_only=True):
     """The turn is over."""
 
     name: ClassVar[str] = "finished"
+    answer: ClassVar[type | None] = None
 
     outcome: Outcome
 

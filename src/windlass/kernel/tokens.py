@@ -31,7 +31,7 @@ from windlass.kernel.messages import (
 from windlass.kernel.model_call import ModelMessage, ModelRequest
 from windlass.kernel.tool_call import ToolSpec
 
-# What a picture, a page or a piece of sound is taken for: nobody looks into it.
+# The estimate for a picture, a page or a piece of sound, whose content is not read.
 MEDIA_TOKENS: Final = 1_600
 # What stands around a message, a call, a result or a tool.
 FRAME_TOKENS: Final = 8

@@ -32,16 +32,16 @@ from windlass.kernel.value import (
 
 # The narrowest of the providers' rules: a name stands in every later request, to any of them.
 MAX_NAME_CHARS = DEFAULT_LIMITS.tool_name_chars
-_TOOL_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_CHARS - 1}}}\Z")
+TOOL_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_CHARS - 1}}}\Z")
 
 
 def is_tool_name(name: object) -> bool:
     """Whether every provider takes this as a tool's name."""
-    return isinstance(name, str) and _TOOL_NAME.match(name) is not None
+    return isinstance(name, str) and TOOL_NAME.match(name) is not None
 
 
 class ToolSpec(JsonValue, kw_only=True):
-    """What the model is told of a tool; `parameters` is its JSON schema."""
+    """How a tool is described to the model; `parameters` is its JSON schema."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("parameters",)
 
@@ -55,11 +55,10 @@ class ToolSpec(JsonValue, kw_only=True):
         check_object(self.parameters, field="ToolSpec.parameters")
         check_text(self.description, field="ToolSpec.description")
         if not is_tool_name(self.name):
-            raise InvalidInput(
-                "ToolSpec.name: found a name that not every provider takes, "
-                "wanted a letter or _, then up to 63 of A-Z a-z 0-9 _ -",
-                field="ToolSpec.name",
-                wanted="a letter or _, then up to 63 of A-Z a-z 0-9 _ -",
+            raise InvalidInput.at(
+                "ToolSpec.name",
+                "a name that not every provider takes",
+                "a letter or _, then up to 63 of A-Z a-z 0-9 _ -",
             )
 
 
@@ -73,25 +72,13 @@ def checked_tools(tools: Iterable[ToolSpec], *, field: str) -> tuple[ToolSpec, .
     try:
         checked = tuple(tools)
     except TypeError:
-        found = type(tools).__name__
-        raise InvalidInput(
-            f"{field}: found {found}, wanted tools", field=field, found=found, wanted="tools"
-        ) from None
+        raise InvalidInput.at(field, type(tools).__name__, "tools") from None
     check_limit("tools", len(checked), field=field)
     for at, tool in enumerate(checked):
         if type(tool) is not ToolSpec:
-            found = type(tool).__name__
-            raise InvalidInput(
-                f"{field}[{at}]: found {found}, wanted ToolSpec",
-                field=f"{field}[{at}]",
-                found=found,
-            )
+            raise InvalidInput.at(f"{field}[{at}]", type(tool).__name__, "ToolSpec")
     if len({tool.name for tool in checked}) < len(checked):
-        raise InvalidInput(
-            f"{field}: found two tools of one name, wanted each name once",
-            field=field,
-            wanted="each name once",
-        )
+        raise InvalidInput.at(field, "two tools of one name", "each name once")
     return checked
 
 
@@ -131,7 +118,7 @@ Control: TypeAlias = EndTurn | FailTurn | HandOff
 class ToolOutcome(JsonValue, kw_only=True):
     """How a call ended. `shown` is the model's view, when it differs from the value.
 
-    `unknown` means that nobody can say whether the tool acted.
+    `unknown` means that the tool may or may not have acted.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
@@ -187,26 +174,28 @@ class CompletedToolCall(JsonValue, kw_only=True):
         if type(self.args) is not FrozenDict or self.replay is not None:
             super().__post_init__()
         name = self.name
-        # Most names are identifiers, which are clean; it is told here, without a call.
+        # Most names are identifiers, which are clean; checking that here saves a call.
         if type(name) is not str or not name.isidentifier():
             repair_text(self, "name")
 
     def as_result(self, name: str) -> ToolResult:
         """Return what the model is shown of it, under the name that it called."""
         outcome = self.outcome
-        content = outcome.shown
+        content, status = outcome.shown, outcome.status
         if content is None:
             content = outcome.content
             if outcome.value is not None:
-                content = (Text(text=as_text(outcome.value)), *content)
-        for part in content:
-            if is_blank(part):
-                content = tuple([part for part in content if not is_blank(part)])
-                break
+                text = as_text(outcome.value)
+                if text and not text.isspace() and not content:
+                    content = (Text(text=text),)
+                    return ToolResult(
+                        call_id=self.call_id, name=name, content=content, status=status
+                    )
+                content = (Text(text=text), *content)
+        content = tuple([part for part in content if not is_blank(part)])
         if not content:
-            nothing = "(no output)" if outcome.status == "ok" else f"({outcome.status})"
-            content = (Text(text=nothing),)
-        return ToolResult(call_id=self.call_id, name=name, content=content, status=outcome.status)
+            content = (Text(text="(no output)" if status == "ok" else f"({status})"),)
+        return ToolResult(call_id=self.call_id, name=name, content=content, status=status)
 
 
 def as_text(value: Json) -> str:

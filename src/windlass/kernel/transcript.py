@@ -1,4 +1,4 @@
-"""The turn's growing history: what the model sees, what the turn stores, what was told of it.
+"""The turn's growing history: what the model sees, what the turn stores, how much of it was reported.
 
 Law 1. What a turn stores is its new records: every new message but the transient ones, with driver
     records at their position.
@@ -33,9 +33,9 @@ _INJECTABLE_ROLES = frozenset({"user", "system"})
 
 
 class Transcript:
-    """Messages, records and causes of one turn, and which records nobody was told of yet."""
+    """Messages, records and causes of one turn, and how many records an effect has carried."""
 
-    __slots__ = ("_ids", "causes", "messages", "next_message", "records", "untold")
+    __slots__ = ("_ids", "causes", "messages", "next_message", "records", "told")
 
     def __init__(
         self,
@@ -47,21 +47,20 @@ class Transcript:
         self._ids = ids
         self.messages = messages
         self.records = records
-        # Whoever tells of them empties it.
-        self.untold: tuple[Record, ...] = tuple(records.since(told))
+        # How many records an effect has carried.
+        self.told = told
         self.causes: tuple[TurnCause, ...] = ()
         self.next_message = 0
 
-    @property
-    def told(self) -> int:
-        """How many records were told so far."""
-        return self.records.length - len(self.untold)
+    def tell(self) -> tuple[Record, ...]:
+        """Return the records that no effect has carried yet, for an effect that does."""
+        told, self.told = self.told, self.records.length
+        return tuple(self.records.since(told))
 
     def extend(self, records: Iterable[Record]) -> None:
         """Add records; messages among them join the history."""
         for record in records:
             self.records = self.records.append(record)
-            self.untold += (record,)
             if type(record) is ConversationRecord:
                 self.messages = self.messages.append(record.message)
 

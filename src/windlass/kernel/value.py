@@ -1,7 +1,7 @@
 """What every value of windlass is made of: frozen structs, and JSON that cannot change.
 
 Law 1. A value is immutable all the way down. Plain JSON inside a value (tool arguments, results,
-    driver records) is a frozen copy: whoever handed it in may go on changing the original.
+    driver records) is a frozen copy: the caller may go on changing the original.
 Law 2. Only JSON goes in: no NaN, no infinity, no key that is not text, no object that merely has
     a `str()`. What cannot be stored is refused where it is built, with the path to it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, TypeAlias, dataclass_transform
 
 import msgspec
@@ -57,19 +58,21 @@ class JsonValue(Value, kw_only=True):
             given = getattr(self, name)
             if type(given) not in _FROZEN:
                 try:
-                    set_field(self, name, _freeze(given, _MAX_DEPTH))
+                    frozen = _freeze(given, _MAX_DEPTH)
                 except _Refused as refused:
                     raise refused.error(f"{type(self).__name__}.{name}") from None
+                if frozen is not given:
+                    set_field(self, name, frozen)
 
 
 set_field = msgspec.structs.force_setattr
 
 
 def repair_text(value: Value, *names: str) -> None:
-    """Clean text fields whose words somebody else chose: what happened must always be tellable."""
+    """Clean text fields that a model, a tool or a provider wrote: they are repaired, not refused."""
     for name in names:
         given = getattr(value, name)
-        if given is None:
+        if given is None or (type(given) is str and given.isascii() and "\x00" not in given):
             continue
         if type(given) is not str:
             check_instance(given, str, field=f"{type(value).__name__}.{name}")
@@ -84,13 +87,7 @@ def check_instance(found: object, wanted: type, *, field: str) -> None:
         InvalidInput: naming both.
     """
     if not isinstance(found, wanted):
-        kind = type(found).__name__
-        raise InvalidInput(
-            f"{field}: found {kind}, wanted {wanted.__name__}",
-            field=field,
-            found=kind,
-            wanted=wanted.__name__,
-        )
+        raise InvalidInput.at(field, type(found).__name__, wanted.__name__)
 
 
 def use_default(value: Value, name: str, default: object) -> None:
@@ -128,6 +125,7 @@ class FrozenList(list[Json]):
 
 EMPTY_DICT = FrozenDict()
 _FROZEN = frozenset({FrozenDict, FrozenList, type(None), bool})
+_TEXT = frozenset({str})
 
 
 def freeze(value: object, *, field: str = "value", depth: int = 0) -> Json:
@@ -168,12 +166,7 @@ class _Refused(Exception):
     def error(self, field: str) -> CallerError:
         path = field + "".join(reversed(self.steps))
         kind = LimitExceeded if self.limit else InvalidInput
-        return kind(
-            f"{path}: found {self.found}, wanted {self.wanted}",
-            field=path,
-            found=self.found,
-            wanted=self.wanted,
-        )
+        return kind.at(path, self.found, self.wanted)
 
 
 def _freeze(value: object, room: int) -> Json:
@@ -182,35 +175,38 @@ def _freeze(value: object, room: int) -> Json:
         if not is_clean(value):  # type: ignore[arg-type]
             raise _Refused("NUL or a lone surrogate", "clean text")
         return value
+    if kind in _FROZEN:
+        return value
+    if isinstance(value, dict):
+        return _freeze_dict(value, room - 1)
     if kind is int:
         if value.bit_length() > _MAX_INTEGER_BITS:  # type: ignore[attr-defined]
             raise _Refused("a huge integer", f"at most {_MAX_INTEGER_BITS:,} bits")
-        return value
-    if kind in _FROZEN:
         return value
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
             raise _Refused(str(value), "a finite number")
         return value
-    if isinstance(value, dict):
-        return _freeze_dict(value, room - 1)
     if isinstance(value, (list, tuple)):
         return _freeze_list(value, room - 1)
     raise _Refused(kind.__name__, "JSON (null, bool, number, text, list or dict)")
 
 
 def _freeze_dict(value: dict[Any, object], room: int) -> FrozenDict:
-    _check_room(room)
+    if room < 0:
+        raise _too_deep()
     if not value:
         return EMPTY_DICT
     if len(value) > _MAX_KEYS:
         raise _Refused(f"{len(value):,} keys", f"at most {_MAX_KEYS:,}", limit=True)
+    # Copied before it is looked at: nothing that is checked here changes any more.
+    copied = FrozenDict(value)
+    if not _TEXT.issuperset(map(type, copied)) or not is_clean("".join(copied)):
+        raise _bad_key(copied)
+    if _is_flat(copied.values()):
+        return copied
     items = {}
-    for key, item in value.items():
-        if type(key) is not str:
-            raise _Refused(f"a key of type {type(key).__name__}", "text keys")
-        if not is_clean(key):
-            raise _Refused("a key with NUL or a lone surrogate", "clean text")
+    for key, item in copied.items():
         try:
             items[key] = _freeze(item, room)
         except _Refused as refused:
@@ -220,9 +216,13 @@ def _freeze_dict(value: dict[Any, object], room: int) -> FrozenDict:
 
 
 def _freeze_list(value: list[object] | tuple[object, ...], room: int) -> FrozenList:
-    _check_room(room)
+    if room < 0:
+        raise _too_deep()
+    copied = FrozenList(value)
+    if _is_flat(copied):
+        return copied
     items = []
-    for item in value:
+    for item in copied:
         try:
             items.append(_freeze(item, room))
         except _Refused as refused:
@@ -231,6 +231,30 @@ def _freeze_list(value: list[object] | tuple[object, ...], room: int) -> FrozenL
     return FrozenList(items)
 
 
-def _check_room(room: int) -> None:
-    if room < 0:
-        raise _Refused(f"more than {_MAX_DEPTH} levels", f"at most {_MAX_DEPTH} levels", limit=True)
+def _is_flat(items: Iterable[object]) -> bool:
+    """Whether these are plain scalars and what is frozen: then a copy is all they need."""
+    for item in items:
+        kind = type(item)
+        if kind is str:
+            if not item.isascii() or "\x00" in item:  # type: ignore[attr-defined,operator] # text
+                return False
+        elif kind is int:
+            if item.bit_length() > _MAX_INTEGER_BITS:  # type: ignore[attr-defined] # an integer
+                return False
+        elif kind is float:
+            if not math.isfinite(item):  # type: ignore[arg-type] # a float
+                return False
+        elif kind not in _FROZEN:
+            return False
+    return True
+
+
+def _too_deep() -> _Refused:
+    return _Refused(f"more than {_MAX_DEPTH} levels", f"at most {_MAX_DEPTH} levels", limit=True)
+
+
+def _bad_key(value: dict[Any, object]) -> _Refused:
+    kinds = [type(key) for key in value if type(key) is not str]
+    if kinds:
+        return _Refused(f"a key of type {kinds[0].__name__}", "text keys")
+    return _Refused("a key with NUL or a lone surrogate", "clean text")

@@ -26,8 +26,7 @@ from windlass.errors import (
     ToolUncertain,
     WindlassError,
 )
-from windlass.guards import check_limit
-from windlass.guards.numbers import check_seconds
+from windlass.guards.limits import check_limit, check_seconds
 from windlass.guards.text import clean_text
 from windlass.journal import idempotency_key
 from windlass.kernel import events

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from windlass.errors import ConfigError
 from windlass.guards.ids import is_id
-from windlass.guards.versions import check_version
+from windlass.guards.text import check_version
 from windlass.journal import PluginVersion
 from windlass.kernel.value import snake_case
 from windlass.ports.plugin import Plugin

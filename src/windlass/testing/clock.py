@@ -65,7 +65,7 @@ class VirtualClock:
                     self._sleepers = left
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and wake whoever is due by then."""
+        """Move the clock on and wake every sleeper that is due by then."""
         if not 0 <= seconds < math.inf:
             raise InvalidInput(
                 f"seconds: found {seconds}, wanted 0 or more",

@@ -1,25 +1,148 @@
-"""Drive a bare machine from its first effect to its last, with everything that it said kept."""
+"""Drive a bare machine from its first effect to its last: scripted replies, answers to its effects, and all that it said."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from windlass.kernel import (
     CallModel,
+    CallTools,
+    CheckpointDelivery,
+    CheckpointPassed,
+    CodeResult,
+    CodeReturned,
+    CompletedToolCall,
     Effect,
     Emit,
+    Environment,
+    EnvironmentSynced,
     Event,
+    Failure,
+    Json,
+    ModelFailure,
+    ModelReplied,
+    ModelReply,
     ModelRequest,
     Outcome,
+    PendingToolCall,
+    Response,
+    RunCheckpoint,
+    RunCode,
+    SyncEnvironment,
+    ToolCall,
+    ToolOutcome,
+    ToolsReturned,
     TurnConfig,
     TurnMachine,
     TurnSnapshot,
+    Usage,
     canonical,
 )
-from windlass.testing.answers import Answers
+from windlass.models.scripted import placed, unplaced_id
+
+_NO_USAGE = Usage()
+
+
+def say(text: str, *, usage: Usage = _NO_USAGE, terminal: str = "stop") -> ModelReply:
+    """Return a reply of words."""
+    return ModelReply(text=text, usage=usage, terminal=terminal)
+
+
+def call(name: str, /, **args: Json) -> ModelReply:
+    """Return a reply with one tool call: `call("add", a=1, b=2)`."""
+    return calls((name, args))
+
+
+def calls(*wanted: tuple[str, dict[str, Any]]) -> ModelReply:
+    """Return a reply with several calls: `calls(("add", {"a": 1}), ("add", {"a": 2}))`.
+
+    Their ids derive from the reply's place, once a script or a model gives it one.
+    """
+    parts = tuple(
+        ToolCall(call_id=unplaced_id(at), name=name, args=args)
+        for at, (name, args) in enumerate(wanted)
+    )
+    return ModelReply(parts=parts, terminal="tool_use")
+
+
+ModelScript: TypeAlias = (
+    Iterable[ModelReply | ModelFailure] | Callable[[ModelRequest], ModelReply | ModelFailure]
+)
+Tools: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+class Answers:
+    """Answers each effect in turn; every list is played once, in order.
+
+    `model` is a list of replies or a function of the request. `tools` are functions by name, called
+    with the call's arguments; one may return a plain value or a `ToolOutcome`. What is left out
+    answers with nothing: an empty checkpoint, an unchanged environment.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: ModelScript = (),
+        tools: Tools | None = None,
+        checkpoints: Iterable[CheckpointDelivery | Failure] = (),
+        environments: Iterable[Environment | Failure | None] = (),
+        code: Iterable[CodeResult | Failure] = (),
+        text_streamed: bool = False,
+    ) -> None:
+        self._reply = model if callable(model) else _play(model, "model replies")
+        self._tools = tools or {}
+        self._checkpoints = iter(checkpoints)
+        self._environments = iter(environments)
+        self._code = iter(code)
+        self._text_streamed = text_streamed
+
+    def to(self, effect: Effect) -> Response | None:
+        """Return the response to `effect`; None if it asks for none."""
+        match effect:
+            case CallModel():
+                reply = self._reply(effect.request)
+                return ModelReplied(id=effect.id, result=reply, text_streamed=self._text_streamed)
+            case CallTools():
+                return ToolsReturned(id=effect.id, results=tuple(map(self._run, effect.calls)))
+            case RunCheckpoint():
+                delivery = next(self._checkpoints, CheckpointDelivery())
+                return CheckpointPassed(id=effect.id, delivery=delivery)
+            case SyncEnvironment():
+                return EnvironmentSynced(id=effect.id, result=next(self._environments, None))
+            case RunCode():
+                return CodeReturned(id=effect.id, result=next(self._code, CodeResult()))
+            case _:
+                return None
+
+    def _run(self, call: PendingToolCall) -> CompletedToolCall:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            outcome = ToolOutcome(status="error", value=f"There is no tool called {call.name}.")
+        else:
+            value = tool(**call.args)
+            outcome = value if isinstance(value, ToolOutcome) else ToolOutcome(value=value)
+        return CompletedToolCall(
+            call_id=call.call_id, name=call.name, args=call.args, outcome=outcome
+        )
+
+
+def _play(
+    script: Iterable[ModelReply | ModelFailure], what: str
+) -> Callable[[ModelRequest], ModelReply | ModelFailure]:
+    lines = enumerate(script)
+
+    def play(_request: ModelRequest) -> ModelReply | ModelFailure:
+        try:
+            position, line = next(lines)
+        except StopIteration:
+            raise AssertionError(f"The script has no more {what}.") from None
+        return placed(line, position) if isinstance(line, ModelReply) else line
+
+    return play
+
 
 K = TypeVar("K")
 

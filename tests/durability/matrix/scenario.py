@@ -10,9 +10,9 @@ from tests.durability.matrix.steps import ANSWER, AWAY_AT, STEPS, WRONG_SHAPE
 from windlass import Agent, Limits
 from windlass.errors import Unavailable
 from windlass.kernel import ModelReply, ModelRequest, ToolResult, Usage, canonical
+from windlass.models.scripted import placed
 from windlass.ports.model import EmitModelEvent
 from windlass.testing import calls, say
-from windlass.testing.replies import placed
 
 MAIN = "main"
 

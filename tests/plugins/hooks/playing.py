@@ -19,10 +19,10 @@ from windlass.kernel import ModelReply, canonical
 from windlass.kernel.messages import ConversationRecord
 from windlass.kernel.outcomes import Finished, Outcome
 from windlass.testing import CrashPoint, Scenario, call, say, virtual_clock
+from windlass.testing.crashing.crash_point import Fuse
+from windlass.testing.crashing.crashing_store import WriteNames
 from windlass.testing.crashing.disk import Disk, MemoryDisk, SqliteDisk, make_blank
-from windlass.testing.crashing.fuse import Fuse
 from windlass.testing.crashing.life import Fate, Life, World
-from windlass.testing.crashing.write_names import WriteNames
 
 MIDDLE = "bytes are kept"
 DONE = Finished(text="Done.")

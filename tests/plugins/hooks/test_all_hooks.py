@@ -18,7 +18,7 @@ from windlass.ports.plugin import AskedCall, Plugin
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.runtime.plugin_set import HOOKS
 from windlass.testing import Scenario, kill_everywhere
-from windlass.testing.crashing.trial import Trial
+from windlass.testing.crashing.life import Trial
 
 
 async def undisturbed(

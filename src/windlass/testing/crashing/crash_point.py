@@ -1,6 +1,10 @@
-"""A crash point: a moment of a scenario at which its process may die."""
+"""A crash point: a moment of a scenario at which its process may die, and the fuse that burns at one of them."""
 
 from __future__ import annotations
+
+from asyncio import CancelledError
+from collections import Counter
+from collections.abc import Callable
 
 from windlass.kernel.value import Value
 
@@ -31,3 +35,35 @@ def nth(number: int) -> str:
     is_teen = 11 <= number % 100 <= 13
     ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+class Buried(CancelledError):
+    """Raised where a dead life stood still, when all is over: so that its tasks can be cleared away."""
+
+
+class Fuse:
+    """Counts the moments of one life; at the chosen one it calls `crash`, which does not return."""
+
+    def __init__(self, at: str | None, crash: Callable[[CrashPoint], None]) -> None:
+        self._at = at
+        self._crash = crash
+        self._times: Counter[str] = Counter()
+        self.seen: list[CrashPoint] = []
+        self.is_burnt = False
+
+    def reach(self, where: str, what: str = "") -> None:
+        """Say that the process is here now.
+
+        Raises:
+            Buried: the process is dead already.
+        """
+        if self.is_burnt:
+            raise Buried
+        self._times[where] += 1
+        times = self._times[where]
+        name = where if times == 1 else f"{where} ({nth(times)} time)"
+        point = CrashPoint(where=name, what=what)
+        self.seen.append(point)
+        if name == self._at:
+            self.is_burnt = True
+            self._crash(point)

@@ -1,11 +1,13 @@
-"""Models and tools that tell before, while and after they work that the process may die here."""
+"""Models, tools and plugins that tell before, while and after they work that the process may die here."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from threading import Condition
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -13,14 +15,96 @@ import msgspec
 from windlass.api.agent import Agent
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.ports.model import EmitModelEvent, Model
+from windlass.ports.plugin import Plugin
 from windlass.ports.tool import Reconciled, Tool, ToolContext, ToolProvider
-from windlass.runtime.plugin_set import PluginSet
+from windlass.runtime.plugin_set import HOOKS, PluginSet, name_of
 from windlass.runtime.program import Program
-from windlass.testing.crashing.crash_point import nth
-from windlass.testing.crashing.crashing_plugin import crashing_plugin
-from windlass.testing.crashing.fuse import Fuse
-from windlass.testing.crashing.thread_bodies import ThreadBodies
+from windlass.testing.crashing.crash_point import Fuse, nth
 from windlass.tools import Toolbox
+from windlass.tools.body import Body
+
+
+class ThreadBodies:
+    """Counts the sync bodies of one life that are at work."""
+
+    def __init__(self) -> None:
+        self._at_work = 0
+        self._change = Condition()
+
+    def watched(self, tool: Tool) -> Tool:
+        """Return a tool whose sync body is counted while it runs; any other as it is."""
+        body = getattr(tool, "_body", None)
+        if not isinstance(body, Body) or body.is_async:
+            return tool
+        fn = body.fn
+
+        @functools.wraps(fn)
+        def counted(*args: object, **options: object) -> object:
+            self._count(1)
+            try:
+                return fn(*args, **options)
+            finally:
+                self._count(-1)
+
+        watched: Any = copy.copy(tool)
+        watched._body = Body(counted, name=body.name)  # noqa: SLF001 - a copy of its own
+        return watched  # type: ignore[no-any-return]  # of the same kind
+
+    def wait(self, seconds: float) -> None:
+        """Wait until none is at work, but no longer than that."""
+        with self._change:
+            self._change.wait_for(lambda: self._at_work == 0, seconds)
+
+    def _count(self, change: int) -> None:
+        with self._change:
+            self._at_work += change
+            self._change.notify_all()
+
+
+# Previews and what happens beside the turn have no place in its journal.
+_UNSEEN = ("after_commit", "on_session_open", "on_stream")
+
+
+def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
+    """Return a plugin with the same hooks, with crash points around them."""
+    hooks: dict[str, Any] = {}
+    for hook in HOOKS:
+        own = getattr(type(plugin), hook)
+        if own is not getattr(Plugin, hook):
+            bound = getattr(plugin, hook)
+            handed_on = _handed_on(bound, is_plain=hook == "on_stream")
+            hooks[hook] = handed_on if hook in _UNSEEN else _watched(fuse, plugin, hook)
+    kind: type[Plugin] = type(type(plugin).__name__, (Plugin,), {**hooks, "__getattr__": _inner})
+    crashing = kind()
+    crashing.__dict__.update(_plugin=plugin, name=name_of(plugin), version=plugin.version)
+    return crashing
+
+
+def _inner(self: Plugin, name: str) -> Any:  # noqa: ANN401 - whatever a plugin has
+    return getattr(self.__dict__["_plugin"], name)
+
+
+def _handed_on(bound: Callable[..., Any], *, is_plain: bool) -> Callable[..., Any]:
+    if is_plain:
+        return lambda _self, *given: bound(*given)
+
+    async def hook(_self: Plugin, *given: object) -> Any:  # noqa: ANN401 - as the hook says
+        return await bound(*given)
+
+    return hook
+
+
+def _watched(fuse: Fuse, plugin: Plugin, hook: str) -> Callable[..., Awaitable[Any]]:
+    bound, place = getattr(plugin, hook), f"{hook} of {name_of(plugin)}"
+
+    async def watched(_self: Plugin, *given: object) -> Any:  # noqa: ANN401 - as the hook says
+        fuse.reach(f"before {place}")
+        said = await bound(*given)
+        fuse.reach(f"after {place}, before that was recorded")
+        return said
+
+    return watched
+
 
 T = TypeVar("T")
 # A body that polls would have no end of moments.
@@ -72,7 +156,7 @@ class CrashingEffects:
 
 
 class CrashingModel:
-    """Before it is asked, while it answers, when it has answered and nobody knows yet."""
+    """Crash points before the model is asked, while it answers, and after its answer, before that is recorded."""
 
     def __init__(self, effects: CrashingEffects, model: Model) -> None:
         self._effects = effects
@@ -94,7 +178,7 @@ class CrashingModel:
 
 
 class CrashingTool:
-    """Before the body begins, wherever it waits, and when it has ended and nobody knows yet."""
+    """Crash points before the body begins, wherever it awaits, and after it ended, before that is recorded."""
 
     def __init__(self, fuse: Fuse, tool: Tool) -> None:
         self._fuse = fuse
@@ -151,7 +235,7 @@ class CrashingProvider:
 
 
 class _Stepped(Generic[T]):
-    """Awaits a coroutine and is told each time it really waits for something."""
+    """Awaits a coroutine and reports each time that it really suspends."""
 
     __slots__ = ("_coroutine", "_waits")
 

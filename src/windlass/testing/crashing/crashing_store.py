@@ -1,15 +1,122 @@
-"""A store that tells before and after each write that the process may die here."""
+"""A store that tells before and after each write that the process may die here, and what the write is called."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
 from windlass.errors import StoreUnavailable
+from windlass.journal import (
+    CallDecided,
+    CallPresented,
+    CallReturned,
+    CheckpointGiven,
+    Claimed,
+    DirectAnswered,
+    DriveBegan,
+    DriveEnded,
+    Emitted,
+    Entry,
+    EnvironmentBuilt,
+    EventAwaited,
+    ModelAnswered,
+    Recorded,
+    Released,
+    ReplyHooked,
+    ToolCallCommand,
+    TurnFinalized,
+    TurnStarted,
+    call_key,
+    read_command,
+)
 from windlass.ports import Store, Ticket, Unit, UnitReceipt
-from windlass.testing.crashing.fuse import Fuse
-from windlass.testing.crashing.write_names import WRITES, WriteNames
+from windlass.testing.crashing.crash_point import Fuse
+
+WRITES = {
+    "join": "a worker joins",
+    "leave": "the worker leaves",
+    "release": "a session is released",
+    "take_over": "a turn is taken over",
+    "accept": "a turn is accepted",
+    "start": "a turn is begun",
+    "commit": "a turn's end",
+    "request_cancel": "a wish to cancel",
+    "fork": "a fork",
+    "delete_session": "a session is deleted",
+    "enqueue": "an item enters the inbox",
+    "take_inbox": "the inbox is emptied",
+    "withdraw": "an item is withdrawn",
+    "open_wait": "a wait is opened",
+    "resolve_wait": "a wait is answered",
+    "put_blob": "bytes are kept",
+    "vacuum": "a vacuum",
+}
+"""The writes of a store besides units, and what each is called in a crash point."""
+
+_OUTCOMES = {
+    DirectAnswered: "a reply to a tool",
+    CallDecided: "a decision",
+    CheckpointGiven: "input that came meanwhile",
+    EnvironmentBuilt: "tools that were looked up",
+    EventAwaited: "an answer that came",
+    ReplyHooked: "what plugins made of a reply",
+    CallPresented: "what plugins made of a result",
+    TurnFinalized: "what plugins leave behind",
+}
+
+
+_ENTRIES: dict[type[Entry], str] = {
+    TurnStarted: "its start",
+    Released: "a reservation that is released",
+    Emitted: "something emitted",
+}
+
+
+class WriteNames:
+    """Names units by what they hold. Remembers calls by their keys: a result names only the key."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+
+    def of(self, unit: Unit) -> str:
+        """Return what a unit holds, in words."""
+        return ", ".join(self._parts(unit))
+
+    def _parts(self, unit: Unit) -> Iterator[str]:
+        if unit.accept is not None:
+            yield "the turn is accepted"
+        for entry in unit.entries:
+            if not isinstance(entry, (DriveBegan, DriveEnded)):
+                yield self._entry(entry)
+        for wait in unit.waits:
+            yield f"a wait ({wait.kind})"
+        if unit.parks:
+            yield "the turn parks"
+        if unit.commit is not None:
+            yield "the turn's end"
+
+    def _entry(self, entry: Entry) -> str:
+        if not isinstance(entry, (Claimed, Recorded)):
+            return _ENTRIES[type(entry)]
+        command = read_command(entry.command)
+        if isinstance(command, ToolCallCommand):
+            self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"
+        call = self._calls.get(call_key(entry.key), "a tool")
+        if isinstance(entry, Claimed):
+            if entry.reserved is not None:
+                return "a reservation"
+            is_call = isinstance(command, ToolCallCommand)
+            return f"intent of {call}" if is_call else "a result that comes later"
+        return self._outcome(entry, call)
+
+    def _outcome(self, entry: Recorded, call: str) -> str:
+        if isinstance(entry.outcome, ModelAnswered):
+            iteration = entry.key.split("/")[3]
+            return f"reply {int(iteration) + 1}"
+        if isinstance(entry.outcome, CallReturned):
+            return f"result of {call}"
+        return _OUTCOMES.get(type(entry.outcome), "an outcome")
 
 
 class CrashingStore:
@@ -29,7 +136,7 @@ class CrashingStore:
     def submit(
         self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
     ) -> Ticket[UnitReceipt]:
-        """Hand in a unit."""
+        """Submit a unit, with a crash point before it and one after it is settled."""
         number, what = self._next(), self._names.of(unit)
         self._fuse.reach(f"before write {number}", what)
         ticket = self._store.submit(unit, after=after)
@@ -41,7 +148,7 @@ class CrashingStore:
         if ticket.is_settled:
             settled()
         else:
-            # Told first, because it asked first: nobody acts on the write before the process dies.
+            # The first callback is called first, so nothing acts on the write before the process dies.
             ticket.when_settled(settled)
         return ticket
 

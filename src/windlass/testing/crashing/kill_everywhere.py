@@ -1,4 +1,4 @@
-"""Kill a scenario at every moment at which a process can die, and see that it makes no difference."""
+"""Kill a scenario at every moment at which a process can die, and report where that makes a difference."""
 
 from __future__ import annotations
 
@@ -6,17 +6,78 @@ import itertools
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from windlass.errors import ConfigError
 from windlass.testing.crashing.crash_point import CrashPoint
-from windlass.testing.crashing.disk import Disk, MemoryDisk, SqliteDisk, make_blank
-from windlass.testing.crashing.ending import Ending
-from windlass.testing.crashing.kill_report import CrashFound, Finding, KillReport
-from windlass.testing.crashing.trial import MakeScenario, Trial, TrialReport, told
+from windlass.testing.crashing.disk import Disk, Ending, MemoryDisk, SqliteDisk, make_blank
+from windlass.testing.crashing.life import MakeScenario, Trial, TrialReport, told
+
+_MAX_TOLD = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class KillReport:
+    """The crash points that were tried.
+
+    Attributes:
+        points: All of them, in the order of the program.
+        unknown: Those that leave it unknown whether a tool with the contract "once" acted.
+        missed: Those that the program did not come to again: it does not do the same thing in every run, which
+            threads and real I/O may cause.
+        left_out: How many were left out, for `only` or `max_points`.
+    """
+
+    points: tuple[CrashPoint, ...]
+    unknown: tuple[CrashPoint, ...] = ()
+    missed: tuple[CrashPoint, ...] = ()
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        return ", ".join([f"{len(self.points)} crash points", *self.remarks])
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said besides how many there are."""
+        counts = (
+            (len(self.unknown), "unknown"),
+            (len(self.missed), "missed"),
+            (self.left_out, "left out"),
+        )
+        return tuple(f"{count} {name}" for count, name in counts if count)
+
+
+class Finding(NamedTuple):
+    """A crash that the scenario does not survive, and how that shows."""
+
+    point: CrashPoint
+    problem: str
+    error: BaseException | None = None
+
+
+class CrashFound(AssertionError):
+    """A scenario does not survive being killed: `findings` says where, and how that shows."""
+
+    def __init__(self, findings: tuple[Finding, ...], report: KillReport) -> None:
+        self.findings = findings
+        self.report = report
+        super().__init__(_told(findings, report))
+
+
+def _told(findings: tuple[Finding, ...], report: KillReport) -> str:
+    remarks = f" ({', '.join(report.remarks)})" if report.remarks else ""
+    where = f"{len(findings)} of {len(report.points)} points{remarks}"
+    lines = [f"the scenario does not survive a crash at {where}"]
+    for point, problem, _ in findings[:_MAX_TOLD]:
+        lines += ["", f"- {point}", *(f"    {line}" for line in problem.splitlines())]
+    if len(findings) > _MAX_TOLD:
+        lines += ["", f"and {len(findings) - _MAX_TOLD} more"]
+    return "\n".join(lines)
+
 
 StoreKind: TypeAlias = Literal["memory", "sqlite"]
 _PATIENCE_S = 10.0
@@ -144,11 +205,11 @@ class _Killing:
         return difference and f"it ended otherwise\n{difference}", None
 
 
-_UNKNOWN = "nobody knows whether a tool acted, and the scenario does not allow that"
+_UNKNOWN = "it is unknown whether a tool acted, and the scenario does not allow that"
 
 
 def _undisturbed(report: TrialReport) -> Ending:
-    """Return how a run without a crash ended; what went wrong there is no matter of crashes."""
+    """Return how a run without a crash ended; an error there has nothing to do with crashes."""
     if report.error is not None:
         report.error.add_note("(in the run without any crash)")
         raise report.error
@@ -170,7 +231,7 @@ def _chosen(
 
 @asynccontextmanager
 async def _disks(store: str) -> AsyncIterator[Callable[[], Disk]]:
-    """Give disks, each for one world; what they leave behind is removed."""
+    """Yield a function that makes disks, one for each world; remove their files at the end."""
     kind = store.removesuffix(":")
     if kind == "memory":
         yield MemoryDisk

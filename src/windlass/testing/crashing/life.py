@@ -1,6 +1,6 @@
-"""A life: one process of a scenario, from its start to its end or its death.
+"""A life: one process of a scenario, from its start to its end or its death. A trial: all lives of one run.
 
-It is a thread with an event loop of its own. When it dies, the thread stands still where it is, in the middle of
+A life is a thread with an event loop of its own. When it dies, the thread stops where it is, in the middle of
 whatever it did: no `finally`, no `except`, no other task of it runs on, as in a process that was killed. It is
 cleared away when the scenario is over and its checks are made.
 """
@@ -8,26 +8,24 @@ cleared away when the scenario is over and its checks are made.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from windlass.api.runtime import Runtime
+from windlass.errors import ConfigError
 from windlass.ports import Store
-from windlass.testing.clock import VirtualClock
-from windlass.testing.crashing.crash_point import CrashPoint
-from windlass.testing.crashing.crashing_effects import CrashingEffects
-from windlass.testing.crashing.crashing_store import CrashingStore
-from windlass.testing.crashing.disk import Disk
-from windlass.testing.crashing.ending import Ending, read_ending
-from windlass.testing.crashing.fuse import Buried, Fuse
-from windlass.testing.crashing.rehearsal import Rehearsal
-from windlass.testing.crashing.scenario import Scenario
-from windlass.testing.crashing.thread_bodies import ThreadBodies
-from windlass.testing.crashing.write_names import WriteNames
+from windlass.testing.clock import VirtualClock, virtual_clock
+from windlass.testing.crashing.crash_point import Buried, CrashPoint, Fuse
+from windlass.testing.crashing.crashing_effects import CrashingEffects, ThreadBodies
+from windlass.testing.crashing.crashing_store import CrashingStore, WriteNames
+from windlass.testing.crashing.disk import Disk, Ending, read_ending
+from windlass.testing.crashing.scenario import Rehearsal, Scenario
 
 _BURIAL_S = 2.0
 
@@ -75,7 +73,7 @@ class Life:
         return self._fate.result() if self._fate.done() else Fate("hung")
 
     async def bury(self) -> None:
-        """Clear away what is left of it. What it does now, nobody looks at any more."""
+        """Clear away the thread that is left. What it does from now on has no effect."""
         self.fuse.is_burnt = True
         there = self._there
         if there is None:
@@ -153,3 +151,87 @@ class Life:
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     for task in asyncio.all_tasks(loop):
         task.cancel()
+
+
+MakeScenario: TypeAlias = Callable[[], Scenario | Awaitable[Scenario]]
+
+
+class TrialReport(NamedTuple):
+    """What became of a trial. `seen` are the crash points of its last process; `missed`: it was not crashed as planned."""
+
+    scenario: Scenario
+    fate: Fate
+    seen: tuple[CrashPoint, ...] = ()
+    missed: bool = False
+    broken: BaseException | None = None
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it did not come to a good end in itself."""
+        return self.fate.error or self.broken
+
+
+class Trial:
+    """Runs a scenario once."""
+
+    def __init__(self, make: MakeScenario, disk: Disk, *, patience_s: float) -> None:
+        self._make = make
+        self._disk = disk
+        self._patience_s = patience_s
+
+    async def run(self, plan: tuple[str, ...] = ()) -> TrialReport:
+        """Live, die at each planned point and live again; then check what the scenario promises."""
+        scenario = await _made(self._make)
+        world = World(scenario, self._disk, virtual_clock(), WriteNames(), self._patience_s)
+        lives: list[Life] = []
+        try:
+            fate = await self._lives(world, plan, lives)
+            seen, missed = tuple(lives[-1].fuse.seen), len(lives) <= len(plan)
+            broken = await _broken(scenario, fate) if fate.kind == "ended" else None
+            return TrialReport(scenario, fate, seen, missed, broken)
+        finally:
+            for life in lives:
+                await life.bury()
+
+    async def _lives(self, world: World, plan: tuple[str, ...], lives: list[Life]) -> Fate:
+        for at in (*plan, None):
+            lives.append(Life(world, at))
+            fate = await lives[-1].fate()
+            if fate.kind != "crashed":
+                return fate
+        raise AssertionError("a life without a planned death crashed")
+
+
+async def _made(make: MakeScenario) -> Scenario:
+    made = make() if callable(make) else make
+    scenario = await made if inspect.isawaitable(made) else made
+    if isinstance(scenario, Scenario) and callable(make):
+        return scenario
+    found = type(scenario).__name__
+    raise ConfigError(
+        f"kill_everywhere: found {found}, wanted a function that makes a Scenario: "
+        "each crash point gets a world of its own",
+        field="make",
+        found=found,
+    )
+
+
+async def _broken(scenario: Scenario, fate: Fate) -> BaseException | None:
+    """Return what the scenario's own check has to say against it."""
+    if scenario.check is None:
+        return None
+    try:
+        said = scenario.check(fate.result)
+        if inspect.isawaitable(said):
+            said = await said
+    except Exception as error:  # noqa: BLE001 - a check may raise anything
+        return error
+    return AssertionError("check returned False") if said is False else None
+
+
+def told(error: BaseException) -> str:
+    """Return an error in one line; an assertion without words by the line that it stands on."""
+    words = str(error)
+    if not words and error.__traceback__ is not None:
+        words = traceback.extract_tb(error.__traceback__)[-1].line or ""
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

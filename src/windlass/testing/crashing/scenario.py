@@ -1,15 +1,19 @@
-"""A scenario: a program with agents, and what has to be true when it is over."""
+"""A scenario: a program with agents, what has to be true when it is over, and how one process plays it."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from windlass.api.agent import Agent
 from windlass.api.runtime import Runtime
-from windlass.errors import ConfigError
+from windlass.api.turn_result import TurnResult
+from windlass.errors import ConfigError, SessionParked
 from windlass.ports import Wait
+from windlass.testing.clock import VirtualClock
 
 Agents: TypeAlias = Agent[Any, Any] | Sequence[Agent[Any, Any]]
 
@@ -65,3 +69,78 @@ class Scenario:
         """Return new agents."""
         made = self.agents()
         return (made,) if isinstance(made, Agent) else tuple(made)
+
+
+_MAX_ROUNDS = 100
+_A_MOMENT_S = 0.001
+
+
+class Rehearsal:
+    """The program of a scenario in one process. Time passes only while all wait for it."""
+
+    def __init__(self, scenario: Scenario, runtime: Runtime[Any], clock: VirtualClock) -> None:
+        self._scenario = scenario
+        self._runtime = runtime
+        self._machinery = runtime._machinery  # noqa: SLF001 - a test's way in
+        self._clock = clock
+
+    async def play(self) -> object:
+        """Run the program; return what it returned when nothing was left to wait for."""
+        result = await self._run(None)
+        for _ in range(_MAX_ROUNDS):
+            await self._settle()
+            if not await self._go_on():
+                return _raised(result)
+            await self._settle()
+            result = await self._run(result)
+        raise AssertionError(f"the scenario still waits after {_MAX_ROUNDS} rounds of answers")
+
+    async def _run(self, before: object) -> object:
+        if isinstance(before, TurnResult):
+            # The turn that was parked: a turn without an id would be another one, run again.
+            return await self._runtime.turn(before.session_id, before.turn_id).result()
+        try:
+            return await self._scenario.run(self._runtime)
+        except SessionParked as parked:
+            return parked
+
+    async def _settle(self) -> None:
+        """Wait until nothing is driven, and nothing is there to be driven."""
+        engine = self._machinery.engine
+        while engine.driving or await self._has_work():
+            engine.kick()
+            await asyncio.sleep(_A_MOMENT_S)
+
+    async def _has_work(self) -> bool:
+        agents = tuple(self._machinery.programs)
+        due = await self._machinery.store.due(self._clock.now_ms(), agents=agents)
+        return bool(due.turns or due.waits) or any(one.active is None for one in due.inboxes)
+
+    async def _go_on(self) -> bool:
+        """Answer the open waits, or move the clock to the first one that expires; say whether that changed anything."""
+        runtime, answer = self._runtime, self._scenario.answer
+        waits = await runtime.waits()
+        if answer is not None:
+            for wait in waits:
+                said = answer(runtime, wait)
+                if inspect.isawaitable(said):
+                    await said
+        left = await runtime.waits()
+        if {wait.key for wait in left} != {wait.key for wait in waits}:
+            return True
+        soonest_ms = min(
+            (wait.expires_ms for wait in left if wait.expires_ms is not None), default=None
+        )
+        if soonest_ms is None:
+            return False
+        self._clock.advance(max(0, soonest_ms - self._clock.now_ms()) / 1000)
+        # The worker could not renew its lease meanwhile: for its thread no time has passed.
+        world = self._machinery.services
+        world.store.renew(world.worker_id, until_ms=world.until_ms())
+        return True
+
+
+def _raised(result: object) -> object:
+    if isinstance(result, SessionParked):
+        raise result
+    return result
