@@ -11,8 +11,7 @@ from rich.console import Console
 
 from scripts.small_terminal import SmallTerminal
 from windlass.cli.talk.prompt import read_message
-from windlass.cli.talk.screen import Screen
-from windlass.cli.talk.streamed import Streamed
+from windlass.cli.talk.screen import Screen, Streamed
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished, Stopped
 
@@ -59,14 +58,14 @@ def test_a_settled_block_that_was_retracted_is_marked() -> None:
 
     assert (
         shown(STARTED, delta("One.\n\nTw"), gone)
-        == "One.\n  ↩ taken back: the words above were not kept"
+        == "One.\n  ↩ taken back: the text above was not recorded"
     )
 
 
 def test_a_reply_that_is_another_than_was_shown_is_marked_and_shown_whole() -> None:
     found = shown(STARTED, delta("One.\n\nTw"), finished("Other.\n\nTwo."))
 
-    assert found == "One.\n  ↩ taken back: the words above were not kept\nOther.\nTwo."
+    assert found == "One.\n  ↩ taken back: the text above was not recorded\nOther.\nTwo."
 
 
 def test_a_block_that_settles_is_never_on_the_screen_twice() -> None:

@@ -1,4 +1,4 @@
-"""A turn that a process left behind: what its journal kept, and what was only ever shown."""
+"""A turn that a process left unfinished: what its journal recorded, and what was only shown."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from windlass.cli.output import page_messages
 from windlass.cli.talk.screen import FAILED, MARKS, Screen
-from windlass.cli.wording import call_line, count, message_text, one_line, result_line
+from windlass.cli.terminal import call_line, count, message_text, one_line, result_line
 from windlass.errors import UnknownSession
 from windlass.journal import (
     CallReturned,
@@ -19,13 +20,13 @@ from windlass.journal import (
     call_key,
 )
 from windlass.kernel import ModelReply, ToolOutcome
-from windlass.kernel.messages import ConversationRecord, Message, Text
+from windlass.kernel.messages import Message, Text
 from windlass.ports import SessionView, Store, TurnView
 
 _FATES = {
-    "once": "it is not run again; the model is told that nobody knows",
-    "keyed": "it is run again under the same key",
-    "reconcile": "it is looked up whether it acted",
+    "once": "it is not run again; the model is told that the outcome is unknown",
+    "keyed": "it is run again with the same key",
+    "reconcile": "the tool is asked whether it acted",
 }
 _AGAIN = "it is run again"
 
@@ -39,14 +40,14 @@ class _Call(msgspec.Struct, kw_only=True):
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it was found: what was said last, and the turn that is not over."""
+    """A session as it was found: the last messages, and its unfinished turn."""
 
     session: SessionView
     turn: TurnView | None = None
     is_elsewhere: bool = False
 
     def show(self, screen: Screen) -> None:
-        """Show it: the last words, what the journal kept of the turn, what is taken back."""
+        """Show the last messages, what the journal has of the turn, and what is taken back."""
         turns = count(self.session.head, "turn")
         screen.say(f"session {self.session.session_id}: {turns} so far", "dim")
         for message in self._last_words():
@@ -56,12 +57,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
             self._show_turn(self.turn, screen)
 
     def _last_words(self) -> Sequence[Message]:
-        said = [
-            node.message
-            for page in self.session.pages[-1:]
-            for node in page.nodes
-            if isinstance(node, ConversationRecord)
-        ]
+        said = [each for page in self.session.pages[-1:] for each in page_messages(page)]
         spoken = [each for each in said if each.role in ("user", "assistant") and _has_text(each)]
         return spoken[-2:]
 
@@ -73,17 +69,17 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
         )
         screen.say(f"unfinished turn {turn.turn_id}: {one_line(asked, 200)}", "bold")
         kept = list(_kept(turn))
-        screen.say("kept by the journal:" if kept else "the journal has nothing of it yet", "dim")
+        screen.say("recorded:" if kept else "no text and no result is recorded yet", "dim")
         for step in kept:
             if isinstance(step, str):
                 screen.markdown(step)
             else:
                 _show_call(step, screen)
         if self.is_elsewhere:
-            screen.say("it runs in another process; what that one records is shown here", "dim")
+            screen.say("it runs in another process; this shows what that process records", "dim")
         elif turn.state == "running":
             screen.say(
-                "↩ taken back: whatever else was shown of it was not recorded; it is asked for again",
+                "↩ taken back: anything else it showed was not recorded; the model is asked again",
                 "yellow",
             )
 
@@ -94,11 +90,11 @@ def _show_call(call: _Call, screen: Screen) -> None:
         screen.line(*MARKS.get(call.outcome.status, FAILED), told)
     else:
         fate = _FATES.get(call.contract, _AGAIN)
-        screen.line("?", "yellow", f"{call.told}: begun, no result ({call.contract}: {fate})")
+        screen.line("?", "yellow", f"{call.told}: started, no result ({call.contract}: {fate})")
 
 
 def _kept(turn: TurnView) -> Iterator[str | _Call]:
-    """Yield the replies and calls that the journal has, in their order."""
+    """Yield the replies and calls in the journal, in order."""
     calls: dict[str, _Call] = {}
     for page in turn.pages:
         for entry in page.entries:
@@ -128,7 +124,7 @@ def _has_text(message: Message) -> bool:
 
 
 async def find_leftover(store: Store, session_id: str, *, now_ms: int) -> Leftover | None:
-    """Return a session as it stands before anybody here drives it; None if it is new."""
+    """Return a session as it is before this process drives it; None if it is new."""
     try:
         session = await store.load_session(session_id)
     except UnknownSession:

@@ -1,6 +1,6 @@
-"""What a conversation shows: facts stay, previews stand in a region that is drawn anew.
+"""What a conversation shows: facts stay; previews are in a live region that is redrawn.
 
-Law 1. What stands for good was recorded, or is marked as taken back when it turns out that it was not.
+Law 1. Text outside of the live region was recorded, or is marked as taken back once it turns out not to be.
 Law 2. Nothing that a model or a tool wrote reaches the terminal with control characters in it.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.padding import Padding
@@ -17,8 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from windlass.api.usage_report import UsageReport
-from windlass.cli.talk.streamed import Streamed
-from windlass.cli.wording import (
+from windlass.cli.terminal import (
     answer_text,
     call_line,
     count,
@@ -35,10 +34,11 @@ MARKS = {"ok": ("✓", "green"), "denied": ("✗", "yellow"), "unknown": ("?", "
 FAILED = ("✗", "red")
 """How a call ended: a sign, and its color."""
 _MARGIN = 4
+_FENCES = ("```", "~~~")
 
 
 class _Tail:
-    """The last lines of something, as many as fit: a region that is taller than the screen cannot be redrawn."""
+    """The last lines that fit: a region taller than the screen cannot be redrawn."""
 
     def __init__(self, shown: Any, height: int) -> None:  # noqa: ANN401 - anything rich can render
         self._shown = shown
@@ -77,7 +77,7 @@ class Screen:
     # ------------------------------------------------------------------ events
 
     def show(self, event: events.Event, *, more: bool = False) -> None:
-        """Show an event; `more`: others wait, so that drawing the region can wait, too."""
+        """Show an event; with `more` events waiting, do not redraw the live region yet."""
         show = self._shows.get(type(event))
         if show is not None:
             show(event)
@@ -93,7 +93,7 @@ class Screen:
         block = reply.add(event.text)
         self._open()
         if block.strip() and self._console.is_terminal:
-            # What is printed above the region draws it again: without what has just settled.
+            # Printing above the region redraws it, so take the settled block out first.
             self._draw()
             self.markdown(block)
 
@@ -105,7 +105,7 @@ class Screen:
         reply = self._replies.pop(event.correlation_id, Streamed())
         whole = event.text
         rest = reply.finish(whole) if self._console.is_terminal else whole
-        self._close()
+        self.close()
         if rest is None:
             self._take_back()
             rest = whole
@@ -129,82 +129,74 @@ class Screen:
         for gone in event.correlation_ids:
             reply = self._replies.pop(gone, None)
             if reply is not None and reply.was_shown:
-                self._close()
+                self.close()
                 self._take_back()
 
     def _retrying(self, event: events.Retrying) -> None:
-        self.line("…", "yellow", f"again (attempt {event.attempt}): {one_line(event.reason)}")
+        self.line("…", "yellow", f"retrying (attempt {event.attempt}): {one_line(event.reason)}")
 
     def _error(self, event: events.Error) -> None:
         if event.code not in ("attached", "not_durable"):
             self.line("!", "yellow", one_line(event.message, 200))
 
     def _ended(self, event: events.TurnEnded) -> None:
-        self._close()
+        self.close()
         outcome = event.outcome
         if isinstance(outcome, Finished):
-            # It ran elsewhere, or its words were missed.
+            # The turn ran in another process, or its text was missed.
             if outcome.text != self._last_text and outcome.text.strip():
                 self.markdown(outcome.text)
         elif is_finished(outcome):
-            self._print(Text(answer_text(outcome, "")))
+            self.print(Text(answer_text(outcome, "")))
         else:
             self.line("■", "yellow", ending(outcome))
         self._last_text = ""
         self._replies.clear()
 
     def _take_back(self) -> None:
-        self.line("↩", "yellow", "taken back: the words above were not kept")
+        self.line("↩", "yellow", "taken back: the text above was not recorded")
 
-    # ------------------------------------------------------------------ the region that is drawn anew
+    # ------------------------------------------------------------------ the live region
 
     def _open(self) -> None:
         if self._live is None and self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-            # Were the process killed now, nobody would bring the cursor back.
+            # A process killed now could not show the cursor again.
             self._console.show_cursor(show=True)
 
     def _draw(self) -> None:
         if self._live is None:
             return
         rest = "".join(reply.rest for reply in self._replies.values())
-        shown: list[Any] = []
+        shown: Any = Text("…", style="dim")
         if rest.strip():
-            shown.append(_markdown(safe(rest)))
+            shown = _markdown(safe(rest))
         elif self._thoughts:
-            shown.append(Text(self._thoughts, style="dim italic"))
-        else:
-            shown.append(Text("…", style="dim"))
-        self._live.update(
-            _Tail(Group(*shown), max(self._console.height - _MARGIN, 3)), refresh=True
-        )
+            shown = Text(self._thoughts, style="dim italic")
+        self._live.update(_Tail(shown, max(self._console.height - _MARGIN, 3)), refresh=True)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the live region, so that the terminal can be used to ask something."""
         live, self._live = self._live, None
         if live is not None:
             live.update(Text(""))
             live.stop()
 
-    def rest(self) -> None:
-        """Leave nothing on the screen that is drawn anew: somebody is going to be asked something."""
-        self._close()
-
     # ------------------------------------------------------------------ what stays
 
     def say(self, text: str, style: str = "") -> None:
-        """Show a line of the program's own."""
-        self._print(Text(safe(text), style=style))
+        """Show a line of the program itself."""
+        self.print(Text(safe(text), style=style))
 
     def line(self, mark: str, style: str, text: str) -> None:
-        """Show a line about something that happens, below the words it belongs to."""
-        self._print(
-            Text.assemble((f"  {mark} ", style), (safe(text), "dim" if style == "dim" else ""))
-        )
+        """Show a line about something that happens, such as a tool call."""
+        text_style = "dim" if style == "dim" else ""
+        self.print(Text.assemble((f"  {mark} ", style), (safe(text), text_style)))
 
     def markdown(self, text: str) -> None:
         """Show Markdown."""
-        self._print(_markdown(safe(text)))
+        self.print(_markdown(safe(text)))
 
     def used(self, usage: UsageReport) -> None:
         """Show what a turn used."""
@@ -217,17 +209,68 @@ class Screen:
 
     def print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
         """Show something that rich can render."""
-        self._print(shown)
-
-    def _print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
         self._console.print(shown)
 
     @property
     def width(self) -> int:
-        """How long a line about something may be."""
+        """The longest that a line about something may be."""
         return max(self._console.width - 8, 40)
 
 
 def _markdown(text: str) -> Padding:
-    # Links are shown with their address: what is clicked is what is read.
+    # Links are shown with their address: users see what they click.
     return Padding(Markdown(text.strip("\n"), hyperlinks=False), (0, 0, 0, 0))
+
+
+# ---------------------------------------------------------------------- a reply as it grows
+
+
+class Streamed:
+    """The text of one model call as it grows: a settled part that stays, and the rest.
+
+    A blank line settles the block before it, unless the line is inside a code block.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._settled = 0
+
+    @property
+    def rest(self) -> str:
+        """The text that is not settled yet."""
+        return self._text[self._settled :]
+
+    @property
+    def was_shown(self) -> bool:
+        """Whether some of it is on the screen for good."""
+        return self._settled > 0
+
+    def add(self, text: str) -> str:
+        """Add text; return the blocks that it settled."""
+        self._text += text
+        end = _settled_length(self.rest)
+        block = self.rest[:end]
+        self._settled += end
+        return block
+
+    def finish(self, whole: str) -> str | None:
+        """Compare with the recorded reply; return what is left to show, None if the two differ."""
+        if not whole.startswith(self._text[: self._settled]):
+            return None
+        return whole[self._settled :]
+
+
+def _settled_length(text: str) -> int:
+    """Return where the last settled block of a text ends."""
+    end = place = 0
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        place += len(line)
+        start = line.lstrip()[:3]
+        if fence:
+            fence = "" if start == fence else fence
+        elif start in _FENCES:
+            fence = start
+        elif line.endswith("\n") and not line.strip():
+            end = place
+    return end

@@ -1,18 +1,45 @@
-"""What `--json` prints of each thing. The keys are part of what programs may rely on."""
+"""What the command writes for programs: JSON, one value per line, never with the value of a key in it.
+
+The keys of the records are part of what programs may rely on.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
+
+import msgspec
 
 from windlass import TurnResult
 from windlass.api.usage_report import UsageReport
-from windlass.cli.json_lines import plain
-from windlass.kernel.messages import Message
+from windlass.cli.keys import clean
+from windlass.journal import HistoryPage
+from windlass.kernel import canonical
+from windlass.kernel.messages import ConversationRecord, Message
 from windlass.kernel.outcomes import Outcome
 from windlass.ports import SessionSummary, Wait
 
 Record = dict[str, Any]
+
+
+def plain(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return a value of windlass as plain JSON."""
+    return msgspec.json.decode(canonical.encode(value))
+
+
+def write_json(value: object, stream: TextIO | None = None) -> None:
+    """Write one value on one line and flush it; in ASCII where the stream is not UTF-8."""
+    out = stream or sys.stdout
+    text = clean(msgspec.json.encode(value).decode())
+    if (out.encoding or "utf-8").lower().replace("-", "") != "utf8":
+        text = json.dumps(msgspec.json.decode(text))  # noqa: TID251 - the same, in ASCII
+    out.write(text + "\n")
+    out.flush()
+
+
+# ---------------------------------------------------------------------- records
 
 
 def session_record(session: SessionSummary, waits: Sequence[Wait]) -> Record:
@@ -47,31 +74,40 @@ def outcome_record(outcome: Outcome | None) -> Record | None:
     return None if outcome is None else plain(outcome)
 
 
-def message_record(message: Message) -> Record:
-    """Return a message."""
-    return {"id": message.id, "role": message.role, "parts": plain(message.parts)}
+def page_messages(page: HistoryPage) -> list[Message]:
+    """Return the messages that a turn added to its session."""
+    return [node.message for node in page.nodes if isinstance(node, ConversationRecord)]
+
+
+def page_record(page: HistoryPage) -> Record:
+    """Return a committed turn."""
+    return {
+        "turn": page.turn_id,
+        "committed_ms": page.committed_ms,
+        "outcome": outcome_record(page.outcome),
+        "messages": [
+            {"id": each.id, "role": each.role, "parts": plain(each.parts)}
+            for each in page_messages(page)
+        ],
+    }
 
 
 def usage_record(usage: UsageReport) -> Record:
     """Return what was used; `cost` is in US dollars, and null while a price is not known."""
-    cost = usage.cost
+    names = (
+        "calls", "lost", "input_tokens", "cached_input_tokens", "cache_write_tokens",
+        "output_tokens", "reasoning_tokens", "total_tokens",
+    )  # fmt: skip
     return {
-        "calls": usage.calls,
-        "lost": usage.lost,
-        "input_tokens": usage.input_tokens,
-        "cached_input_tokens": usage.cached_input_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "output_tokens": usage.output_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "total_tokens": usage.total_tokens,
-        "cost": None if cost is None else float(cost),
+        **{name: getattr(usage, name) for name in names},
+        "cost": None if usage.cost is None else float(usage.cost),
         "known_cost": float(usage.known_cost),
         "unpriced": list(usage.unpriced),
     }
 
 
 def result_record(result: TurnResult[Any]) -> Record:
-    """Return what a turn came to."""
+    """Return the result of a turn."""
     return {
         "session": result.session_id,
         "turn": result.turn_id,

@@ -1,0 +1,177 @@
+"""Which agent a command runs: the user's own, by `module:name`, or the default one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Final
+
+import msgspec
+
+from windlass import Agent
+from windlass.cli.default_tools import calculate, clock, list_files, read_file
+from windlass.cli.opening import opened_store
+from windlass.cli.settings import Settings, has_file, hint
+from windlass.errors import ConfigError, UnknownSession, WindlassError
+from windlass.models.local.weights import find_weights
+from windlass.runtime.system_clock import SystemClock
+
+_LOCAL: Final = "local:smollm2"
+_PLAIN: Final = "You are a helpful assistant in a terminal. Answer briefly."
+_INSTRUCTIONS: Final = (
+    "You are a helpful assistant in a terminal. Answer briefly, in Markdown where it helps. "
+    "Use the tools for the time, for arithmetic and for files in the user's folder; "
+    "do not guess what a tool can tell you. You have no network."
+)
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent, the name of its model, and one line that says what was chosen."""
+
+    agent: Agent[Any, Any]
+    model: str
+    told: str
+    override: str | None = None
+    """The model that turns name in place of the agent's own."""
+
+
+def choose(settings: Settings) -> Choice:
+    """Return the agent of these settings.
+
+    Raises:
+        ConfigError: there is no such module, name or model, or it is not an agent.
+    """
+    if settings.agent is None:
+        name, source = chosen_model(settings)
+        return Choice(agent=default_agent(name), model=name, told=f"model {name} ({source})")
+    agent = _as_agent(load(settings.agent, settings), settings.agent)
+    own = agent.model if isinstance(agent.model, str) else agent.model.name
+    # Only a flag is about this very run; a setting is about runs without an agent.
+    override = settings.model if settings.sources.get("model") == "--model" else None
+    name = override or own
+    return Choice(
+        agent=agent, model=name, told=f"agent {settings.agent}, model {name}", override=override
+    )
+
+
+def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] | None:
+    """Return the function that makes what tools need.
+
+    Raises:
+        ConfigError: it cannot be imported, or is not a function.
+    """
+    if address is None:
+        return None
+    found = load(address, settings, field="deps")
+    if not callable(found):
+        raise ConfigError.at("deps", f"{address}, which is {type(found).__name__}", "a function")
+    return found  # type: ignore[no-any-return]  # checked above
+
+
+def load(address: str, settings: Settings, field: str = "agent") -> Any:  # noqa: ANN401 - any object
+    """Import what `module:name` names; the current folder is searched first.
+
+    Raises:
+        ConfigError: it cannot be imported; the message has the reason, its cause the traceback.
+    """
+    module_name, colon, name = address.partition(":")
+    if not colon or not module_name or not name:
+        raise ConfigError.at(field, repr(address[:80]), "module:name, such as app:support")
+    for folder in reversed(settings.folders):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        known = [each for each in dir(found) if not each.startswith("_")]
+        reason = f"{module_name} has no {name[:80]!r}{hint(name, known)}"
+        raise ConfigError(f"{field}: {reason}", field=field) from error
+    except WindlassError as error:
+        raise ConfigError(f"{field}: {module_name} cannot be used: {error}", field=field) from error
+    except (Exception, SystemExit) as error:
+        reason = f"importing {module_name} failed: {type(error).__name__}: {error}"
+        shows = "WINDLASS_DEBUG=1 shows where"
+        raise ConfigError(f"{field}: {reason} ({shows})", field=field) from error
+    return found
+
+
+def _as_agent(found: object, address: str) -> Agent[Any, Any]:
+    if callable(found) and not isinstance(found, Agent):
+        try:
+            found = found()
+        except WindlassError as error:
+            raise ConfigError(f"agent: {address}(): {error}", field="agent") from error
+        except (Exception, SystemExit) as error:
+            reason = f"{address}() failed: {type(error).__name__}: {error}"
+            raise ConfigError(f"agent: {reason}", field="agent") from error
+    if not isinstance(found, Agent):
+        kind = f"{address} is {type(found).__name__}"
+        raise ConfigError(
+            f"agent: {kind}, wanted an Agent or a function that makes one", field="agent"
+        )
+    return found
+
+
+async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: str) -> None:
+    """Refuse a session whose unfinished turn belongs to another agent that no process is running.
+
+    Raises:
+        ConfigError: nobody would drive that turn, so a new one would wait forever.
+    """
+    if not has_file(settings):
+        return
+    async with opened_store(settings) as rows:
+        try:
+            session = await rows.load_session(session_id, history=False)
+        except UnknownSession:
+            return
+        turn_id = session.active or next(iter(session.queued), None)
+        turn = None if turn_id is None else await rows.load_turn(session_id, turn_id)
+        if turn is None or turn.agent in (agent.name, *agent.aliases):
+            return
+        now_ms = SystemClock().now_ms()
+        if turn.owner is not None and await rows.is_present(turn.owner, now_ms=now_ms):
+            return
+    raise ConfigError(
+        f"agent: turn {turn_id} of session {session_id} is unfinished and belongs to agent "
+        f"{turn.agent!r}, found {agent.name!r}; name that agent with -m module:name, "
+        f"or cancel the turn: windlass cancel {session_id}",
+        field="agent",
+    )
+
+
+# ---------------------------------------------------------------------- the default agent
+
+
+def default_agent(model: str) -> Agent[Any, Any]:
+    """Return the agent for commands that name none.
+
+    A local model is too small to choose between tools, so it gets none.
+    """
+    if model.startswith("local:"):
+        return Agent("assistant", model=model, instructions=_PLAIN)
+    return Agent(
+        "assistant",
+        model=model,
+        instructions=_INSTRUCTIONS,
+        tools=[clock, calculate, read_file, list_files],
+    )
+
+
+def chosen_model(settings: Settings) -> tuple[str, str]:
+    """Return the model of the default agent, and where its name comes from."""
+    return settings.model or default_model(), settings.sources.get("model", "the default")
+
+
+def default_model() -> str:
+    """Return the model to use when the user names none: the small local one if it is installed."""
+    return _LOCAL if has_local() else "demo"
+
+
+def has_local() -> bool:
+    """Whether the small local model is installed."""
+    return find_spec("xllamacpp") is not None and find_weights() is not None
