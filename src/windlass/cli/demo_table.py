@@ -12,18 +12,7 @@ from typing import Literal, TextIO
 
 import msgspec
 
-from windlass.journal import (
-    CallReturned,
-    Claimed,
-    Command,
-    Entry,
-    ModelAnswered,
-    ModelCallCommand,
-    Recorded,
-    Released,
-    ToolCallCommand,
-    TurnStarted,
-)
+from windlass import journal
 from windlass.journal.keys import call_key
 from windlass.kernel import Json, ModelFailure, ModelReply, ToolCall, ToolOutcome
 from windlass.kernel.tool_call import as_text
@@ -64,7 +53,7 @@ class Story:
 
     def __init__(self) -> None:
         self._pages = 0
-        self._commands: dict[str, Command] = {}
+        self._commands: dict[str, journal.Command] = {}
         self._contracts: dict[str, str] = {}
         self._calls: dict[str, Call] = {}
         self._waits: dict[str, str] = {}
@@ -87,30 +76,34 @@ class Story:
             yield from self._cut_off()
         yield from self._waiting(turn)
 
-    def _line(self, entry: Entry) -> Line | None:
-        if isinstance(entry, TurnStarted):
+    def _line(self, entry: journal.Entry) -> Line | None:
+        if isinstance(entry, journal.TurnStarted):
             self._contracts = {each.tool: each.effect for each in entry.contracts}
             return None
-        if isinstance(entry, Released):
+        if isinstance(entry, journal.Released):
             return None
         key = call_key(entry.key)
         command = entry.command or self._commands.get(key)
         if command is None:
             return None
         self._commands[key] = command
-        outcome = entry.outcome if isinstance(entry, Recorded) else None
-        if isinstance(command, ModelCallCommand) and isinstance(outcome, ModelAnswered):
+        outcome = entry.outcome if isinstance(entry, journal.Recorded) else None
+        if isinstance(command, journal.ModelCallCommand) and isinstance(
+            outcome, journal.ModelAnswered
+        ):
             return self._reply(command, outcome.result)
-        if isinstance(command, ToolCallCommand) and isinstance(entry, Claimed):
+        if isinstance(command, journal.ToolCallCommand) and isinstance(entry, journal.Claimed):
             self._call(key, command)
-        if isinstance(command, ToolCallCommand) and isinstance(outcome, CallReturned):
+        if isinstance(command, journal.ToolCallCommand) and isinstance(
+            outcome, journal.CallReturned
+        ):
             return self._result(self._call(key, command), outcome.outcome)
         return None
 
-    def _call(self, key: str, command: ToolCallCommand) -> Call:
+    def _call(self, key: str, command: journal.ToolCallCommand) -> Call:
         return self._calls.setdefault(key, Call(name=command.name, args=command.args))
 
-    def _reply(self, command: ModelCallCommand, result: ModelReply | ModelFailure) -> Line:
+    def _reply(self, command: journal.ModelCallCommand, result: ModelReply | ModelFailure) -> Line:
         asked = f"{command.request.message_count} messages"
         if isinstance(result, ModelFailure):
             return Line("model", asked, result.message, "failed", "red")

@@ -16,16 +16,8 @@ from rich.text import Text as Line
 
 from windlass.cli.keys import clean
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
+from windlass.kernel import canonical, outcomes
 from windlass.kernel.messages import Attachment, Message, Reasoning, Text, ToolCall, ToolResult
-from windlass.kernel.outcomes import (
-    Finished,
-    FinishedByTool,
-    FinishedValue,
-    HandedOff,
-    Outcome,
-    Stopped,
-)
 from windlass.kernel.tool_call import ToolOutcome, as_text
 
 
@@ -70,31 +62,31 @@ def result_line(outcome: ToolOutcome, width: int = 72) -> str:
     return one_line(value, width) or f"({outcome.status})"
 
 
-def ending(outcome: Outcome | None) -> str:
+def ending(outcome: outcomes.Outcome | None) -> str:
     """Return how a turn ended, in a few words."""
     match outcome:
         case None:
             return "unfinished"
-        case Finished():
+        case outcomes.Finished():
             return "finished"
-        case FinishedValue():
+        case outcomes.FinishedValue():
             return "finished with a value"
-        case FinishedByTool(tool=tool):
+        case outcomes.FinishedByTool(tool=tool):
             return f"finished by {safe(tool)}"
-        case HandedOff(target=target):
+        case outcomes.HandedOff(target=target):
             return f"handed off to {safe(target)}"
-        case Stopped(reason=reason, detail=detail):
+        case outcomes.Stopped(reason=reason, detail=detail):
             return f"stopped: {reason}{f' ({one_line(detail, 200)})' if detail else ''}"
 
 
-def is_finished(outcome: Outcome | None) -> bool:
+def is_finished(outcome: outcomes.Outcome | None) -> bool:
     """Whether a turn ended with an answer."""
-    return isinstance(outcome, (Finished, FinishedValue, FinishedByTool))
+    return isinstance(outcome, (outcomes.Finished, outcomes.FinishedValue, outcomes.FinishedByTool))
 
 
-def answer_text(outcome: Outcome | None, text: str) -> str:
+def answer_text(outcome: outcomes.Outcome | None, text: str) -> str:
     """Return the answer of a turn: its text, or its value as JSON."""
-    if isinstance(outcome, (FinishedValue, FinishedByTool)):
+    if isinstance(outcome, (outcomes.FinishedValue, outcomes.FinishedByTool)):
         return as_json(outcome.value)
     return safe(text)
 

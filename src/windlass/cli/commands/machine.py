@@ -18,17 +18,9 @@ from rich.text import Text
 from windlass import Agent, Runtime, __version__, tool
 from windlass.api.adapters import find_model, open_store
 from windlass.api.known_models import KnownModels
-from windlass.cli import exit_code
+from windlass.cli import exit_code, health
 from windlass.cli.agents import chosen_model, default_model, has_local
 from windlass.cli.arguments import JsonOption, StoreOption
-from windlass.cli.health import (
-    Check,
-    check_disk,
-    check_hosts,
-    check_keys,
-    check_store,
-    measure_syncs,
-)
 from windlass.cli.keys import environment
 from windlass.cli.output import write_json
 from windlass.cli.settings import Settings, read_settings, store_file
@@ -42,18 +34,15 @@ _SIGNS = {"ok": ("✓", "green"), "note": ("·", "dim"), "warn": ("!", "yellow")
 _MAX_TURNS = 10_000
 
 
-def doctor(
-    *,
-    online: Annotated[
-        bool, Parameter(name="--online", help="also check that models can be reached; sends no key")
-    ] = False,
-    store: StoreOption = None,
-    json: JsonOption = False,
-) -> int:
-    """Check the store, the disk below it, keys and models. Exits with 1 if something is wrong."""
+def doctor(*, online: bool = False, store: StoreOption = None, json: JsonOption = False) -> int:
+    """Check the store, the disk below it, keys and models. Exits with 1 if something is wrong.
+
+    Args:
+        online: also check that models can be reached; sends no key
+    """
     checks = _checks(read_settings(store=store))
     if online:
-        checks += asyncio.run(check_hosts(environment()))
+        checks += asyncio.run(health.check_hosts(environment()))
     is_well = all(check.status != "fail" for check in checks)
     if json:
         write_json({"ok": is_well, "checks": [msgspec.to_builtins(check) for check in checks]})
@@ -62,34 +51,34 @@ def doctor(
     return exit_code.OK if is_well else exit_code.NOT_FINISHED
 
 
-def _checks(settings: Settings) -> list[Check]:
+def _checks(settings: Settings) -> list[health.Check]:
     release = f"{__version__}, Python {platform.python_version()} on {platform.system()}"
-    checks = [Check("windlass", "ok", release)]
+    checks = [health.Check("windlass", "ok", release)]
     file = store_file(settings.store)
     try:
         open_store(settings.store, settings.durability)
     except ConfigError as error:
-        checks.append(Check("store", "fail", str(error)))
+        checks.append(health.Check("store", "fail", str(error)))
     else:
         if file is None:
-            checks.append(Check("store", "note", "memory: nothing is kept"))
+            checks.append(health.Check("store", "note", "memory: nothing is kept"))
         else:
-            checks += check_store(file)
-            checks += check_disk(file.absolute().parent)
-    checks += check_keys(environment())
+            checks += health.check_store(file)
+            checks += health.check_disk(file.absolute().parent)
+    checks += health.check_keys(environment())
     local = "installed" if has_local() else "not installed: windlass models get smollm2"
-    checks.append(Check("local:smollm2", "note", local))
+    checks.append(health.Check("local:smollm2", "note", local))
     name, source = chosen_model(settings)
     try:
         KnownModels().of(name)
     except ConfigError as error:
-        checks.append(Check("model", "fail", f"{name} ({source}): {error}"))
+        checks.append(health.Check("model", "fail", f"{name} ({source}): {error}"))
     else:
-        checks.append(Check("model", "note", f"{name} ({source})"))
+        checks.append(health.Check("model", "note", f"{name} ({source})"))
     return checks
 
 
-def _show(checks: list[Check]) -> None:
+def _show(checks: list[health.Check]) -> None:
     screen = console()
     width = max(len(check.name) for check in checks)
     for check in checks:
@@ -110,13 +99,16 @@ def add(a: int, b: int) -> int:
 
 def bench(
     *,
-    turns: Annotated[int, Parameter(help="turns of each kind", show_default=True)] = 50,
-    dir: Annotated[  # noqa: A002 - the flag's name
-        str, Parameter(name="--dir", help="a folder on the disk to measure; nothing stays there")
-    ] = ".",
+    turns: Annotated[int, Parameter(show_default=True)] = 50,
+    dir: str = ".",  # noqa: A002 - the flag's name
     json: JsonOption = False,
 ) -> int:
-    """Measure turns with the demo model: in memory, safe from a kill, safe from a power cut."""
+    """Measure turns with the demo model: in memory, safe from a kill, safe from a power cut.
+
+    Args:
+        turns: turns of each kind
+        dir: a folder on the disk to measure; nothing stays there
+    """
     if not 1 <= turns <= _MAX_TURNS:
         raise InvalidInput.at("turns", turns, f"1 to {_MAX_TURNS}")
     folder = Path(dir)
@@ -124,7 +116,7 @@ def bench(
         raise InvalidInput.at("dir", folder, "a folder that exists")
     try:
         rows = asyncio.run(_measure(folder.absolute(), turns))
-        sync_ms = measure_syncs(folder).median_ms
+        sync_ms = health.measure_syncs(folder).median_ms
     except OSError as error:
         raise InvalidInput(f"dir: {folder}: {error.strerror}", field="dir") from None
     if json:
@@ -177,15 +169,18 @@ async def _turns(
 
 
 def models(
-    action: Annotated[
-        Literal["list", "get"], Parameter(help="list the models, or download a local one")
-    ] = "list",
-    name: Annotated[str | None, Parameter(help="the local model, such as smollm2")] = None,
+    action: Literal["list", "get"] = "list",
+    name: str | None = None,
     /,
     *,
     json: JsonOption = False,
 ) -> int:
-    """List the providers that a model's name may begin with, or download a local model's weights."""
+    """List the providers that a model's name may begin with, or download a local model's weights.
+
+    Args:
+        action: list the models, or download a local one
+        name: the local model, such as smollm2
+    """
     if action == "get":
         return _get(name, json=json)
     found = [_provider(provider) for provider in PROVIDERS]

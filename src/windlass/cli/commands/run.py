@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from secrets import token_hex
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from windlass import Runtime, TurnResult
-from windlass.cli import exit_code
+from windlass.cli import exit_code, terminal
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
 from windlass.cli.arguments import (
     AgentOption,
@@ -27,35 +25,32 @@ from windlass.cli.talk.conversation import Conversation, Left, LoopThread
 from windlass.cli.talk.leftover import Leftover, find_leftover
 from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen
-from windlass.cli.terminal import answer_text, call_line, console, ending, is_finished, note
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
 from windlass.runtime.system_clock import SystemClock
 
 
 def run(  # noqa: PLR0913 - every option has a default
-    prompt: Annotated[
-        str | None, Parameter(help="the message; without it, standard input is read")
-    ] = None,
+    prompt: str | None = None,
     /,
     *,
     agent: AgentOption = None,
     model: ModelOption = None,
-    session: Annotated[
-        str | None, Parameter(name="--session", help="the session's id; else a new one")
-    ] = None,
-    turn: Annotated[
-        str | None,
-        Parameter(name="--turn", help="the turn's id: the same id is the same turn"),
-    ] = None,
-    events: Annotated[
-        bool, Parameter(name="--events", help="with --json: a line per event, then the result")
-    ] = False,
+    session: str | None = None,
+    turn: str | None = None,
+    events: bool = False,
     deps: DepsOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Run one turn until it ends or waits for an answer. Exits with 0, 1 or 3; see windlass --help."""
+    """Run one turn until it ends or waits for an answer. Exits with 0, 1 or 3; see windlass --help.
+
+    Args:
+        prompt: the message; without it, standard input is read
+        session: the session's id; else a new one
+        turn: the turn's id: the same id is the same turn
+        events: with --json: a line per event, then the result
+    """
     settings = read_settings(agent=agent, model=model, store=store)
     said = sys.stdin.read() if prompt is None and not sys.stdin.isatty() else prompt
     if said is None or not said.strip():
@@ -68,12 +63,12 @@ def run(  # noqa: PLR0913 - every option has a default
         if json and events:
             write_json({"event": type(event).__name__, "preview": event.preview, **plain(event)})
         elif not json and isinstance(event, kernel_events.ToolFinished):
-            note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
+            terminal.note(f"{terminal.call_line(event.name, event.args)}: {event.outcome.status}")
 
     async def one_turn() -> TurnResult[Any]:
         await check_agent(settings, choice.agent, session_id)
         if not json:
-            note(f"session {session_id}, {choice.told}")
+            terminal.note(f"session {session_id}, {choice.told}")
         async with runtime:
             return await runtime.session(session_id).run(
                 said, turn_id=turn, model=choice.override, on_event=show
@@ -97,20 +92,20 @@ def _runtime(choice: Choice, settings: Settings, deps: str | None) -> Runtime[An
 
 
 def _tell(result: TurnResult[Any]) -> None:
-    said = answer_text(result.outcome, result.text)
+    said = terminal.answer_text(result.outcome, result.text)
     if said:
-        console().print(said, soft_wrap=True)
+        terminal.console().print(said, soft_wrap=True)
     if result.parked:
         for wait in result.waits:
-            note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
-    elif not is_finished(result.outcome):
-        note(ending(result.outcome))
+            terminal.note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
+    elif not terminal.is_finished(result.outcome):
+        terminal.note(terminal.ending(result.outcome))
 
 
 def _code(result: TurnResult[Any]) -> int:
     if result.parked:
         return exit_code.PARKED
-    return exit_code.OK if is_finished(result.outcome) else exit_code.NOT_FINISHED
+    return exit_code.OK if terminal.is_finished(result.outcome) else exit_code.NOT_FINISHED
 
 
 # ---------------------------------------------------------------------- a conversation
@@ -118,23 +113,21 @@ def _code(result: TurnResult[Any]) -> int:
 
 def chat(  # noqa: PLR0913 - every option has a default
     *,
-    session: Annotated[
-        str | None,
-        Parameter(name="--session", help="the session's id: a known one continues where it was"),
-    ] = None,
+    session: str | None = None,
     agent: AgentOption = None,
     model: ModelOption = None,
     deps: DepsOption = None,
     by: ByOption = None,
     store: StoreOption = None,
-    json: Annotated[
-        bool,
-        Parameter(name="--json", help="each line of standard input is a turn; print its result"),
-    ] = False,
+    json: bool = False,
 ) -> int:
     """Talk to an agent. Ctrl-C cancels the turn and keeps the session; kill -9 loses nothing.
 
     A line that ends with a backslash continues on the next one, three double quotes start a block. /help says more.
+
+    Args:
+        session: the session's id: a known one continues where it was
+        json: each line of standard input is a turn; print its result
     """
     settings = read_settings(agent=agent, model=model, store=store, by=by)
     choice = choose(settings)
@@ -151,7 +144,7 @@ def _talk(
     runtime: Runtime[Any], loop: LoopThread, given: tuple[Settings, Choice], session_id: str
 ) -> int:
     settings, choice = given
-    screen = Screen(console())
+    screen = Screen(terminal.console())
     screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
     # Before this process drives: the journal now holds what the last process left.
     found = loop.call(_look(settings, session_id))

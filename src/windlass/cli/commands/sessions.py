@@ -9,38 +9,26 @@ from cyclopts import Parameter
 
 from windlass import Runtime
 from windlass.api.usage_report import UsageReport
+from windlass.cli import output, terminal
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
-from windlass.cli.output import (
-    page_messages,
-    page_record,
-    plain,
-    session_record,
-    usage_record,
-    write_json,
-)
-from windlass.cli.terminal import (
-    age,
-    console,
-    count,
-    ending,
-    message_text,
-    moment,
-    print_table,
-    safe,
-)
 from windlass.ports import SessionSummary, SessionView, Wait
 from windlass.runtime.system_clock import SystemClock
 
 
 def sessions(
     *,
-    after: Annotated[str, Parameter(help="start after this session's id")] = "",
-    limit: Annotated[int, Parameter(help="list at most this many", show_default=True)] = 100,
+    after: str = "",
+    limit: Annotated[int, Parameter(show_default=True)] = 100,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """List the sessions of a store, by id."""
+    """List the sessions of a store, by id.
+
+    Args:
+        after: start after this session's id
+        limit: list at most this many
+    """
 
     async def read(runtime: Runtime[Any]) -> tuple[tuple[SessionSummary, ...], tuple[Wait, ...]]:
         return await runtime.sessions(after=after, limit=limit), await runtime.waits()
@@ -51,39 +39,44 @@ def sessions(
         waits.setdefault(wait.session_id, []).append(wait)
     if json:
         for each in found:
-            write_json(session_record(each, waits.get(each.session_id, [])))
+            output.write_json(output.session_record(each, waits.get(each.session_id, [])))
         return 0
     now_ms = SystemClock().now_ms()
     rows = []
     for each in found:
         kinds = sorted({wait.kind for wait in waits.get(each.session_id, [])})
         state = f"waits: {', '.join(kinds)}" if kinds else "running" if each.active else ""
-        begun = f"{age(each.created_ms, now_ms)} ago"
+        begun = f"{terminal.age(each.created_ms, now_ms)} ago"
         rows.append((each.session_id, each.agent, str(each.head), begun, state))
     heads = ("session", "agent", "turns", "started", "now")
-    print_table(heads, rows, ("cyan", "", "", "dim", "yellow"), empty="no sessions")
+    terminal.print_table(heads, rows, ("cyan", "", "", "dim", "yellow"), empty="no sessions")
     return 0
 
 
 def fork(
     session: SessionWord,
-    new: Annotated[str | None, Parameter(help="the new session's id; else one is made")] = None,
+    new: str | None = None,
     /,
     *,
-    at: Annotated[
-        str | None, Parameter(help="the last turn to share: its id, or a number; else all")
-    ] = None,
+    at: str | None = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Start a session that shares another one's history. Copies nothing."""
+    """Start a session that shares another one's history. Copies nothing.
+
+    Args:
+        new: the new session's id; else one is made
+        at: the last turn to share: its id, or a number; else all
+    """
     place: str | int | None = int(at) if at is not None and at.isdigit() else at
     made = with_runtime(store, lambda runtime: runtime.session(session).fork(at=place, id=new)).id
     turns = with_store(store, lambda rows: rows.load_session(made, history=False)).head
     if json:
-        write_json({"session": made, "from": session, "turns": turns})
+        output.write_json({"session": made, "from": session, "turns": turns})
     else:
-        console().print(f"{made}: starts with {count(turns, 'turn')} of {session}")
+        terminal.console().print(
+            f"{made}: starts with {terminal.count(turns, 'turn')} of {session}"
+        )
     return 0
 
 
@@ -91,25 +84,27 @@ def fork(
 
 
 def usage(
-    session: Annotated[str | None, Parameter(help="a session's id; else the whole store")] = None,
-    /,
-    *,
-    store: StoreOption = None,
-    json: JsonOption = False,
+    session: str | None = None, /, *, store: StoreOption = None, json: JsonOption = False
 ) -> int:
-    """Count what committed turns used, by model. An unknown cost is not counted as 0."""
+    """Count what committed turns used, by model. An unknown cost is not counted as 0.
+
+    Args:
+        session: a session's id; else the whole store
+    """
     report = with_runtime(
         store,
         lambda runtime: runtime.usage() if session is None else runtime.session(session).usage(),
     )
     lines = _usage_lines(report)
     if json:
-        write_json({"session": session, **usage_record(report), "models": lines})
+        output.write_json({"session": session, **output.usage_record(report), "models": lines})
         return 0
     heads = ("model", "for", "calls", "lost", "input", "cached", "output", "reasoning")
-    print_table(heads, [list(map(str, line.values())) for line in lines], ("cyan",))
-    used = f"{count(report.total_tokens, 'token')} in {count(report.calls, 'call')}"
-    console().print(f"\n{used}; cost: {_cost(report)}")
+    terminal.print_table(heads, [list(map(str, line.values())) for line in lines], ("cyan",))
+    used = (
+        f"{terminal.count(report.total_tokens, 'token')} in {terminal.count(report.calls, 'call')}"
+    )
+    terminal.console().print(f"\n{used}; cost: {_cost(report)}")
     return 0
 
 
@@ -128,7 +123,7 @@ def _cost(report: UsageReport) -> str:
     if report.cost is not None:
         return f"${report.cost:.4f}"
     known = f"at least ${report.known_cost:.4f}; " if report.known_cost else ""
-    return safe(f"{known}not known for {', '.join(report.unpriced)}")
+    return terminal.safe(f"{known}not known for {', '.join(report.unpriced)}")
 
 
 # ---------------------------------------------------------------------- export
@@ -139,18 +134,21 @@ def export(
     /,
     *,
     format: Annotated[  # noqa: A002 - the flag's name
-        Literal["jsonl", "markdown"],
-        Parameter(help="JSON lines, or Markdown to read", show_default=True),
+        Literal["jsonl", "markdown"], Parameter(show_default=True)
     ] = "jsonl",
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Write a session to standard output: a line about it, then a line per turn, oldest first."""
+    """Write a session to standard output: a line about it, then a line per turn, oldest first.
+
+    Args:
+        format: JSON lines, or Markdown to read
+    """
     view = with_store(store, lambda rows: rows.load_session(session))
     if format == "markdown" and not json:
         sys.stdout.write(_markdown(view))
         return 0
-    write_json(
+    output.write_json(
         {
             "kind": "session",
             "session": view.session_id,
@@ -162,14 +160,20 @@ def export(
         }
     )
     for page in view.pages:
-        write_json({"kind": "turn", **page_record(page), "usage": plain(page.usage)})
+        output.write_json(
+            {"kind": "turn", **output.page_record(page), "usage": output.plain(page.usage)}
+        )
     return 0
 
 
 def _markdown(view: SessionView) -> str:
-    lines = [f"# {view.session_id}", "", f"Agent {view.agent}, started {moment(view.created_ms)}."]
+    lines = [
+        f"# {view.session_id}",
+        "",
+        f"Agent {view.agent}, started {terminal.moment(view.created_ms)}.",
+    ]
     for number, page in enumerate(view.pages, start=1):
-        lines += ["", f"## Turn {number}: {ending(page.outcome)}", ""]
-        for message in page_messages(page):
-            lines += [f"**{message.role}**", "", message_text(message), ""]
+        lines += ["", f"## Turn {number}: {terminal.ending(page.outcome)}", ""]
+        for message in output.page_messages(page):
+            lines += [f"**{message.role}**", "", terminal.message_text(message), ""]
     return "\n".join(lines).rstrip() + "\n"

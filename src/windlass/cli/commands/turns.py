@@ -11,46 +11,11 @@ from cyclopts import Parameter
 from rich.text import Text
 from rich.tree import Tree
 
+from windlass import journal
+from windlass.cli import output, terminal
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_store
-from windlass.cli.output import (
-    Record,
-    outcome_record,
-    page_messages,
-    page_record,
-    plain,
-    wait_record,
-    write_json,
-)
-from windlass.cli.terminal import (
-    call_line,
-    console,
-    count,
-    ending,
-    message_text,
-    moment,
-    one_line,
-    print_table,
-    result_line,
-    safe,
-    short_key,
-)
 from windlass.errors import UnknownSession
-from windlass.journal import (
-    AwaitEventCommand,
-    CallDecided,
-    CallReturned,
-    Claimed,
-    Entry,
-    EventAwaited,
-    ModelAnswered,
-    ModelCallCommand,
-    Recorded,
-    Released,
-    ToolCallCommand,
-    TurnStarted,
-    key_place,
-)
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, Store, TurnView
@@ -63,14 +28,17 @@ def show(
     session: SessionWord,
     /,
     *,
-    turn: Annotated[str | None, Parameter(name="--turn", help="only this turn, by its id")] = None,
-    journal: Annotated[
-        bool, Parameter(name="--journal", help="the journal: what was asked, what came back")
-    ] = False,
+    turn: str | None = None,
+    journal: bool = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Show a session turn by turn. --journal shows one turn: that of --turn, the unfinished or the last."""
+    """Show a session turn by turn. --journal shows one turn: that of --turn, the unfinished or the last.
+
+    Args:
+        turn: only this turn, by its id
+        journal: the journal: what was asked, what came back
+    """
 
     async def read(rows: Store) -> tuple[SessionView, TurnView | None]:
         view = await rows.load_session(session)
@@ -85,21 +53,21 @@ def show(
     if shown is not None and journal:
         _show_journal(shown, json=json)
     elif json:
-        write_json(_session_record(found) if shown is None else _turn_record(shown))
+        output.write_json(_session_record(found) if shown is None else _turn_record(shown))
     else:
-        console().print(_session_tree(found) if shown is None else _turn_tree(shown))
+        terminal.console().print(_session_tree(found) if shown is None else _turn_tree(shown))
     return 0
 
 
 # ---------------------------------------------------------------------- a session, a turn
 
 
-def _session_record(view: SessionView) -> Record:
+def _session_record(view: SessionView) -> output.Record:
     return {
         "session": view.session_id,
         "agent": view.agent,
         "created_ms": view.created_ms,
-        "turns": [page_record(page) for page in view.pages],
+        "turns": [output.page_record(page) for page in view.pages],
         "active": view.active,
         "queued": list(view.queued),
         "parent": view.parent,
@@ -107,19 +75,26 @@ def _session_record(view: SessionView) -> Record:
 
 
 def _session_tree(view: SessionView) -> Tree:
-    head = Text(safe(view.session_id), style="bold cyan")
-    head.append(f"  agent {safe(view.agent)}, started {moment(view.created_ms)}", style="dim")
+    head = Text(terminal.safe(view.session_id), style="bold cyan")
+    head.append(
+        f"  agent {terminal.safe(view.agent)}, started {terminal.moment(view.created_ms)}",
+        style="dim",
+    )
     if view.parent is not None:
-        head.append(f", forked from {safe(view.parent)} at turn {view.parent_head}", style="dim")
+        head.append(
+            f", forked from {terminal.safe(view.parent)} at turn {view.parent_head}", style="dim"
+        )
     tree = Tree(head)
     for number, page in enumerate(view.pages, start=1):
-        label = Text(f"{number}  {ending(page.outcome)}", style="bold")
-        label.append(f"  {safe(page.turn_id)}, {moment(page.committed_ms)}", style="dim")
-        _add_messages(tree.add(label), page_messages(page))
+        label = Text(f"{number}  {terminal.ending(page.outcome)}", style="bold")
+        label.append(
+            f"  {terminal.safe(page.turn_id)}, {terminal.moment(page.committed_ms)}", style="dim"
+        )
+        _add_messages(tree.add(label), output.page_messages(page))
     if view.active is not None:
-        tree.add(Text(f"unfinished: {safe(view.active)}", style="yellow"))
+        tree.add(Text(f"unfinished: {terminal.safe(view.active)}", style="yellow"))
     for turn_id in view.queued:
-        tree.add(Text(f"queued: {safe(turn_id)}", style="dim"))
+        tree.add(Text(f"queued: {terminal.safe(turn_id)}", style="dim"))
     return tree
 
 
@@ -128,37 +103,41 @@ def _add_messages(branch: Tree, shown: list[messages.Message]) -> None:
         is_result = any(isinstance(part, messages.ToolResult) for part in message.parts)
         role = "tool" if is_result else message.role
         text = Text(f"{role} ", style=_STYLES.get(role, ""))
-        text.append(message_text(message) or "(empty)", style="not bold default")
+        text.append(terminal.message_text(message) or "(empty)", style="not bold default")
         branch.add(text)
 
 
-def _turn_record(view: TurnView) -> Record:
+def _turn_record(view: TurnView) -> output.Record:
     return {
         "session": view.session_id,
         "turn": view.turn_id,
         "agent": view.agent,
         "state": view.state,
-        "outcome": outcome_record(view.outcome),
-        "input": None if view.request is None else plain(view.request.input),
-        "messages": None if view.page is None else page_record(view.page)["messages"],
-        "waits": [{**wait_record(each.wait), "state": each.state} for each in view.waits],
+        "outcome": output.outcome_record(view.outcome),
+        "input": None if view.request is None else output.plain(view.request.input),
+        "messages": None if view.page is None else output.page_record(view.page)["messages"],
+        "waits": [{**output.wait_record(each.wait), "state": each.state} for each in view.waits],
         "takeovers": view.takeovers,
         "units": len(view.pages),
     }
 
 
 def _turn_tree(view: TurnView) -> Tree:
-    label = Text(safe(view.turn_id), style="bold cyan")
-    label.append(f"  {view.state}, {ending(view.outcome)}", style="default")
+    label = Text(terminal.safe(view.turn_id), style="bold cyan")
+    label.append(f"  {view.state}, {terminal.ending(view.outcome)}", style="default")
     tree = Tree(label)
     if view.page is not None:
-        _add_messages(tree, page_messages(view.page))
+        _add_messages(tree, output.page_messages(view.page))
     elif view.request is not None:
         parts = view.request.input
         asked = " ".join(part.text for part in parts if isinstance(part, messages.Text))
-        tree.add(Text(f"user {one_line(asked, 200)}"))
+        tree.add(Text(f"user {terminal.one_line(asked, 200)}"))
     for wait in view.waits:
-        tree.add(Text(f"{wait.wait.kind}: {safe(wait.wait.title)} ({wait.state})", style="yellow"))
+        tree.add(
+            Text(
+                f"{wait.wait.kind}: {terminal.safe(wait.wait.title)} ({wait.state})", style="yellow"
+            )
+        )
     return tree
 
 
@@ -180,52 +159,54 @@ def _journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
     """Yield the entries of a turn's journal, from unit number `since` on."""
     for unit, page in enumerate(turn.pages[since:], start=since):
         for entry in page.entries:
-            is_started = isinstance(entry, TurnStarted)
+            is_started = isinstance(entry, journal.TurnStarted)
             yield JournalRow(
                 unit=unit,
                 generation=page.generation,
                 entry="started" if is_started else type(entry).__name__.lower(),
-                key="" if isinstance(entry, TurnStarted) else entry.key,
+                key="" if isinstance(entry, journal.TurnStarted) else entry.key,
                 asked=_asked(entry),
-                answered=_answered(entry) if isinstance(entry, Recorded) else "",
+                answered=_answered(entry) if isinstance(entry, journal.Recorded) else "",
             )
 
 
-def _asked(entry: Entry) -> str:
-    if isinstance(entry, TurnStarted):
-        tools = count(len(entry.contracts), "tool")
+def _asked(entry: journal.Entry) -> str:
+    if isinstance(entry, journal.TurnStarted):
+        tools = terminal.count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
-    if isinstance(entry, Released):
+    if isinstance(entry, journal.Released):
         return ""
     command = entry.command
-    if isinstance(command, ToolCallCommand):
-        contract = f"{entry.contract}: " if isinstance(entry, Claimed) and entry.contract else ""
-        return f"{contract}{call_line(command.name, command.args, 120)}"
-    if isinstance(command, ModelCallCommand):
-        return count(command.request.message_count, "message")
-    if isinstance(command, AwaitEventCommand):
-        return f"wait {short_key(command.wait_key)}"
+    if isinstance(command, journal.ToolCallCommand):
+        contract = (
+            f"{entry.contract}: " if isinstance(entry, journal.Claimed) and entry.contract else ""
+        )
+        return f"{contract}{terminal.call_line(command.name, command.args, 120)}"
+    if isinstance(command, journal.ModelCallCommand):
+        return terminal.count(command.request.message_count, "message")
+    if isinstance(command, journal.AwaitEventCommand):
+        return f"wait {terminal.short_key(command.wait_key)}"
     return "" if command is None else _words(type(command).__name__.removesuffix("Command"))
 
 
-def _answered(entry: Recorded) -> str:
+def _answered(entry: journal.Recorded) -> str:
     outcome = entry.outcome
-    if isinstance(outcome, CallReturned):
-        return f"{outcome.outcome.status}: {result_line(outcome.outcome, 120)}"
-    if isinstance(outcome, ModelAnswered):
+    if isinstance(outcome, journal.CallReturned):
+        return f"{outcome.outcome.status}: {terminal.result_line(outcome.outcome, 120)}"
+    if isinstance(outcome, journal.ModelAnswered):
         reply = outcome.result
         if not isinstance(reply, ModelReply):
-            return f"failed: {one_line(reply.message, 120)}"
+            return f"failed: {terminal.one_line(reply.message, 120)}"
         calls = [
-            call_line(part.name, part.args or {}, 80)
+            terminal.call_line(part.name, part.args or {}, 80)
             for part in reply.parts
             if isinstance(part, messages.ToolCall)
         ]
-        return one_line(" ".join(filter(None, [reply.text, *calls])), 120)
-    if isinstance(outcome, CallDecided):
-        return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
-    if isinstance(outcome, EventAwaited):
-        return safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
+        return terminal.one_line(" ".join(filter(None, [reply.text, *calls])), 120)
+    if isinstance(outcome, journal.CallDecided):
+        return terminal.one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
+    if isinstance(outcome, journal.EventAwaited):
+        return terminal.safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
     return _words(type(outcome).__name__)
 
 
@@ -235,7 +216,7 @@ def _words(name: str) -> str:
 
 def _write_row(turn: TurnView, row: JournalRow) -> None:
     place = {"session": turn.session_id, "turn": turn.turn_id}
-    write_json({**place, **msgspec.structs.asdict(row)})
+    output.write_json({**place, **msgspec.structs.asdict(row)})
 
 
 def _show_journal(view: TurnView, *, json: bool) -> None:
@@ -244,14 +225,20 @@ def _show_journal(view: TurnView, *, json: bool) -> None:
         for each in rows:
             _write_row(view, each)
         return
-    head = f"turn {safe(view.turn_id)}: {view.state}, {ending(view.outcome)}"
-    console().print(Text(head, "bold"))
+    head = f"turn {terminal.safe(view.turn_id)}: {view.state}, {terminal.ending(view.outcome)}"
+    terminal.console().print(Text(head, "bold"))
     cells = [
-        (str(each.unit), each.entry, each.key and key_place(each.key)[0], each.asked, each.answered)
+        (
+            str(each.unit),
+            each.entry,
+            each.key and journal.key_place(each.key)[0],
+            each.asked,
+            each.answered,
+        )
         for each in rows
     ]
     heads = ("unit", "entry", "effect", "asked", "came back")
-    print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
+    terminal.print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
 
 
 # ---------------------------------------------------------------------- as it grows
@@ -261,13 +248,15 @@ def tail(
     session: SessionWord,
     /,
     *,
-    follow: Annotated[
-        bool, Parameter(name=["--follow", "-f"], help="continue after the turn has ended")
-    ] = False,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"])] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Watch the unfinished turn until it ends or waits; with --follow, also all later turns."""
+    """Watch the unfinished turn until it ends or waits; with --follow, also all later turns.
+
+    Args:
+        follow: continue after the turn has ended
+    """
     watched = _Tail(session, is_json=json)
     with_store(store, lambda rows: watched.watch(rows, follow=follow))
     return 0
@@ -323,7 +312,7 @@ class _Tail:
         line.append(row.asked, style="default")
         if row.answered:
             line.append(f"  ⇒ {row.answered}", style="green")
-        console().print(line)
+        terminal.console().print(line)
 
     def _show_state(self, turn: TurnView) -> None:
         waits = [each.wait for each in turn.waits if each.state == "open"]
@@ -332,11 +321,15 @@ class _Tail:
                 "session": self._session,
                 "turn": turn.turn_id,
                 "state": turn.state,
-                "outcome": outcome_record(turn.outcome),
-                "waits": [wait_record(wait) for wait in waits],
+                "outcome": output.outcome_record(turn.outcome),
+                "waits": [output.wait_record(wait) for wait in waits],
             }
-            write_json(record)
+            output.write_json(record)
             return
-        told = ending(turn.outcome) if turn.state == "done" else ", ".join(w.kind for w in waits)
-        words = f"turn {safe(turn.turn_id)}: {turn.state}{f' ({told})' if told else ''}"
-        console().print(Text(words, style="bold"))
+        told = (
+            terminal.ending(turn.outcome)
+            if turn.state == "done"
+            else ", ".join(w.kind for w in waits)
+        )
+        words = f"turn {terminal.safe(turn.turn_id)}: {turn.state}{f' ({told})' if told else ''}"
+        terminal.console().print(Text(words, style="bold"))

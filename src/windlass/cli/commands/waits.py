@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from windlass import Runtime
-from windlass.cli import exit_code
+from windlass.cli import exit_code, terminal
 from windlass.cli.arguments import (
     ByOption,
     JsonOption,
@@ -20,7 +20,6 @@ from windlass.cli.arguments import (
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.output import plain, wait_record, write_json
 from windlass.cli.settings import read_settings
-from windlass.cli.terminal import age, as_json, console, one_line, print_table, safe, short_key
 from windlass.errors import InvalidInput
 from windlass.ports import Wait, WaitKind, WaitReceipt
 from windlass.runtime.system_clock import SystemClock
@@ -40,12 +39,13 @@ _CANCELLED = {
 
 
 def waits(
-    *,
-    kind: Annotated[WaitKind | None, Parameter(help="only waits of this kind")] = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
+    *, kind: WaitKind | None = None, store: StoreOption = None, json: JsonOption = False
 ) -> int:
-    """List the open waits, oldest first. Anyone who has a key can answer; --json shows it in full."""
+    """List the open waits, oldest first. Anyone who has a key can answer; --json shows it in full.
+
+    Args:
+        kind: only waits of this kind
+    """
     found = with_runtime(store, lambda runtime: runtime.waits(kind))
     if json:
         for wait in found:
@@ -53,18 +53,24 @@ def waits(
         return 0
     now_ms = SystemClock().now_ms()
     rows = [
-        (short_key(wait.key), wait.kind, wait.session_id, age(wait.created_ms, now_ms), _what(wait))
+        (
+            terminal.short_key(wait.key),
+            wait.kind,
+            wait.session_id,
+            terminal.age(wait.created_ms, now_ms),
+            _what(wait),
+        )
         for wait in found
     ]
     heads = ("key", "kind", "session", "since", "what")
-    print_table(heads, rows, ("", "yellow", "cyan", "dim"), empty="no open waits")
+    terminal.print_table(heads, rows, ("", "yellow", "cyan", "dim"), empty="no open waits")
     return 0
 
 
 def _what(wait: Wait) -> str:
     what = wait.title or wait.kind
     if isinstance(wait.detail, dict) and "args" in wait.detail:
-        return f"{what} {one_line(as_json(wait.detail['args']), 120)}"
+        return f"{what} {terminal.one_line(terminal.as_json(wait.detail['args']), 120)}"
     return what
 
 
@@ -72,18 +78,18 @@ def approve(
     key: KeyWord,
     /,
     *,
-    edit: Annotated[
-        str | None, Parameter(help="other arguments for the call, all of them, as JSON")
-    ] = None,
-    remember: Annotated[
-        Literal["once", "session"],
-        Parameter(help="for this call, or for the session", show_default=True),
-    ] = "once",
+    edit: str | None = None,
+    remember: Annotated[Literal["once", "session"], Parameter(show_default=True)] = "once",
     by: ByOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Allow a call. A worker that has the agent continues the turn: at once, or when one starts."""
+    """Allow a call. A worker that has the agent continues the turn: at once, or when one starts.
+
+    Args:
+        edit: other arguments for the call, all of them, as JSON
+        remember: for this call, or for the session
+    """
     args = None if edit is None else read_edit(edit)
     name = read_settings(by=by).by
     return _answer(
@@ -98,12 +104,16 @@ def deny(
     key: KeyWord,
     /,
     *,
-    reason: Annotated[str, Parameter(help="why; the model reads it")] = "",
+    reason: str = "",
     by: ByOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Refuse a call. The turn continues, and the model is told."""
+    """Refuse a call. The turn continues, and the model is told.
+
+    Args:
+        reason: why; the model reads it
+    """
     name = read_settings(by=by).by
     return _answer(
         key, store, lambda runtime, whole: runtime.deny(whole, reason=reason, by=name), json=json
@@ -125,8 +135,10 @@ def _answer(
     if json:
         write_json({"status": receipt.status, "answer": None if given is None else plain(given)})
     else:
-        by = f" (by {safe(given.by)})" if given is not None and given.by else ""
-        console().print(f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True)
+        by = f" (by {terminal.safe(given.by)})" if given is not None and given.by else ""
+        terminal.console().print(
+            f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True
+        )
     return exit_code.OK if receipt.status == "accepted" else exit_code.NOT_FINISHED
 
 
@@ -144,14 +156,19 @@ async def _full_key(runtime: Runtime[Any], beginning: str) -> str:
 
 def cancel(
     session: SessionWord,
-    turn: Annotated[str | None, Parameter(help="the turn's id; else the unfinished one")] = None,
+    turn: str | None = None,
     /,
     *,
-    reason: Annotated[str, Parameter(help="why; stored with the turn")] = "",
+    reason: str = "",
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Ask a turn to end. If it ends by itself first, that outcome stands."""
+    """Ask a turn to end. If it ends by itself first, that outcome stands.
+
+    Args:
+        turn: the turn's id; else the unfinished one
+        reason: why; stored with the turn
+    """
     turn_id = turn
     if turn_id is None:
         view = with_store(store, lambda rows: rows.load_session(session, history=False))
@@ -163,7 +180,7 @@ def cancel(
     if json:
         write_json({"session": session, "turn": turn_id, "status": status})
     else:
-        console().print(f"{turn_id}: {status}: {_CANCELLED[status]}", soft_wrap=True)
+        terminal.console().print(f"{turn_id}: {status}: {_CANCELLED[status]}", soft_wrap=True)
     if status == "unknown":
         return exit_code.USAGE
     return exit_code.OK if status in ("requested", "already") else exit_code.NOT_FINISHED

@@ -6,19 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from windlass import journal
 from windlass.cli.output import page_messages
 from windlass.cli.talk.screen import FAILED, MARKS, Screen
 from windlass.cli.terminal import call_line, count, message_text, one_line, result_line
 from windlass.errors import UnknownSession
-from windlass.journal import (
-    CallReturned,
-    Claimed,
-    ModelAnswered,
-    Recorded,
-    ToolCallCommand,
-    TurnStarted,
-    call_key,
-)
 from windlass.kernel import ModelReply, ToolOutcome
 from windlass.kernel.messages import Message, Text
 from windlass.ports import SessionView, Store, TurnView
@@ -98,21 +90,25 @@ def _kept(turn: TurnView) -> Iterator[str | _Call]:
     calls: dict[str, _Call] = {}
     for page in turn.pages:
         for entry in page.entries:
-            if isinstance(entry, TurnStarted):
+            if isinstance(entry, journal.TurnStarted):
                 continue
-            key = call_key(entry.key)
-            if isinstance(entry, Claimed) and isinstance(entry.command, ToolCallCommand):
+            key = journal.call_key(entry.key)
+            if isinstance(entry, journal.Claimed) and isinstance(
+                entry.command, journal.ToolCallCommand
+            ):
                 told = call_line(entry.command.name, entry.command.args)
                 calls[key] = _Call(told=told, contract=entry.contract or "once")
-            outcome = entry.outcome if isinstance(entry, Recorded) else None
-            if isinstance(outcome, ModelAnswered) and isinstance(outcome.result, ModelReply):
+            outcome = entry.outcome if isinstance(entry, journal.Recorded) else None
+            if isinstance(outcome, journal.ModelAnswered) and isinstance(
+                outcome.result, ModelReply
+            ):
                 yield from calls.values()
                 calls.clear()
                 if outcome.result.text.strip():
                     yield outcome.result.text
-            elif isinstance(outcome, CallReturned) and isinstance(entry, Recorded):
+            elif isinstance(outcome, journal.CallReturned) and isinstance(entry, journal.Recorded):
                 command = entry.command
-                if isinstance(command, ToolCallCommand) and key not in calls:
+                if isinstance(command, journal.ToolCallCommand) and key not in calls:
                     calls[key] = _Call(told=call_line(command.name, command.args))
                 if key in calls:
                     calls[key].outcome = outcome.outcome

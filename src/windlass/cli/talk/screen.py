@@ -17,16 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from windlass.api.usage_report import UsageReport
-from windlass.cli.terminal import (
-    answer_text,
-    call_line,
-    count,
-    ending,
-    is_finished,
-    one_line,
-    result_line,
-    safe,
-)
+from windlass.cli import terminal
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished
 
@@ -98,7 +89,7 @@ class Screen:
             self.markdown(block)
 
     def _reasoning(self, event: events.ReasoningDelta) -> None:
-        self._thoughts = (self._thoughts + safe(event.text))[-2_000:]
+        self._thoughts = (self._thoughts + terminal.safe(event.text))[-2_000:]
         self._open()
 
     def _model_finished(self, event: events.ModelFinished) -> None:
@@ -114,15 +105,15 @@ class Screen:
         self._last_text = event.text
 
     def _tool_started(self, event: events.ToolStarted) -> None:
-        self.line("→", "cyan", call_line(event.name, event.args, self.width))
+        self.line("→", "cyan", terminal.call_line(event.name, event.args, self.width))
 
     def _tool_progress(self, event: events.ToolProgress) -> None:
-        self.line("·", "dim", f"{event.name}: {one_line(str(event.data), self.width)}")
+        self.line("·", "dim", f"{event.name}: {terminal.one_line(str(event.data), self.width)}")
 
     def _tool_finished(self, event: events.ToolFinished) -> None:
         mark, style = MARKS.get(event.outcome.status, FAILED)
         status = "" if event.outcome.status == "ok" else f" {event.outcome.status}:"
-        said = result_line(event.outcome, self.width - len(event.name) - 12)
+        said = terminal.result_line(event.outcome, self.width - len(event.name) - 12)
         self.line(mark, style, f"{event.name}{status} {said} ({event.duration_ms} ms)")
 
     def _retracted(self, event: events.Retracted) -> None:
@@ -133,11 +124,13 @@ class Screen:
                 self._take_back()
 
     def _retrying(self, event: events.Retrying) -> None:
-        self.line("…", "yellow", f"retrying (attempt {event.attempt}): {one_line(event.reason)}")
+        self.line(
+            "…", "yellow", f"retrying (attempt {event.attempt}): {terminal.one_line(event.reason)}"
+        )
 
     def _error(self, event: events.Error) -> None:
         if event.code not in ("attached", "not_durable"):
-            self.line("!", "yellow", one_line(event.message, 200))
+            self.line("!", "yellow", terminal.one_line(event.message, 200))
 
     def _ended(self, event: events.TurnEnded) -> None:
         self.close()
@@ -146,10 +139,10 @@ class Screen:
             # The turn ran in another process, or its text was missed.
             if outcome.text != self._last_text and outcome.text.strip():
                 self.markdown(outcome.text)
-        elif is_finished(outcome):
-            self.print(Text(answer_text(outcome, "")))
+        elif terminal.is_finished(outcome):
+            self.print(Text(terminal.answer_text(outcome, "")))
         else:
-            self.line("■", "yellow", ending(outcome))
+            self.line("■", "yellow", terminal.ending(outcome))
         self._last_text = ""
         self._replies.clear()
 
@@ -171,7 +164,7 @@ class Screen:
         rest = "".join(reply.rest for reply in self._replies.values())
         shown: Any = Text("…", style="dim")
         if rest.strip():
-            shown = _markdown(safe(rest))
+            shown = _markdown(terminal.safe(rest))
         elif self._thoughts:
             shown = Text(self._thoughts, style="dim italic")
         self._live.update(_Tail(shown, max(self._console.height - _MARGIN, 3)), refresh=True)
@@ -187,16 +180,16 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """Show a line of the program itself."""
-        self.print(Text(safe(text), style=style))
+        self.print(Text(terminal.safe(text), style=style))
 
     def line(self, mark: str, style: str, text: str) -> None:
         """Show a line about something that happens, such as a tool call."""
         text_style = "dim" if style == "dim" else ""
-        self.print(Text.assemble((f"  {mark} ", style), (safe(text), text_style)))
+        self.print(Text.assemble((f"  {mark} ", style), (terminal.safe(text), text_style)))
 
     def markdown(self, text: str) -> None:
         """Show Markdown."""
-        self.print(_markdown(safe(text)))
+        self.print(_markdown(terminal.safe(text)))
 
     def used(self, usage: UsageReport) -> None:
         """Show what a turn used."""
@@ -204,7 +197,7 @@ class Screen:
             return
         sent = usage.input_tokens + usage.cached_input_tokens + usage.cache_write_tokens
         cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
-        calls = count(usage.calls, "call")
+        calls = terminal.count(usage.calls, "call")
         self.say(f"{calls} · {sent} in · {usage.output_tokens} out{cost}", "dim")
 
     def print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
