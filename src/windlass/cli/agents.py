@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -12,12 +13,12 @@ import msgspec
 
 from windlass import Agent
 from windlass.cli.default_tools import calculate, clock, list_files, read_file
-from windlass.cli.opening import opened_store
+from windlass.cli.opening import opened_store, unfinished_turn
 from windlass.cli.settings import Settings, has_file, hint
 from windlass.errors import ConfigError, UnknownSession, WindlassError
 from windlass.models.local.weights import find_weights
-from windlass.runtime.system_clock import SystemClock
 
+_MISSING: Final = object()
 _LOCAL: Final = "local:smollm2"
 _PLAIN: Final = "You are a helpful assistant in a terminal. Answer briefly."
 _INSTRUCTIONS: Final = (
@@ -82,37 +83,38 @@ def load(address: str, settings: Settings, field: str = "agent") -> Any:  # noqa
     for folder in reversed(settings.folders):
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    try:
+    with _user_code(field, f"importing {module_name}"):
         found: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except AttributeError as error:
-        known = [each for each in dir(found) if not each.startswith("_")]
-        reason = f"{module_name} has no {name[:80]!r}{hint(name, known)}"
-        raise ConfigError(f"{field}: {reason}", field=field) from error
-    except WindlassError as error:
-        raise ConfigError(f"{field}: {module_name} cannot be used: {error}", field=field) from error
-    except (Exception, SystemExit) as error:
-        reason = f"importing {module_name} failed: {type(error).__name__}: {error}"
-        shows = "WINDLASS_DEBUG=1 shows where"
-        raise ConfigError(f"{field}: {reason} ({shows})", field=field) from error
+    for part in name.split("."):
+        owner = found
+        with _user_code(field, f"importing {module_name}"):
+            found = getattr(owner, part, _MISSING)
+        if found is _MISSING:
+            known = [each for each in dir(owner) if not each.startswith("_")]
+            reason = f"{module_name} has no {name[:80]!r}{hint(part, known)}"
+            raise ConfigError(f"{field}: {reason}", field=field)
     return found
+
+
+@contextmanager
+def _user_code(field: str, doing: str) -> Iterator[None]:
+    """Turn any exception of the user's code into a ConfigError with one line."""
+    try:
+        yield
+    except WindlassError as error:
+        raise ConfigError(f"{field}: {doing} failed: {error}", field=field) from error
+    except (Exception, SystemExit) as error:
+        reason = f"{doing} failed: {type(error).__name__}: {error} (WINDLASS_DEBUG=1 shows where)"
+        raise ConfigError(f"{field}: {reason}", field=field) from error
 
 
 def _as_agent(found: object, address: str) -> Agent[Any, Any]:
     if callable(found) and not isinstance(found, Agent):
-        try:
+        with _user_code("agent", f"{address}()"):
             found = found()
-        except WindlassError as error:
-            raise ConfigError(f"agent: {address}(): {error}", field="agent") from error
-        except (Exception, SystemExit) as error:
-            reason = f"{address}() failed: {type(error).__name__}: {error}"
-            raise ConfigError(f"agent: {reason}", field="agent") from error
     if not isinstance(found, Agent):
-        kind = f"{address} is {type(found).__name__}"
-        raise ConfigError(
-            f"agent: {kind}, wanted an Agent or a function that makes one", field="agent"
-        )
+        kind = f"{address}, which is {type(found).__name__}"
+        raise ConfigError.at("agent", kind, "an Agent or a function that makes one")
     return found
 
 
@@ -120,7 +122,7 @@ async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: st
     """Refuse a session whose unfinished turn belongs to another agent that no process is running.
 
     Raises:
-        ConfigError: nobody would drive that turn, so a new one would wait forever.
+        ConfigError: no process would drive that turn, so a new one would wait forever.
     """
     if not has_file(settings):
         return
@@ -129,15 +131,11 @@ async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: st
             session = await rows.load_session(session_id, history=False)
         except UnknownSession:
             return
-        turn_id = session.active or next(iter(session.queued), None)
-        turn = None if turn_id is None else await rows.load_turn(session_id, turn_id)
-        if turn is None or turn.agent in (agent.name, *agent.aliases):
-            return
-        now_ms = SystemClock().now_ms()
-        if turn.owner is not None and await rows.is_present(turn.owner, now_ms=now_ms):
-            return
+        turn, is_owned = await unfinished_turn(rows, session)
+    if turn is None or is_owned or turn.agent in (agent.name, *agent.aliases):
+        return
     raise ConfigError(
-        f"agent: turn {turn_id} of session {session_id} is unfinished and belongs to agent "
+        f"agent: turn {turn.turn_id} of session {session_id} is unfinished and belongs to agent "
         f"{turn.agent!r}, found {agent.name!r}; name that agent with -m module:name, "
         f"or cancel the turn: windlass cancel {session_id}",
         field="agent",

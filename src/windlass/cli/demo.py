@@ -20,10 +20,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.api.adapters import open_store
 from windlass.cli import demo_trip as trip
 from windlass.cli.demo_table import Line, Story, Style, Table
+from windlass.cli.opening import opened_store
 from windlass.cli.output import write_json
+from windlass.cli.settings import Settings
 from windlass.kernel import Finished
 from windlass.ports import TurnView
 
@@ -201,12 +202,8 @@ def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 async def _load(folder: Path) -> TurnView:
     """Return the turn as the file has it."""
-    store = open_store(trip.address(folder), "power")
-    await store.open()
-    try:
-        turn = await store.load_turn(trip.SESSION, trip.TURN)
-    finally:
-        await store.close()
+    async with opened_store(Settings(store=trip.address(folder))) as rows:
+        turn = await rows.load_turn(trip.SESSION, trip.TURN)
     if turn is None:
         raise NotAsTold("the turn is not in the store")
     return turn

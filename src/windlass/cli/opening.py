@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from windlass import Runtime
 from windlass.api.adapters import open_store
 from windlass.cli.settings import Settings, existing_store, read_settings
-from windlass.ports import Store
+from windlass.ports import SessionView, Store, TurnView
+from windlass.runtime.system_clock import SystemClock
 
 T = TypeVar("T")
 
@@ -40,6 +41,15 @@ def with_store(store: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
             return await work(rows)
 
     return asyncio.run(run())
+
+
+async def unfinished_turn(rows: Store, session: SessionView) -> tuple[TurnView | None, bool]:
+    """Return the unfinished turn of a session, and whether a living process owns it."""
+    turn_id = session.active or next(iter(session.queued), None)
+    turn = None if turn_id is None else await rows.load_turn(session.session_id, turn_id)
+    if turn is None or turn.owner is None:
+        return turn, False
+    return turn, await rows.is_present(turn.owner, now_ms=SystemClock().now_ms())
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any, TextIO
 
 import msgspec
@@ -18,8 +17,7 @@ from windlass.cli.keys import clean
 from windlass.journal import HistoryPage
 from windlass.kernel import canonical
 from windlass.kernel.messages import ConversationRecord, Message
-from windlass.kernel.outcomes import Outcome
-from windlass.ports import SessionSummary, Wait
+from windlass.ports import SessionSummary, SessionView, Wait
 
 Record = dict[str, Any]
 
@@ -42,15 +40,15 @@ def write_json(value: object, stream: TextIO | None = None) -> None:
 # ---------------------------------------------------------------------- records
 
 
-def session_record(session: SessionSummary, waits: Sequence[Wait]) -> Record:
-    """Return a session as a line of a list."""
+def session_record(session: SessionSummary | SessionView, turns: object, **more: object) -> Record:
+    """Return a session; `turns` is their number, or all of them."""
     return {
         "session": session.session_id,
         "agent": session.agent,
         "created_ms": session.created_ms,
-        "turns": session.head,
+        "turns": turns,
         "active": session.active,
-        "waits": [wait.kind for wait in waits],
+        **more,
     }
 
 
@@ -69,11 +67,6 @@ def wait_record(wait: Wait) -> Record:
     }
 
 
-def outcome_record(outcome: Outcome | None) -> Record | None:
-    """Return how a turn ended."""
-    return None if outcome is None else plain(outcome)
-
-
 def page_messages(page: HistoryPage) -> list[Message]:
     """Return the messages that a turn added to its session."""
     return [node.message for node in page.nodes if isinstance(node, ConversationRecord)]
@@ -84,7 +77,7 @@ def page_record(page: HistoryPage) -> Record:
     return {
         "turn": page.turn_id,
         "committed_ms": page.committed_ms,
-        "outcome": outcome_record(page.outcome),
+        "outcome": plain(page.outcome),
         "messages": [
             {"id": each.id, "role": each.role, "parts": plain(each.parts)}
             for each in page_messages(page)
@@ -112,7 +105,7 @@ def result_record(result: TurnResult[Any]) -> Record:
         "session": result.session_id,
         "turn": result.turn_id,
         "status": result.status,
-        "outcome": outcome_record(result.outcome),
+        "outcome": plain(result.outcome),
         "text": result.text,
         "waits": [wait_record(wait) for wait in result.waits],
         "tool_calls": [

@@ -27,6 +27,11 @@ def safe(text: str) -> str:
     return clean(shown)
 
 
+def line(*parts: tuple[str, str]) -> Line:
+    """Return a line of parts, each with its style; the text of each is made safe."""
+    return Line.assemble(*((safe(text), style) for text, style in parts))
+
+
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, such as `1 turn` or `3 turns`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -58,7 +63,7 @@ def result_line(outcome: ToolOutcome, width: int = 72) -> str:
     """Return the result of a call."""
     value = "" if outcome.value is None else as_text(outcome.value)
     if not value:
-        value = " ".join(part.text for part in outcome.content if isinstance(part, Text))
+        value = text_of(outcome.content)
     return one_line(value, width) or f"({outcome.status})"
 
 
@@ -91,6 +96,11 @@ def answer_text(outcome: outcomes.Outcome | None, text: str) -> str:
     return safe(text)
 
 
+def text_of(parts: Iterable[object]) -> str:
+    """Return the text among the parts of a message."""
+    return " ".join(part.text for part in parts if isinstance(part, Text))
+
+
 def message_text(message: Message) -> str:
     """Return a message's parts in reading order."""
     return "\n".join(filter(None, map(_part_text, message.parts)))
@@ -105,8 +115,7 @@ def _part_text(part: object) -> str:
         case ToolCall(name=name, args=args):
             return f"→ {call_line(name, args or {}, 200)}"
         case ToolResult(name=name, status=status, content=content):
-            said = " ".join(each.text for each in content if isinstance(each, Text))
-            return f"← {safe(name)} {status}: {one_line(said, 200)}"
+            return f"← {safe(name)} {status}: {one_line(text_of(content), 200)}"
         case Attachment(name=name, media_type=media_type):
             return f"[attachment {safe(name or media_type)}]"
         case _:
@@ -158,7 +167,7 @@ def notes() -> Console:
 
 def note(text: str) -> None:
     """Write a note; it is not wrapped, so that a key in it can be copied."""
-    notes().print(Line(safe(text), style="dim"), soft_wrap=True)
+    notes().print(line((text, "dim")), soft_wrap=True)
 
 
 def print_table(
@@ -175,7 +184,5 @@ def print_table(
     painted = (*styles, *[""] * len(heads))
     for row in rows:
         cells = zip(row, painted, strict=False)
-        made.add_row(
-            *(Line(safe(cell), style) if isinstance(cell, str) else cell for cell, style in cells)
-        )
+        made.add_row(*(line((cell, to)) if isinstance(cell, str) else cell for cell, to in cells))
     console().print(made if made.rows or not empty else empty)

@@ -24,7 +24,7 @@ from windlass.cli.arguments import JsonOption, StoreOption
 from windlass.cli.keys import environment
 from windlass.cli.output import write_json
 from windlass.cli.settings import Settings, read_settings, store_file
-from windlass.cli.terminal import console, notes, print_table, safe
+from windlass.cli.terminal import console, line, notes, print_table
 from windlass.errors import ConfigError, InvalidInput
 from windlass.models.credentials import KEY_SOURCES
 from windlass.models.local.weights import KNOWN_WEIGHTS, find_weights, get_weights, weights_named
@@ -83,9 +83,9 @@ def _show(checks: list[health.Check]) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
         sign, style = _SIGNS[check.status]
-        line = Text.assemble((f"{sign} ", style), f"{check.name:<{width}}  ")
-        line.append(safe(check.detail), style="dim" if check.status == "note" else "")
-        screen.print(line, soft_wrap=True)
+        detail = (check.detail, "dim" if check.status == "note" else "")
+        shown = line((f"{sign} ", style), (f"{check.name:<{width}}  ", ""), detail)
+        screen.print(shown, soft_wrap=True)
 
 
 # ---------------------------------------------------------------------- bench
@@ -169,11 +169,7 @@ async def _turns(
 
 
 def models(
-    action: Literal["list", "get"] = "list",
-    name: str | None = None,
-    /,
-    *,
-    json: JsonOption = False,
+    action: Literal["list", "get"] = "list", name: str | None = None, /, *, json: JsonOption = False
 ) -> int:
     """List the providers that a model's name may begin with, or download a local model's weights.
 

@@ -27,7 +27,6 @@ from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
-from windlass.runtime.system_clock import SystemClock
 
 
 def run(  # noqa: PLR0913 - every option has a default
@@ -157,12 +156,7 @@ def _talk(
         found.show(screen)
     with loop.opened(runtime):
         talk = Conversation(
-            runtime,
-            loop,
-            screen,
-            session_id=session_id,
-            model=choice.override,
-            by=settings.by,
+            runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
         )
         if found is not None and found.turn is not None:
             try:
@@ -186,7 +180,7 @@ async def _look(settings: Settings, session_id: str) -> Leftover | None:
     if not has_file(settings):
         return None
     async with opened_store(settings) as rows:
-        return await find_leftover(rows, session_id, now_ms=SystemClock().now_ms())
+        return await find_leftover(rows, session_id)
 
 
 def _talk_in_json(runtime: Runtime[Any], session_id: str, model: str | None) -> int:

@@ -39,7 +39,8 @@ def sessions(
         waits.setdefault(wait.session_id, []).append(wait)
     if json:
         for each in found:
-            output.write_json(output.session_record(each, waits.get(each.session_id, [])))
+            kinds = [wait.kind for wait in waits.get(each.session_id, [])]
+            output.write_json(output.session_record(each, each.head, waits=kinds))
         return 0
     now_ms = SystemClock().now_ms()
     rows = []
@@ -148,17 +149,8 @@ def export(
     if format == "markdown" and not json:
         sys.stdout.write(_markdown(view))
         return 0
-    output.write_json(
-        {
-            "kind": "session",
-            "session": view.session_id,
-            "agent": view.agent,
-            "created_ms": view.created_ms,
-            "turns": view.head,
-            "active": view.active,
-            "parent": view.parent,
-        }
-    )
+    record = output.session_record(view, view.head, parent=view.parent)
+    output.write_json({"kind": "session", **record})
     for page in view.pages:
         output.write_json(
             {"kind": "turn", **output.page_record(page), "usage": output.plain(page.usage)}

@@ -8,13 +8,27 @@ from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
-from rich.text import Text
 from rich.tree import Tree
 
 from windlass import journal
-from windlass.cli import output, terminal
+from windlass.cli import output
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_store
+from windlass.cli.terminal import (
+    call_line,
+    console,
+    count,
+    ending,
+    line,
+    message_text,
+    moment,
+    one_line,
+    print_table,
+    result_line,
+    safe,
+    short_key,
+    text_of,
+)
 from windlass.errors import UnknownSession
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
@@ -55,7 +69,7 @@ def show(
     elif json:
         output.write_json(_session_record(found) if shown is None else _turn_record(shown))
     else:
-        terminal.console().print(_session_tree(found) if shown is None else _turn_tree(shown))
+        console().print(_session_tree(found) if shown is None else _turn_tree(shown))
     return 0
 
 
@@ -63,38 +77,23 @@ def show(
 
 
 def _session_record(view: SessionView) -> output.Record:
-    return {
-        "session": view.session_id,
-        "agent": view.agent,
-        "created_ms": view.created_ms,
-        "turns": [output.page_record(page) for page in view.pages],
-        "active": view.active,
-        "queued": list(view.queued),
-        "parent": view.parent,
-    }
+    turns = [output.page_record(page) for page in view.pages]
+    return output.session_record(view, turns, queued=list(view.queued), parent=view.parent)
 
 
 def _session_tree(view: SessionView) -> Tree:
-    head = Text(terminal.safe(view.session_id), style="bold cyan")
-    head.append(
-        f"  agent {terminal.safe(view.agent)}, started {terminal.moment(view.created_ms)}",
-        style="dim",
-    )
+    about = f"  agent {view.agent}, started {moment(view.created_ms)}"
     if view.parent is not None:
-        head.append(
-            f", forked from {terminal.safe(view.parent)} at turn {view.parent_head}", style="dim"
-        )
-    tree = Tree(head)
+        about += f", forked from {view.parent} at turn {view.parent_head}"
+    tree = Tree(line((view.session_id, "bold cyan"), (about, "dim")))
     for number, page in enumerate(view.pages, start=1):
-        label = Text(f"{number}  {terminal.ending(page.outcome)}", style="bold")
-        label.append(
-            f"  {terminal.safe(page.turn_id)}, {terminal.moment(page.committed_ms)}", style="dim"
-        )
+        about = f"  {page.turn_id}, {moment(page.committed_ms)}"
+        label = line((f"{number}  {ending(page.outcome)}", "bold"), (about, "dim"))
         _add_messages(tree.add(label), output.page_messages(page))
     if view.active is not None:
-        tree.add(Text(f"unfinished: {terminal.safe(view.active)}", style="yellow"))
+        tree.add(line((f"unfinished: {view.active}", "yellow")))
     for turn_id in view.queued:
-        tree.add(Text(f"queued: {terminal.safe(turn_id)}", style="dim"))
+        tree.add(line((f"queued: {turn_id}", "dim")))
     return tree
 
 
@@ -102,9 +101,8 @@ def _add_messages(branch: Tree, shown: list[messages.Message]) -> None:
     for message in shown:
         is_result = any(isinstance(part, messages.ToolResult) for part in message.parts)
         role = "tool" if is_result else message.role
-        text = Text(f"{role} ", style=_STYLES.get(role, ""))
-        text.append(terminal.message_text(message) or "(empty)", style="not bold default")
-        branch.add(text)
+        text = message_text(message) or "(empty)"
+        branch.add(line((f"{role} ", _STYLES.get(role, "")), (text, "not bold default")))
 
 
 def _turn_record(view: TurnView) -> output.Record:
@@ -113,7 +111,7 @@ def _turn_record(view: TurnView) -> output.Record:
         "turn": view.turn_id,
         "agent": view.agent,
         "state": view.state,
-        "outcome": output.outcome_record(view.outcome),
+        "outcome": output.plain(view.outcome),
         "input": None if view.request is None else output.plain(view.request.input),
         "messages": None if view.page is None else output.page_record(view.page)["messages"],
         "waits": [{**output.wait_record(each.wait), "state": each.state} for each in view.waits],
@@ -123,21 +121,14 @@ def _turn_record(view: TurnView) -> output.Record:
 
 
 def _turn_tree(view: TurnView) -> Tree:
-    label = Text(terminal.safe(view.turn_id), style="bold cyan")
-    label.append(f"  {view.state}, {terminal.ending(view.outcome)}", style="default")
-    tree = Tree(label)
+    about = f"  {view.state}, {ending(view.outcome)}"
+    tree = Tree(line((view.turn_id, "bold cyan"), (about, "default")))
     if view.page is not None:
         _add_messages(tree, output.page_messages(view.page))
     elif view.request is not None:
-        parts = view.request.input
-        asked = " ".join(part.text for part in parts if isinstance(part, messages.Text))
-        tree.add(Text(f"user {terminal.one_line(asked, 200)}"))
+        tree.add(line((f"user {one_line(text_of(view.request.input), 200)}", "")))
     for wait in view.waits:
-        tree.add(
-            Text(
-                f"{wait.wait.kind}: {terminal.safe(wait.wait.title)} ({wait.state})", style="yellow"
-            )
-        )
+        tree.add(line((f"{wait.wait.kind}: {wait.wait.title} ({wait.state})", "yellow")))
     return tree
 
 
@@ -172,7 +163,7 @@ def _journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
 
 def _asked(entry: journal.Entry) -> str:
     if isinstance(entry, journal.TurnStarted):
-        tools = terminal.count(len(entry.contracts), "tool")
+        tools = count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
     if isinstance(entry, journal.Released):
         return ""
@@ -181,32 +172,32 @@ def _asked(entry: journal.Entry) -> str:
         contract = (
             f"{entry.contract}: " if isinstance(entry, journal.Claimed) and entry.contract else ""
         )
-        return f"{contract}{terminal.call_line(command.name, command.args, 120)}"
+        return f"{contract}{call_line(command.name, command.args, 120)}"
     if isinstance(command, journal.ModelCallCommand):
-        return terminal.count(command.request.message_count, "message")
+        return count(command.request.message_count, "message")
     if isinstance(command, journal.AwaitEventCommand):
-        return f"wait {terminal.short_key(command.wait_key)}"
+        return f"wait {short_key(command.wait_key)}"
     return "" if command is None else _words(type(command).__name__.removesuffix("Command"))
 
 
 def _answered(entry: journal.Recorded) -> str:
     outcome = entry.outcome
     if isinstance(outcome, journal.CallReturned):
-        return f"{outcome.outcome.status}: {terminal.result_line(outcome.outcome, 120)}"
+        return f"{outcome.outcome.status}: {result_line(outcome.outcome, 120)}"
     if isinstance(outcome, journal.ModelAnswered):
         reply = outcome.result
         if not isinstance(reply, ModelReply):
-            return f"failed: {terminal.one_line(reply.message, 120)}"
+            return f"failed: {one_line(reply.message, 120)}"
         calls = [
-            terminal.call_line(part.name, part.args or {}, 80)
+            call_line(part.name, part.args or {}, 80)
             for part in reply.parts
             if isinstance(part, messages.ToolCall)
         ]
-        return terminal.one_line(" ".join(filter(None, [reply.text, *calls])), 120)
+        return one_line(" ".join(filter(None, [reply.text, *calls])), 120)
     if isinstance(outcome, journal.CallDecided):
-        return terminal.one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
+        return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
     if isinstance(outcome, journal.EventAwaited):
-        return terminal.safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
+        return safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
     return _words(type(outcome).__name__)
 
 
@@ -225,8 +216,7 @@ def _show_journal(view: TurnView, *, json: bool) -> None:
         for each in rows:
             _write_row(view, each)
         return
-    head = f"turn {terminal.safe(view.turn_id)}: {view.state}, {terminal.ending(view.outcome)}"
-    terminal.console().print(Text(head, "bold"))
+    console().print(line((f"turn {view.turn_id}: {view.state}, {ending(view.outcome)}", "bold")))
     cells = [
         (
             str(each.unit),
@@ -238,7 +228,7 @@ def _show_journal(view: TurnView, *, json: bool) -> None:
         for each in rows
     ]
     heads = ("unit", "entry", "effect", "asked", "came back")
-    terminal.print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
+    print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
 
 
 # ---------------------------------------------------------------------- as it grows
@@ -308,11 +298,9 @@ class _Tail:
         if self._is_json:
             _write_row(turn, row)
             return
-        line = Text(f"{row.unit:>3} {row.entry:<9}", style="cyan")
-        line.append(row.asked, style="default")
-        if row.answered:
-            line.append(f"  ⇒ {row.answered}", style="green")
-        terminal.console().print(line)
+        answered = f"  ⇒ {row.answered}" if row.answered else ""
+        start = (f"{row.unit:>3} {row.entry:<9}", "cyan")
+        console().print(line(start, (row.asked, "default"), (answered, "green")))
 
     def _show_state(self, turn: TurnView) -> None:
         waits = [each.wait for each in turn.waits if each.state == "open"]
@@ -321,15 +309,11 @@ class _Tail:
                 "session": self._session,
                 "turn": turn.turn_id,
                 "state": turn.state,
-                "outcome": output.outcome_record(turn.outcome),
+                "outcome": output.plain(turn.outcome),
                 "waits": [output.wait_record(wait) for wait in waits],
             }
             output.write_json(record)
             return
-        told = (
-            terminal.ending(turn.outcome)
-            if turn.state == "done"
-            else ", ".join(w.kind for w in waits)
-        )
-        words = f"turn {terminal.safe(turn.turn_id)}: {turn.state}{f' ({told})' if told else ''}"
-        terminal.console().print(Text(words, style="bold"))
+        told = ending(turn.outcome) if turn.state == "done" else ", ".join(w.kind for w in waits)
+        words = f"turn {turn.turn_id}: {turn.state}{f' ({told})' if told else ''}"
+        console().print(line((words, "bold")))

@@ -133,7 +133,7 @@ def _answer(
     receipt = with_runtime(store, answer)
     given = receipt.answer
     if json:
-        write_json({"status": receipt.status, "answer": None if given is None else plain(given)})
+        write_json({"status": receipt.status, "answer": plain(given)})
     else:
         by = f" (by {terminal.safe(given.by)})" if given is not None and given.by else ""
         terminal.console().print(

@@ -6,13 +6,21 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from windlass import journal
+from windlass.cli.opening import unfinished_turn
 from windlass.cli.output import page_messages
 from windlass.cli.talk.screen import FAILED, MARKS, Screen
-from windlass.cli.terminal import call_line, count, message_text, one_line, result_line
+from windlass.cli.terminal import call_line, count, message_text, one_line, result_line, text_of
 from windlass.errors import UnknownSession
+from windlass.journal import (
+    CallReturned,
+    Claimed,
+    ModelAnswered,
+    Recorded,
+    ToolCallCommand,
+    call_key,
+)
 from windlass.kernel import ModelReply, ToolOutcome
-from windlass.kernel.messages import Message, Text
+from windlass.kernel.messages import Message
 from windlass.ports import SessionView, Store, TurnView
 
 _FATES = {
@@ -50,15 +58,11 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
     def _last_words(self) -> Sequence[Message]:
         said = [each for page in self.session.pages[-1:] for each in page_messages(page)]
-        spoken = [each for each in said if each.role in ("user", "assistant") and _has_text(each)]
-        return spoken[-2:]
+        spoken = [each for each in said if each.role in ("user", "assistant")]
+        return [each for each in spoken if text_of(each.parts).strip()][-2:]
 
     def _show_turn(self, turn: TurnView, screen: Screen) -> None:
-        asked = " ".join(
-            part.text
-            for part in (turn.request.input if turn.request is not None else ())
-            if isinstance(part, Text)
-        )
+        asked = text_of(turn.request.input) if turn.request is not None else ""
         screen.say(f"unfinished turn {turn.turn_id}: {one_line(asked, 200)}", "bold")
         kept = list(_kept(turn))
         screen.say("recorded:" if kept else "no text and no result is recorded yet", "dim")
@@ -88,49 +92,33 @@ def _show_call(call: _Call, screen: Screen) -> None:
 def _kept(turn: TurnView) -> Iterator[str | _Call]:
     """Yield the replies and calls in the journal, in order."""
     calls: dict[str, _Call] = {}
-    for page in turn.pages:
-        for entry in page.entries:
-            if isinstance(entry, journal.TurnStarted):
-                continue
-            key = journal.call_key(entry.key)
-            if isinstance(entry, journal.Claimed) and isinstance(
-                entry.command, journal.ToolCallCommand
-            ):
-                told = call_line(entry.command.name, entry.command.args)
+    for entry in (entry for page in turn.pages for entry in page.entries):
+        if not isinstance(entry, Claimed | Recorded):
+            continue
+        key, command = call_key(entry.key), entry.command
+        outcome = entry.outcome if isinstance(entry, Recorded) else None
+        if isinstance(command, ToolCallCommand):
+            told = call_line(command.name, command.args)
+            if isinstance(entry, Claimed):
                 calls[key] = _Call(told=told, contract=entry.contract or "once")
-            outcome = entry.outcome if isinstance(entry, journal.Recorded) else None
-            if isinstance(outcome, journal.ModelAnswered) and isinstance(
-                outcome.result, ModelReply
-            ):
-                yield from calls.values()
-                calls.clear()
-                if outcome.result.text.strip():
-                    yield outcome.result.text
-            elif isinstance(outcome, journal.CallReturned) and isinstance(entry, journal.Recorded):
-                command = entry.command
-                if isinstance(command, journal.ToolCallCommand) and key not in calls:
-                    calls[key] = _Call(told=call_line(command.name, command.args))
-                if key in calls:
-                    calls[key].outcome = outcome.outcome
+            elif isinstance(outcome, CallReturned):
+                calls.setdefault(key, _Call(told=told))
+        if isinstance(outcome, ModelAnswered) and isinstance(outcome.result, ModelReply):
+            yield from calls.values()
+            calls.clear()
+            if outcome.result.text.strip():
+                yield outcome.result.text
+        elif isinstance(outcome, CallReturned) and key in calls:
+            calls[key].outcome = outcome.outcome
     yield from calls.values()
 
 
-def _has_text(message: Message) -> bool:
-    return any(isinstance(part, Text) and part.text.strip() for part in message.parts)
-
-
-async def find_leftover(store: Store, session_id: str, *, now_ms: int) -> Leftover | None:
+async def find_leftover(rows: Store, session_id: str) -> Leftover | None:
     """Return a session as it is before this process drives it; None if it is new."""
     try:
-        session = await store.load_session(session_id)
+        session = await rows.load_session(session_id)
     except UnknownSession:
         return None
-    turn_id = session.active or next(iter(session.queued), None)
-    turn = None if turn_id is None else await store.load_turn(session_id, turn_id)
-    is_elsewhere = (
-        turn is not None
-        and turn.state == "running"
-        and turn.owner is not None
-        and await store.is_present(turn.owner, now_ms=now_ms)
-    )
+    turn, is_owned = await unfinished_turn(rows, session)
+    is_elsewhere = is_owned and turn is not None and turn.state == "running"
     return Leftover(session=session, turn=turn, is_elsewhere=is_elsewhere)

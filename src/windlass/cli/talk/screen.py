@@ -6,7 +6,6 @@ Law 2. Nothing that a model or a tool wrote reaches the terminal with control ch
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -20,6 +19,7 @@ from windlass.api.usage_report import UsageReport
 from windlass.cli import terminal
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished
+from windlass.kernel.value import snake_case
 
 MARKS = {"ok": ("✓", "green"), "denied": ("✗", "yellow"), "unknown": ("?", "yellow")}
 FAILED = ("✗", "red")
@@ -51,25 +51,12 @@ class Screen:
         self._replies: dict[str, Streamed] = {}
         self._thoughts = ""
         self._last_text = ""
-        self._shows: dict[type, Callable[[Any], None]] = {
-            events.ModelStarted: self._model_started,
-            events.TextDelta: self._text,
-            events.ReasoningDelta: self._reasoning,
-            events.ModelFinished: self._model_finished,
-            events.ToolStarted: self._tool_started,
-            events.ToolProgress: self._tool_progress,
-            events.ToolFinished: self._tool_finished,
-            events.Retracted: self._retracted,
-            events.Retrying: self._retrying,
-            events.Error: self._error,
-            events.TurnEnded: self._ended,
-        }
 
     # ------------------------------------------------------------------ events
 
     def show(self, event: events.Event, *, more: bool = False) -> None:
-        """Show an event; with `more` events waiting, do not redraw the live region yet."""
-        show = self._shows.get(type(event))
+        """Show an event with the method of its name; with `more` waiting, do not redraw the region yet."""
+        show = getattr(self, f"_{snake_case(type(event).__name__)}", None)
         if show is not None:
             show(event)
         if not more:
@@ -79,7 +66,7 @@ class Screen:
         self._thoughts = ""
         self._open()
 
-    def _text(self, event: events.TextDelta) -> None:
+    def _text_delta(self, event: events.TextDelta) -> None:
         reply = self._replies.setdefault(event.correlation_id, Streamed())
         block = reply.add(event.text)
         self._open()
@@ -88,7 +75,7 @@ class Screen:
             self._draw()
             self.markdown(block)
 
-    def _reasoning(self, event: events.ReasoningDelta) -> None:
+    def _reasoning_delta(self, event: events.ReasoningDelta) -> None:
         self._thoughts = (self._thoughts + terminal.safe(event.text))[-2_000:]
         self._open()
 
@@ -124,15 +111,14 @@ class Screen:
                 self._take_back()
 
     def _retrying(self, event: events.Retrying) -> None:
-        self.line(
-            "…", "yellow", f"retrying (attempt {event.attempt}): {terminal.one_line(event.reason)}"
-        )
+        reason = terminal.one_line(event.reason)
+        self.line("…", "yellow", f"retrying (attempt {event.attempt}): {reason}")
 
     def _error(self, event: events.Error) -> None:
         if event.code not in ("attached", "not_durable"):
             self.line("!", "yellow", terminal.one_line(event.message, 200))
 
-    def _ended(self, event: events.TurnEnded) -> None:
+    def _turn_ended(self, event: events.TurnEnded) -> None:
         self.close()
         outcome = event.outcome
         if isinstance(outcome, Finished):
@@ -180,12 +166,12 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """Show a line of the program itself."""
-        self.print(Text(terminal.safe(text), style=style))
+        self.print(terminal.line((text, style)))
 
     def line(self, mark: str, style: str, text: str) -> None:
         """Show a line about something that happens, such as a tool call."""
         text_style = "dim" if style == "dim" else ""
-        self.print(Text.assemble((f"  {mark} ", style), (terminal.safe(text), text_style)))
+        self.print(terminal.line((f"  {mark} ", style), (text, text_style)))
 
     def markdown(self, text: str) -> None:
         """Show Markdown."""
