@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from scripts.small_terminal import SmallTerminal
-from windlass.cli.talk.prompt import read_message
+from windlass.cli.talk.prompt import Answer, ask, read_message
 from windlass.cli.talk.screen import Screen, Streamed
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished, Stopped
+from windlass.ports import Wait
 
 
 def shown(*given: events.Event, is_terminal: bool = True) -> str:
@@ -173,3 +174,26 @@ def test_the_end_of_input_in_a_block_is_the_end() -> None:
 
     with pytest.raises(EOFError):
         read_message(read)
+
+
+# ---------------------------------------------------------------------- an approval
+
+
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [
+        ('{"cents": 1', "edit: not valid JSON"),
+        ("[1]", "edit: found list, wanted a JSON object"),
+    ],
+)
+def test_an_edit_that_is_not_a_json_object_is_refused_and_the_question_asked_again(
+    edit: str, complaint: str
+) -> None:
+    stream = io.StringIO()
+    wait = Wait(key="w_1", kind="approval", session_id="s", turn_id="t", title="Run pay?")
+    typed = iter(["e", edit, "n too much"])
+
+    answer = ask(Screen(Console(file=stream, width=100)), wait, lambda _mark, _filled: next(typed))
+
+    assert answer == Answer(kind="no", reason="too much")
+    assert complaint in stream.getvalue()

@@ -29,10 +29,9 @@ _INSTRUCTIONS: Final = (
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent, the name of its model, and one line that says what was chosen."""
+    """An agent, and one line that says what was chosen."""
 
     agent: Agent[Any, Any]
-    model: str
     told: str
     override: str | None = None
     """The model that turns name in place of the agent's own."""
@@ -46,15 +45,13 @@ def choose(settings: Settings) -> Choice:
     """
     if settings.agent is None:
         name, source = chosen_model(settings)
-        return Choice(agent=default_agent(name), model=name, told=f"model {name} ({source})")
+        return Choice(agent=default_agent(name), told=f"model {name} ({source})")
     agent = _as_agent(load(settings.agent, settings), settings.agent)
     own = agent.model if isinstance(agent.model, str) else agent.model.name
     # Only a flag is about this very run; a setting is about runs without an agent.
     override = settings.model if settings.sources.get("model") == "--model" else None
-    name = override or own
-    return Choice(
-        agent=agent, model=name, told=f"agent {settings.agent}, model {name}", override=override
-    )
+    told = f"agent {settings.agent}, model {override or own}"
+    return Choice(agent=agent, told=told, override=override)
 
 
 def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] | None:

@@ -132,10 +132,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
         if name.startswith(PREFIX) and name not in known and name not in _ALSO:
             meant = nearest(name.removeprefix(PREFIX).lower(), (*KEYS, "debug"))
             if meant is not None:
-                raise ConfigError(
-                    f"environment: {name} is not known; did you mean {PREFIX}{meant.upper()}?",
-                    field=name,
-                )
+                wanted = f"{PREFIX}{meant.upper()}"
+                told = f"environment: {name} is not known; did you mean {wanted}?"
+                raise ConfigError(told, field=name)
     return {key: environ[name] for name, key in known.items() if name in environ}
 
 
@@ -155,23 +154,18 @@ def _from_file(file: Path | None) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read: {error}", field="pyproject.toml") from None
     table: Any = whole
-    for name in ("tool", "windlass"):
-        table = table.get(name, {})
+    for place in ("tool", "tool.windlass"):
+        table = table.get(place.rpartition(".")[2], {})
         if not isinstance(table, dict):
-            place = "tool" if name == "tool" else "tool.windlass"
             raise ConfigError(f"{file}: {place}: wanted a table", field=place)
     for key, value in table.items():
+        place = f"tool.windlass.{key}"
         if key not in KEYS:
-            raise ConfigError(
-                f"{file}: tool.windlass.{key} is not known{hint(key, KEYS)} "
-                f"(known: {', '.join(KEYS)})",
-                field=f"tool.windlass.{key}",
-            )
+            known = f"{hint(key, KEYS)} (known: {', '.join(KEYS)})"
+            raise ConfigError(f"{file}: {place} is not known{known}", field=place)
         if not isinstance(value, str):
-            raise ConfigError(
-                f"{file}: tool.windlass.{key}: found {type(value).__name__}, wanted text",
-                field=f"tool.windlass.{key}",
-            )
+            kind = type(value).__name__
+            raise ConfigError(f"{file}: {place}: found {kind}, wanted text", field=place)
     found = dict(table)
     if found.get("store"):
         found["store"] = _beside(file, found["store"])

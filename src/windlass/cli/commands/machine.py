@@ -21,6 +21,7 @@ from windlass.api.known_models import KnownModels
 from windlass.cli import exit_code, health
 from windlass.cli.agents import chosen_model, default_model, has_local
 from windlass.cli.arguments import JsonOption, StoreOption
+from windlass.cli.health import Check
 from windlass.cli.keys import environment
 from windlass.cli.output import write_json
 from windlass.cli.settings import Settings, read_settings, store_file
@@ -51,34 +52,34 @@ def doctor(*, online: bool = False, store: StoreOption = None, json: JsonOption 
     return exit_code.OK if is_well else exit_code.NOT_FINISHED
 
 
-def _checks(settings: Settings) -> list[health.Check]:
+def _checks(settings: Settings) -> list[Check]:
     release = f"{__version__}, Python {platform.python_version()} on {platform.system()}"
-    checks = [health.Check("windlass", "ok", release)]
+    checks = [Check("windlass", "ok", release)]
     file = store_file(settings.store)
     try:
         open_store(settings.store, settings.durability)
     except ConfigError as error:
-        checks.append(health.Check("store", "fail", str(error)))
+        checks.append(Check("store", "fail", str(error)))
     else:
         if file is None:
-            checks.append(health.Check("store", "note", "memory: nothing is kept"))
+            checks.append(Check("store", "note", "memory: nothing is kept"))
         else:
             checks += health.check_store(file)
             checks += health.check_disk(file.absolute().parent)
     checks += health.check_keys(environment())
     local = "installed" if has_local() else "not installed: windlass models get smollm2"
-    checks.append(health.Check("local:smollm2", "note", local))
+    checks.append(Check("local:smollm2", "note", local))
     name, source = chosen_model(settings)
     try:
         KnownModels().of(name)
     except ConfigError as error:
-        checks.append(health.Check("model", "fail", f"{name} ({source}): {error}"))
+        checks.append(Check("model", "fail", f"{name} ({source}): {error}"))
     else:
-        checks.append(health.Check("model", "note", f"{name} ({source})"))
+        checks.append(Check("model", "note", f"{name} ({source})"))
     return checks
 
 
-def _show(checks: list[health.Check]) -> None:
+def _show(checks: list[Check]) -> None:
     screen = console()
     width = max(len(check.name) for check in checks)
     for check in checks:
@@ -102,7 +103,7 @@ def bench(
     turns: Annotated[int, Parameter(show_default=True)] = 50,
     dir: str = ".",  # noqa: A002 - the flag's name
     json: JsonOption = False,
-) -> int:
+) -> None:
     """Measure turns with the demo model: in memory, safe from a kill, safe from a power cut.
 
     Args:
@@ -121,11 +122,10 @@ def bench(
         raise InvalidInput(f"dir: {folder}: {error.strerror}", field="dir") from None
     if json:
         write_json({"turns": turns, "sync_median_ms": sync_ms, "rows": rows})
-        return 0
+        return
     heads = ("store", "turn", "per second", "median ms", "worst ms")
     print_table(heads, [list(map(str, each.values())) for each in rows], ("cyan",))
     console().print(f"\none turn after the other; this disk syncs a block in {sync_ms:.2f} ms")
-    return 0
 
 
 async def _measure(folder: Path, turns: int) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ async def _turns(
 
 def models(
     action: Literal["list", "get"] = "list", name: str | None = None, /, *, json: JsonOption = False
-) -> int:
+) -> None:
     """List the providers that a model's name may begin with, or download a local model's weights.
 
     Args:
@@ -178,14 +178,15 @@ def models(
         name: the local model, such as smollm2
     """
     if action == "get":
-        return _get(name, json=json)
+        _get(name, json=json)
+        return
     found = [_provider(provider) for provider in PROVIDERS]
     demo = {"provider": "demo", "example": "demo", "ready": True, "why": "rules, for experiments"}
     found.append(demo)
     if json:
         for each in found:
             write_json(each)
-        return 0
+        return
     yes, no = Text("yes", "green"), Text("no", "yellow")
     rows = [
         (each["provider"], each["example"], yes if each["ready"] else no, each["why"])
@@ -193,7 +194,6 @@ def models(
     ]
     print_table(("provider", "name", "ready", "why"), rows, ("cyan", "", "", "dim"))
     console().print(f"\ndefault, without --model and WINDLASS_MODEL: {default_model()}")
-    return 0
 
 
 def _provider(provider: str) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _provider(provider: str) -> dict[str, Any]:
     return {**found, "why": why}
 
 
-def _get(name: str | None, *, json: bool) -> int:
+def _get(name: str | None, *, json: bool) -> None:
     weights = weights_named(name or next(iter(KNOWN_WEIGHTS)))
     was_cached = find_weights(weights) is not None
     if not json:
@@ -230,4 +230,3 @@ def _get(name: str | None, *, json: bool) -> int:
         write_json({**record, "was_cached": was_cached})
     else:
         console().print(f"{path}\nSHA-256 {weights.sha256[:16]}… verified", soft_wrap=True)
-    return 0

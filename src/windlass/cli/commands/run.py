@@ -8,7 +8,7 @@ from secrets import token_hex
 from typing import Any
 
 from windlass import Runtime, TurnResult
-from windlass.cli import exit_code, terminal
+from windlass.cli import exit_code
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
 from windlass.cli.arguments import (
     AgentOption,
@@ -25,6 +25,7 @@ from windlass.cli.talk.conversation import Conversation, Left, LoopThread
 from windlass.cli.talk.leftover import Leftover, find_leftover
 from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen
+from windlass.cli.terminal import answer_text, call_line, console, ending, is_finished, note
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
 
@@ -62,12 +63,12 @@ def run(  # noqa: PLR0913 - every option has a default
         if json and events:
             write_json({"event": type(event).__name__, "preview": event.preview, **plain(event)})
         elif not json and isinstance(event, kernel_events.ToolFinished):
-            terminal.note(f"{terminal.call_line(event.name, event.args)}: {event.outcome.status}")
+            note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
 
     async def one_turn() -> TurnResult[Any]:
         await check_agent(settings, choice.agent, session_id)
         if not json:
-            terminal.note(f"session {session_id}, {choice.told}")
+            note(f"session {session_id}, {choice.told}")
         async with runtime:
             return await runtime.session(session_id).run(
                 said, turn_id=turn, model=choice.override, on_event=show
@@ -91,20 +92,20 @@ def _runtime(choice: Choice, settings: Settings, deps: str | None) -> Runtime[An
 
 
 def _tell(result: TurnResult[Any]) -> None:
-    said = terminal.answer_text(result.outcome, result.text)
+    said = answer_text(result.outcome, result.text)
     if said:
-        terminal.console().print(said, soft_wrap=True)
+        console().print(said, soft_wrap=True)
     if result.parked:
         for wait in result.waits:
-            terminal.note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
-    elif not terminal.is_finished(result.outcome):
-        terminal.note(terminal.ending(result.outcome))
+            note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
+    elif not is_finished(result.outcome):
+        note(ending(result.outcome))
 
 
 def _code(result: TurnResult[Any]) -> int:
     if result.parked:
         return exit_code.PARKED
-    return exit_code.OK if terminal.is_finished(result.outcome) else exit_code.NOT_FINISHED
+    return exit_code.OK if is_finished(result.outcome) else exit_code.NOT_FINISHED
 
 
 # ---------------------------------------------------------------------- a conversation
@@ -143,7 +144,7 @@ def _talk(
     runtime: Runtime[Any], loop: LoopThread, given: tuple[Settings, Choice], session_id: str
 ) -> int:
     settings, choice = given
-    screen = Screen(terminal.console())
+    screen = Screen(console())
     screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
     # Before this process drives: the journal now holds what the last process left.
     found = loop.call(_look(settings, session_id))

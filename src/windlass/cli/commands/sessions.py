@@ -22,7 +22,7 @@ def sessions(
     limit: Annotated[int, Parameter(show_default=True)] = 100,
     store: StoreOption = None,
     json: JsonOption = False,
-) -> int:
+) -> None:
     """List the sessions of a store, by id.
 
     Args:
@@ -41,7 +41,7 @@ def sessions(
         for each in found:
             kinds = [wait.kind for wait in waits.get(each.session_id, [])]
             output.write_json(output.session_record(each, each.head, waits=kinds))
-        return 0
+        return
     now_ms = SystemClock().now_ms()
     rows = []
     for each in found:
@@ -51,7 +51,6 @@ def sessions(
         rows.append((each.session_id, each.agent, str(each.head), begun, state))
     heads = ("session", "agent", "turns", "started", "now")
     terminal.print_table(heads, rows, ("cyan", "", "", "dim", "yellow"), empty="no sessions")
-    return 0
 
 
 def fork(
@@ -62,7 +61,7 @@ def fork(
     at: str | None = None,
     store: StoreOption = None,
     json: JsonOption = False,
-) -> int:
+) -> None:
     """Start a session that shares another one's history. Copies nothing.
 
     Args:
@@ -78,7 +77,6 @@ def fork(
         terminal.console().print(
             f"{made}: starts with {terminal.count(turns, 'turn')} of {session}"
         )
-    return 0
 
 
 # ---------------------------------------------------------------------- usage
@@ -86,7 +84,7 @@ def fork(
 
 def usage(
     session: str | None = None, /, *, store: StoreOption = None, json: JsonOption = False
-) -> int:
+) -> None:
     """Count what committed turns used, by model. An unknown cost is not counted as 0.
 
     Args:
@@ -99,14 +97,13 @@ def usage(
     lines = _usage_lines(report)
     if json:
         output.write_json({"session": session, **output.usage_record(report), "models": lines})
-        return 0
+        return
     heads = ("model", "for", "calls", "lost", "input", "cached", "output", "reasoning")
     terminal.print_table(heads, [list(map(str, line.values())) for line in lines], ("cyan",))
     used = (
         f"{terminal.count(report.total_tokens, 'token')} in {terminal.count(report.calls, 'call')}"
     )
     terminal.console().print(f"\n{used}; cost: {_cost(report)}")
-    return 0
 
 
 def _usage_lines(report: UsageReport) -> list[dict[str, object]]:
@@ -139,7 +136,7 @@ def export(
     ] = "jsonl",
     store: StoreOption = None,
     json: JsonOption = False,
-) -> int:
+) -> None:
     """Write a session to standard output: a line about it, then a line per turn, oldest first.
 
     Args:
@@ -148,14 +145,13 @@ def export(
     view = with_store(store, lambda rows: rows.load_session(session))
     if format == "markdown" and not json:
         sys.stdout.write(_markdown(view))
-        return 0
+        return
     record = output.session_record(view, view.head, parent=view.parent)
     output.write_json({"kind": "session", **record})
     for page in view.pages:
         output.write_json(
             {"kind": "turn", **output.page_record(page), "usage": output.plain(page.usage)}
         )
-    return 0
 
 
 def _markdown(view: SessionView) -> str:

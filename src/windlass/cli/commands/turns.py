@@ -46,7 +46,7 @@ def show(
     journal: bool = False,
     store: StoreOption = None,
     json: JsonOption = False,
-) -> int:
+) -> None:
     """Show a session turn by turn. --journal shows one turn: that of --turn, the unfinished or the last.
 
     Args:
@@ -70,7 +70,6 @@ def show(
         output.write_json(_session_record(found) if shown is None else _turn_record(shown))
     else:
         console().print(_session_tree(found) if shown is None else _turn_tree(shown))
-    return 0
 
 
 # ---------------------------------------------------------------------- a session, a turn
@@ -241,7 +240,7 @@ def tail(
     follow: Annotated[bool, Parameter(name=["--follow", "-f"])] = False,
     store: StoreOption = None,
     json: JsonOption = False,
-) -> int:
+) -> None:
     """Watch the unfinished turn until it ends or waits; with --follow, also all later turns.
 
     Args:
@@ -249,7 +248,6 @@ def tail(
     """
     watched = _Tail(session, is_json=json)
     with_store(store, lambda rows: watched.watch(rows, follow=follow))
-    return 0
 
 
 class _Tail:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from windlass import Runtime
-from windlass.cli import exit_code, terminal
+from windlass.cli import exit_code
 from windlass.cli.arguments import (
     ByOption,
     JsonOption,
@@ -20,6 +20,7 @@ from windlass.cli.arguments import (
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.output import plain, wait_record, write_json
 from windlass.cli.settings import read_settings
+from windlass.cli.terminal import age, as_json, console, one_line, print_table, safe, short_key
 from windlass.errors import InvalidInput
 from windlass.ports import Wait, WaitKind, WaitReceipt
 from windlass.runtime.system_clock import SystemClock
@@ -40,7 +41,7 @@ _CANCELLED = {
 
 def waits(
     *, kind: WaitKind | None = None, store: StoreOption = None, json: JsonOption = False
-) -> int:
+) -> None:
     """List the open waits, oldest first. Anyone who has a key can answer; --json shows it in full.
 
     Args:
@@ -50,27 +51,20 @@ def waits(
     if json:
         for wait in found:
             write_json(wait_record(wait))
-        return 0
+        return
     now_ms = SystemClock().now_ms()
     rows = [
-        (
-            terminal.short_key(wait.key),
-            wait.kind,
-            wait.session_id,
-            terminal.age(wait.created_ms, now_ms),
-            _what(wait),
-        )
-        for wait in found
+        (short_key(each.key), each.kind, each.session_id, age(each.created_ms, now_ms), _what(each))
+        for each in found
     ]
     heads = ("key", "kind", "session", "since", "what")
-    terminal.print_table(heads, rows, ("", "yellow", "cyan", "dim"), empty="no open waits")
-    return 0
+    print_table(heads, rows, ("", "yellow", "cyan", "dim"), empty="no open waits")
 
 
 def _what(wait: Wait) -> str:
     what = wait.title or wait.kind
     if isinstance(wait.detail, dict) and "args" in wait.detail:
-        return f"{what} {terminal.one_line(terminal.as_json(wait.detail['args']), 120)}"
+        return f"{what} {one_line(as_json(wait.detail['args']), 120)}"
     return what
 
 
@@ -92,12 +86,11 @@ def approve(
     """
     args = None if edit is None else read_edit(edit)
     name = read_settings(by=by).by
-    return _answer(
-        key,
-        store,
-        lambda runtime, whole: runtime.approve(whole, edit=args, remember=remember, by=name),
-        json=json,
-    )
+
+    def give(runtime: Runtime[Any], whole: str) -> Awaitable[WaitReceipt]:
+        return runtime.approve(whole, edit=args, remember=remember, by=name)
+
+    return _answer(key, store, give, json=json)
 
 
 def deny(
@@ -135,10 +128,8 @@ def _answer(
     if json:
         write_json({"status": receipt.status, "answer": plain(given)})
     else:
-        by = f" (by {terminal.safe(given.by)})" if given is not None and given.by else ""
-        terminal.console().print(
-            f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True
-        )
+        by = f" (by {safe(given.by)})" if given is not None and given.by else ""
+        console().print(f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True)
     return exit_code.OK if receipt.status == "accepted" else exit_code.NOT_FINISHED
 
 
@@ -180,7 +171,7 @@ def cancel(
     if json:
         write_json({"session": session, "turn": turn_id, "status": status})
     else:
-        terminal.console().print(f"{turn_id}: {status}: {_CANCELLED[status]}", soft_wrap=True)
+        console().print(f"{turn_id}: {status}: {_CANCELLED[status]}", soft_wrap=True)
     if status == "unknown":
         return exit_code.USAGE
     return exit_code.OK if status in ("requested", "already") else exit_code.NOT_FINISHED
