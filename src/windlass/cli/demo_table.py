@@ -80,7 +80,7 @@ class Story:
         if isinstance(entry, journal.TurnStarted):
             self._contracts = {each.tool: each.effect for each in entry.contracts}
             return None
-        if isinstance(entry, journal.Released):
+        if not isinstance(entry, journal.Claimed | journal.Recorded):
             return None
         key = call_key(entry.key)
         command = entry.command or self._commands.get(key)

@@ -46,7 +46,7 @@ def sessions(
     rows = []
     for each in found:
         kinds = sorted({wait.kind for wait in waits.get(each.session_id, [])})
-        state = f"waits: {', '.join(kinds)}" if kinds else "running" if each.active else ""
+        state = f"waits: {', '.join(kinds)}" if kinds else "unfinished" if each.active else ""
         begun = f"{terminal.age(each.created_ms, now_ms)} ago"
         rows.append((each.session_id, each.agent, str(each.head), begun, state))
     heads = ("session", "agent", "turns", "started", "now")

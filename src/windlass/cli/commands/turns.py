@@ -149,12 +149,11 @@ def _journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
     """Yield the entries of a turn's journal, from unit number `since` on."""
     for unit, page in enumerate(turn.pages[since:], start=since):
         for entry in page.entries:
-            is_started = isinstance(entry, journal.TurnStarted)
             yield JournalRow(
                 unit=unit,
                 generation=page.generation,
-                entry="started" if is_started else type(entry).__name__.lower(),
-                key="" if isinstance(entry, journal.TurnStarted) else entry.key,
+                entry=type(entry).__name__.removeprefix("Turn").lower(),
+                key=getattr(entry, "key", ""),
                 asked=_asked(entry),
                 answered=_answered(entry) if isinstance(entry, journal.Recorded) else "",
             )
@@ -164,7 +163,7 @@ def _asked(entry: journal.Entry) -> str:
     if isinstance(entry, journal.TurnStarted):
         tools = count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
-    if isinstance(entry, journal.Released):
+    if not isinstance(entry, journal.Claimed | journal.Recorded):
         return ""
     command = entry.command
     if isinstance(command, journal.ToolCallCommand):
