@@ -83,7 +83,7 @@ def test_it_says_which_agent_model_store_and_session(begin: Begin) -> None:
 
     assert chat.screen.splitlines()[:2] == [
         "windlass chat · agent talkers:talker, model talker · sqlite:///windlass.db · /help",
-        "new session s: windlass chat --session s goes on with it",
+        "new session; to continue it: windlass chat -m talkers:talker --session s",
     ]
     chat.press_ctrl_d()
     assert chat.end() == 0
@@ -174,7 +174,7 @@ def test_ctrl_c_twice_leaves_with_130(begin: Begin) -> None:
     chat.until_asked()
 
     assert chat.leave_with_ctrl_c() == 130
-    assert chat.screen.count("Ctrl-C again, or Ctrl-D, leaves") == 1
+    assert chat.screen.count("press Ctrl-C again, or Ctrl-D, to leave") == 1
 
 
 def test_after_kill_9_in_mid_stream_the_turn_goes_on_and_the_words_are_taken_back(
@@ -192,7 +192,7 @@ def test_after_kill_9_in_mid_stream_the_turn_goes_on_and_the_words_are_taken_bac
     screen = second.screen
     assert "session s: 0 turns so far" in screen
     assert ": tell me a long story" in screen
-    assert "↩ taken back: whatever else was shown of it was not recorded" in screen
+    assert "↩ taken back: anything else it showed was not recorded" in screen
     second.press_ctrl_d()
     assert second.end() == 0
     assert len(lines(tmp_path, "model_calls.txt")) == 2
@@ -213,7 +213,7 @@ def test_after_kill_9_at_a_question_it_is_asked_again_and_the_reply_is_kept(
     second = begin()
     second.until("[s]ession >")
     screen = second.screen
-    assert "kept by the journal:" in screen
+    assert "recorded:" in screen
     assert "I will pay." in screen
     assert "taken back" not in screen
     second.answer("y")
@@ -237,7 +237,7 @@ def test_after_kill_9_in_a_tool_it_says_what_is_done_about_the_call(
     second = begin()
     second.until("It ended:")
 
-    assert "? linger(): begun, no result (once: it is not run again" in second.screen
+    assert "? linger(): started, no result (once: it is not run again" in second.screen
     second.until_asked()
     assert told_to_the_model(tmp_path) == ["unknown"]
     assert lines(tmp_path, "begun.txt") == ["begun"]
@@ -364,9 +364,9 @@ def test_slash_commands_are_not_sent_to_the_model(begin: Begin, tmp_path: Path) 
     chat.say("/help")
     chat.until("Ctrl-C cancels a running turn")
     chat.say("/dance")
-    chat.until("there is no /dance; /help lists what there is")
+    chat.until("unknown command /dance; /help lists the commands")
     chat.say("/wait")
-    chat.until("no turn is unfinished")
+    chat.until("there is no unfinished turn")
     chat.say("/quit")
 
     assert chat.end() == 0

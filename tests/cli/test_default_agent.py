@@ -1,4 +1,4 @@
-"""The agent that is there when nobody brings one: its tools look, and look no further than they may."""
+"""The default agent: its tools only look, and only where they may."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.cli.arithmetic import calculate
-from windlass.cli.default_agent import default_agent
-from windlass.cli.workspace import MAX_BYTES, Workspace
+from windlass.cli.agents import default_agent
+from windlass.cli.default_tools import MAX_BYTES, Workspace, evaluate
 from windlass.errors import ToolError
 
 
@@ -45,9 +44,9 @@ def test_files_below_the_folder_are_read(folder: Path) -> None:
         (".git/config", "hidden"),
         ("src/none.txt", "no such file"),
         ("a\x00b", "no such file"),
-        ("src", "directory|no file"),
-        ("pipe", "no file"),
-        ("binary", "no text"),
+        ("src", "directory|not a regular file"),
+        ("pipe", "not a regular file"),
+        ("binary", "not a text file"),
     ],
 )
 def test_nothing_else_is_read(folder: Path, name: str, complaint: str) -> None:
@@ -79,7 +78,7 @@ def test_a_folder_is_listed_without_what_is_hidden(folder: Path) -> None:
     ],
 )
 def test_expressions_are_calculated(expression: str, result: float) -> None:
-    assert calculate(expression) == result
+    assert evaluate(expression) == result
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ def test_expressions_are_calculated(expression: str, result: float) -> None:
 )
 def test_what_is_no_arithmetic_is_refused(expression: str) -> None:
     with pytest.raises(ToolError):
-        calculate(expression)
+        evaluate(expression)
 
 
 def test_no_tool_of_it_acts_on_the_world() -> None:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from windlass.cli import demo
-from windlass.cli.demo_seen import Act, Seen
+from windlass.cli.demo import Act, Seen
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "windlass", "demo"]
@@ -23,7 +23,7 @@ ESCAPE = "\x1b"
 PROCESS = re.compile(r"^process (?P<number>\d+), pid (?P<pid>\d+): (?P<title>.+)$", re.MULTILINE)
 ANSWER = (
     "Booked: 2 nights at Casa do Rio in Lisbon for 236 euros; book answered RIO-2N. Pay answered "
-    "receipt 23600. Notify was begun, and nobody can say whether it was done; it was not done again."
+    "receipt 23600. Notify was started; whether it finished is unknown, and it was not run again."
 )
 
 
@@ -101,36 +101,36 @@ def test_each_process_adds_what_the_one_before_left_open(shown: str) -> None:
     rows = cells(shown)
 
     assert rows["1"] == [
-        ("model", "look_up('Lisbon')", "bought"),
+        ("model", "look_up('Lisbon')", "called"),
         ("look_up", '{"cents":11800,"hotel":"Casa do Rio"}', "pure: ran"),
-        ("model", "book('Casa do Rio', 2)", "bought"),
+        ("model", "book('Casa do Rio', 2)", "called"),
         ("book", "x KILLED (signal 9)", "keyed: no result"),
     ]
     assert rows["2"] == [
-        ("journal", "2 replies, look_up", "as recorded, not run"),
+        ("journal", "2 replies, look_up", "recorded, not repeated"),
         ("book", "RIO-2N", "keyed: again, same key"),
-        ("model", "notify('Booked: 2 nights at Casa d...", "bought"),
+        ("model", "notify('Booked: 2 nights at Casa d...", "called"),
         ("notify", "x KILLED (signal 9)", "once: no result"),
     ]
     assert [(what, how) for what, _, how in rows["3"]] == [
-        ("journal", "as recorded, not run"),
+        ("journal", "recorded, not repeated"),
         ("notify", "once: not run again"),
-        ("model", "bought"),
+        ("model", "called"),
         ("wait", "stored, no process"),
     ]
     assert rows["4"] == [("wait", "answered by eva", "from outside")]
     assert rows["5"] == [
-        ("journal", "4 replies, look_up, book, notify", "as recorded, not run"),
+        ("journal", "4 replies, look_up, book, notify", "recorded, not repeated"),
         ("pay", "receipt 23600", "once: ran"),
-        ("model", "words, and no more calls", "bought"),
+        ("model", "text, and no more calls", "called"),
     ]
 
 
-def test_no_reply_is_bought_again(shown: str, kept: Path) -> None:
+def test_no_model_call_is_repeated(shown: str, kept: Path) -> None:
     asked = [digest for (digest,) in lines_of(kept, "model")]
 
     assert len(asked) == len(set(asked)) == 5
-    assert "model       5 replies bought, 0 of them twice" in shown
+    assert "model       5 calls, 0 of them repeated" in shown
 
 
 def test_a_keyed_tool_runs_again_and_the_world_sees_it_once(shown: str, kept: Path) -> None:

@@ -9,8 +9,13 @@ import pytest
 
 from tests.cli.started import clean_environment, values, windlass
 from windlass import Agent, Runtime
-from windlass.cli.disk import file_system, measure_syncs
-from windlass.cli.health import check_disk, check_hosts, check_store
+from windlass.cli.health import (
+    check_disk,
+    check_hosts,
+    check_store,
+    file_system,
+    measure_syncs,
+)
 from windlass.cli.main import main
 from windlass.models.local.weights import Progress, Weights
 
@@ -38,7 +43,7 @@ def test_a_store_that_is_well_ends_with_0(store: Path) -> None:
     (found,) = values(done)
     assert (done.returncode, found["ok"]) == (0, True)
     checks = {check["name"]: check for check in found["checks"]}
-    assert checks["store"]["detail"] == "windlass.db: whole"
+    assert checks["store"]["detail"] == "windlass.db: intact"
     assert checks["schema"]["detail"] == "version 2, this release writes 2"
     assert checks["sqlite"]["detail"].startswith("3.")
     assert {"size", "free", "sync", "file system", "model"} <= set(checks)
@@ -63,7 +68,7 @@ def test_no_store_is_a_note(tmp_path: Path) -> None:
     done = windlass("doctor", cwd=tmp_path)
 
     assert done.returncode == 0
-    assert "windlass.db is not there yet" in done.stdout
+    assert "windlass.db does not exist yet" in done.stdout
     assert not (tmp_path / "windlass.db").exists()
 
 
@@ -209,7 +214,7 @@ def test_a_download_is_shown_as_a_bar(
             progress(done, weights.package_bytes)
         return tmp_path / weights.file_name
 
-    monkeypatch.setattr("windlass.cli.commands.models.get_weights", fetch)
+    monkeypatch.setattr("windlass.cli.commands.machine.get_weights", fetch)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
 
@@ -217,7 +222,7 @@ def test_a_download_is_shown_as_a_bar(
 
     told = capsys.readouterr()
     assert "92.9/92.9" in told.err
-    assert "SmolLM2-135M-Instruct.Q4_1.gguf\nSHA-256 b179c9523d0e6a0f… as meant" in told.out
+    assert "SmolLM2-135M-Instruct.Q4_1.gguf\nSHA-256 b179c9523d0e6a0f… verified" in told.out
 
 
 def test_a_local_model_that_nobody_knows_is_refused(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_without_the_extra_one_line_names_the_command_that_brings_it(tmp_path: P
     )
 
     assert done.returncode == 2
-    assert done.stderr == "windlass sessions needs more: pip install 'windlass[cli]'\n"
+    assert done.stderr == "windlass sessions needs an extra: pip install 'windlass[cli]'\n"
 
 
 def test_without_the_extra_the_demo_runs(tmp_path: Path) -> None:
@@ -187,7 +187,9 @@ def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith('{"error":{"code":"config_error","message":"store: there is no')
+    assert done.stderr.startswith(
+        '{"error":{"code":"config_error","message":"store: windlass.db does not exist'
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_words_without_quotes_are_told_what_they_need(tmp_path: Path) -> None:
     done = windlass("run", "What", "is", "this?", cwd=tmp_path)
 
     assert done.stderr == (
-        "windlass: run: 'is this?' is more than it takes; put words that belong together in quotes "
+        "windlass: run: unexpected argument 'is this?'; put text of several words in quotes "
         "(windlass run --help)\n"
     )
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.started import values, windlass
 from windlass import Agent, Runtime, tool
 from windlass.api.usage_report import UsageReport
-from windlass.cli.records import usage_record
+from windlass.cli.output import usage_record
 from windlass.journal import UsageLine
 from windlass.kernel import Usage
 from windlass.ports.price import Price
@@ -219,7 +219,7 @@ def test_a_fork_shares_the_turns_that_were_asked_for(folder: Path) -> None:
     shown = windlass("fork", "ada", "eva", "--at", "1", cwd=folder).stdout
     (found,) = values(windlass("fork", "ada", "--at", "two", "--json", cwd=folder))
 
-    assert shown == "eva: begins with 1 turn of ada\n"
+    assert shown == "eva: starts with 1 turn of ada\n"
     assert (found["from"], found["turns"]) == ("ada", 2)
     again = windlass("fork", "ada", "eva", cwd=folder)
     assert again.returncode == 2

@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.started import COMMAND, PATIENCE_S, clean_environment, values, windlass
 
+ACCEPTED = "accepted: the answer is recorded; a worker that has the agent continues the turn\n"
+
 
 def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
@@ -89,12 +91,12 @@ def test_no_and_an_edit_can_be_given_from_the_command_line(tmp_path: Path) -> No
     (one, two) = (each["waits"][0]["key"] for each in (first, second))  # type: ignore[index]  # JSON
     edited = windlass("approve", one, "--edit", '{"to": "x", "cents": 1}', cwd=tmp_path)
     denied = windlass("deny", two, "--reason", "not now", cwd=tmp_path)
-    assert (edited.stdout, denied.stdout) == ("accepted: the answer stands\n",) * 2
+    assert (edited.stdout, denied.stdout) == (ACCEPTED,) * 2
 
     assert pay("a")["text"].startswith("It ended: paid 1 to x (The approver changed")
     assert "not now" in pay("b")["text"]
     broken = windlass("approve", one, "--edit", "{to}", cwd=tmp_path)
-    assert (broken.returncode, "edit: no JSON" in broken.stderr) == (2, True)
+    assert (broken.returncode, "edit: not valid JSON" in broken.stderr) == (2, True)
 
 
 def test_events_are_lines_before_the_result(tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_an_unfinished_turn_of_another_agent_is_told_and_not_waited_for(
     )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "turn t of session s is unfinished and of the agent 'talker'" in done.stderr
+    assert "turn t of session s is unfinished and belongs to agent 'talker'" in done.stderr
     assert (
         windlass("run", "pay", *mine, "--session", "s", "--turn", "t", cwd=tmp_path).returncode == 3
     )

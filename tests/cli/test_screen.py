@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from scripts.small_terminal import SmallTerminal
-from windlass.cli.talk.prompt import read_message
-from windlass.cli.talk.screen import Screen
-from windlass.cli.talk.streamed import Streamed
+from windlass.cli.talk.prompt import Answer, ask, read_message
+from windlass.cli.talk.screen import Screen, Streamed
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished, Stopped
+from windlass.ports import Wait
 
 
 def shown(*given: events.Event, is_terminal: bool = True) -> str:
@@ -59,14 +59,14 @@ def test_a_settled_block_that_was_retracted_is_marked() -> None:
 
     assert (
         shown(STARTED, delta("One.\n\nTw"), gone)
-        == "One.\n  ↩ taken back: the words above were not kept"
+        == "One.\n  ↩ taken back: the text above was not recorded"
     )
 
 
 def test_a_reply_that_is_another_than_was_shown_is_marked_and_shown_whole() -> None:
     found = shown(STARTED, delta("One.\n\nTw"), finished("Other.\n\nTwo."))
 
-    assert found == "One.\n  ↩ taken back: the words above were not kept\nOther.\nTwo."
+    assert found == "One.\n  ↩ taken back: the text above was not recorded\nOther.\nTwo."
 
 
 def test_a_block_that_settles_is_never_on_the_screen_twice() -> None:
@@ -174,3 +174,26 @@ def test_the_end_of_input_in_a_block_is_the_end() -> None:
 
     with pytest.raises(EOFError):
         read_message(read)
+
+
+# ---------------------------------------------------------------------- an approval
+
+
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [
+        ('{"cents": 1', "edit: not valid JSON"),
+        ("[1]", "edit: found list, wanted a JSON object"),
+    ],
+)
+def test_an_edit_that_is_not_a_json_object_is_refused_and_the_question_asked_again(
+    edit: str, complaint: str
+) -> None:
+    stream = io.StringIO()
+    wait = Wait(key="w_1", kind="approval", session_id="s", turn_id="t", title="Run pay?")
+    typed = iter(["e", edit, "n too much"])
+
+    answer = ask(Screen(Console(file=stream, width=100)), wait, lambda _mark, _filled: next(typed))
+
+    assert answer == Answer(kind="no", reason="too much")
+    assert complaint in stream.getvalue()

@@ -119,7 +119,7 @@ async def test_an_unknown_message_is_told_and_not_sent_again() -> None:
     reply = await ask(request(QUESTION, *results))
 
     assert reply.text.endswith(
-        "Notify was begun, and nobody can say whether it was done; it was not done again."
+        "Notify was started; whether it finished is unknown, and it was not run again."
     )
 
 
@@ -287,7 +287,7 @@ def test_its_requests_and_replies_make_a_whole_turn() -> None:
     assert driven.outcome == outcomes.Finished(
         text="Booked: 2 nights at Lisbon Inn in Lisbon for 199 euros; book answered yes. "
         "Pay answered 19900. "
-        "Notify was begun, and nobody can say whether it was done; it was not done again."
+        "Notify was started; whether it finished is unknown, and it was not run again."
     )
     assert [broken_rules(asked) for asked in driven.requests] == [[]] * 5
 

@@ -1,8 +1,8 @@
 """The demo: one turn of an agent, killed twice, approved from outside, and finished all the same.
 
-Law 1. What is printed was seen: signals by waiting for the process, lines of the table in the store,
-    counts in files that the model and the tools append to. Where it is not as told, the demo says so
-    and ends with 1.
+Law 1. Everything printed was observed: signals by waiting for the process, lines of the table in the store,
+    counts in files that the model and the tools append to. If anything differs from what the demo claims,
+    it says so and exits with 1.
 """
 
 from __future__ import annotations
@@ -16,105 +16,121 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
-from windlass.api.adapters import open_store
-from windlass.cli import trip
-from windlass.cli.demo_screen import ForPeople, ForPrograms, Screen
-from windlass.cli.demo_seen import ACTS, Act, Seen
-from windlass.cli.story import Line, Story
+import msgspec
+
+from windlass.cli import demo_trip as trip
+from windlass.cli.demo_table import Line, Story, Style, Table
+from windlass.cli.opening import opened_store
+from windlass.cli.output import write_json
+from windlass.cli.settings import Settings
+from windlass.kernel import Finished
 from windlass.ports import TurnView
 
 EXIT_NOT_AS_TOLD = 1
-# Each process needs a second or so; one that has not ended by then is not going to.
+# Each process needs about a second; one that has not ended by then is not going to.
 _PATIENCE_S = 60
+_INTRO = (
+    "One turn of an agent on one SQLite file: no key, no server, no network. The model is a few rules.",
+    "Processes come and go; two of them are killed after their tool acted and before it answered.",
+    "The lines are read back from the store when a process has ended.",
+)
 
 
 class NotAsTold(Exception):
-    """The demo saw something else than it tells."""
+    """The demo saw something other than what it claims."""
 
 
-@contextlib.contextmanager
-def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process; whatever happens here, it is gone afterwards."""
-    # Ctrl-C waits until the process is known here: raised inside Popen, it would leave an orphan.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    child = None
-    try:
-        # Ctrl-C is for this process, which then ends the child.
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - this very program
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        yield child
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if child is not None:
-            with child:
-                if child.poll() is None:
-                    child.kill()
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process does."""
+
+    role: Literal["start", "resume", "approve"]
+    title: str
+    dies_in: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """How the process has to end."""
+        return 0 if self.dies_in is None else -signal.SIGKILL
 
 
-def _play(act: Act, number: int, folder: Path) -> int:
-    """Let one process do its part; return its id."""
-    command = [sys.executable, "-m", "windlass.cli.demo_worker", str(folder), act.role]
-    if act.dies_in is not None:
-        command += ["--dies-in", act.dies_in]
-    with _child(command) as child:
+ACTS = (
+    Act(role="start", title="asks the question and starts the turn", dies_in="book"),
+    Act(role="resume", title="opens the file and asks nothing", dies_in="notify"),
+    Act(role="resume", title="opens the file"),
+    Act(role="approve", title="has no agent; eva approves"),
+    Act(role="resume", title="opens the file"),
+)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be counted at the end: process ids, and the lines of the world's files."""
+
+    pids: Sequence[int]
+    model: Sequence[str]
+    tools: Sequence[str]
+    keys: Sequence[str]
+    bookings: int
+    messages: int
+    payers: Sequence[int]
+    answer: str
+
+    @classmethod
+    def of(cls, world: trip.World, pids: Sequence[int], turn: TurnView) -> Seen:
+        tools = world.read("tools")
+        return cls(
+            pids=pids,
+            model=[digest for _pid, digest in world.read("model")],
+            tools=[words[1] for words in tools],
+            keys=[words[2] for words in tools if words[1] == "book"],
+            bookings=len(world.read("hotel")),
+            messages=len(world.read("messages")),
+            payers=[int(pid) for pid, _cents in world.read("payments")],
+            answer=turn.outcome.text if isinstance(turn.outcome, Finished) else "",
+        )
+
+    @property
+    def repeated(self) -> int:
+        """How many model calls were made again."""
+        return len(self.model) - len(set(self.model))
+
+    @property
+    def killed(self) -> list[tuple[int, str]]:
+        """The processes that were killed, each with the tool it died in."""
+        pairs = zip(self.pids, ACTS, strict=True)
+        return [(pid, act.dies_in) for pid, act in pairs if act.dies_in is not None]
+
+
+def run(folder: Path | None, *, plain: bool, json: bool = False) -> int:
+    """Show the turn; return 0, or 1 if anything was not as told. Without a folder, nothing is kept."""
+    screen = ForPrograms() if json else ForPeople(plain=plain)
+    with contextlib.ExitStack() as stack:
+        kept = folder
+        if folder is None:
+            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-demo-"))
+            folder = Path(made)
         try:
-            exit_code = child.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise NotAsTold(f"process {number} has not ended in {_PATIENCE_S} s") from None
-    if exit_code != act.exit_code:
-        raise NotAsTold(f"process {number} ended with {exit_code}, wanted {act.exit_code}")
-    return child.pid
-
-
-async def _load(folder: Path) -> TurnView:
-    """Return the turn as it stands in the file."""
-    store = open_store(trip.address(folder), "power")
-    await store.open()
-    try:
-        turn = await store.load_turn(trip.SESSION, trip.TURN)
-    finally:
-        await store.close()
-    if turn is None:
-        raise NotAsTold("the turn is not in the store")
-    return turn
-
-
-def _perform(folder: Path, screen: Screen) -> Seen:
-    """Play all acts and show each when it is over."""
-    story = Story()
-    pids: list[int] = []
-    for number, act in enumerate(ACTS, start=1):
-        pid = _play(act, number, folder.absolute())
-        pids.append(pid)
-        turn = asyncio.run(_load(folder))
-        screen.process(number, pid, act.title)
-        recorded = story.recorded()
-        if recorded and act.role == "go-on":
-            screen.line(
-                Line(
-                    what="journal",
-                    asked="what was asked before",
-                    answered=recorded,
-                    how="as recorded, not run",
-                    color="dim",
-                )
-            )
-        for line in story.lines(turn, killed=act.dies_in is not None):
-            screen.line(line)
-    return Seen.of(trip.World(folder=folder), pids, turn)
+            seen = _perform(folder, screen)
+            check(seen)
+        except NotAsTold as refusal:
+            screen.refuse(str(refusal))
+            return EXIT_NOT_AS_TOLD
+        screen.end(seen, kept)
+    return 0
 
 
 def check(seen: Seen) -> None:
-    """Compare what was seen with what the demo tells.
+    """Compare what was seen with what the demo claims.
 
     Raises:
         NotAsTold: naming what does not hold.
     """
-    bought = Counter(seen.model)
     claims = {
         "every process was another one": len(set(seen.pids)) == len(ACTS),
-        "5 requests went to the model, none of them twice": len(seen.model) == len(bought) == 5,
+        "5 requests went to the model, none of them twice": len(set(seen.model))
+        == len(seen.model)
+        == 5,
         "look_up ran once": seen.tools.count("look_up") == 1,
         "book ran twice under one key": len(seen.keys) == 2 and len(set(seen.keys)) == 1,
         "the hotel has one booking": seen.bookings == 1,
@@ -129,20 +145,152 @@ def check(seen: Seen) -> None:
         raise NotAsTold(f"this does not hold: {'; '.join(broken)}")
 
 
-def run(folder: Path | None, *, plain: bool, json: bool = False) -> int:
-    """Show the turn; 0, or 1 if anything was not as told. Without a folder, nothing is kept."""
-    screen = ForPrograms() if json else ForPeople(plain=plain)
-    screen.begin()
-    with contextlib.ExitStack() as stack:
-        kept = folder
-        if folder is None:
-            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-demo-"))
-            folder = Path(made)
+# ---------------------------------------------------------------------- the processes
+
+
+def _perform(folder: Path, screen: ForPeople | ForPrograms) -> Seen:
+    """Play all acts and show each when it is over."""
+    story = Story()
+    pids: list[int] = []
+    for number, act in enumerate(ACTS, start=1):
+        pid = _play(act, number, folder.absolute())
+        pids.append(pid)
+        turn = asyncio.run(_load(folder))
+        screen.process(number, pid, act.title)
+        recorded = story.recorded()
+        if recorded and act.role == "resume":
+            how = "recorded, not repeated"
+            screen.line(Line("journal", "earlier requests", recorded, how, "dim"))
+        for line in story.lines(turn, killed=act.dies_in is not None):
+            screen.line(line)
+    return Seen.of(trip.World(folder=folder), pids, turn)
+
+
+def _play(act: Act, number: int, folder: Path) -> int:
+    """Run one process to its end; return its id."""
+    command = [sys.executable, "-m", "windlass.cli.demo_trip", str(folder), act.role]
+    if act.dies_in is not None:
+        command += ["--dies-in", act.dies_in]
+    with _child(command) as child:
         try:
-            seen = _perform(folder, screen)
-            check(seen)
-        except NotAsTold as refusal:
-            screen.refuse(str(refusal))
-            return EXIT_NOT_AS_TOLD
-        screen.end(seen, kept)
-    return 0
+            exit_code = child.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise NotAsTold(f"process {number} has not ended in {_PATIENCE_S} s") from None
+    if exit_code != act.exit_code:
+        raise NotAsTold(f"process {number} ended with {exit_code}, wanted {act.exit_code}")
+    return child.pid
+
+
+@contextlib.contextmanager
+def _child(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process; whatever happens here, it is gone afterwards."""
+    # Block Ctrl-C until the process is known here: raised inside Popen, it would leave an orphan.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    child = None
+    try:
+        # Its own session: Ctrl-C reaches this process, which then ends the child.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - this very program
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        yield child
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if child is not None:
+            with child:
+                if child.poll() is None:
+                    child.kill()
+
+
+async def _load(folder: Path) -> TurnView:
+    """Return the turn as the file has it."""
+    async with opened_store(Settings(store=trip.address(folder))) as rows:
+        turn = await rows.load_turn(trip.SESSION, trip.TURN)
+    if turn is None:
+        raise NotAsTold("the turn is not in the store")
+    return turn
+
+
+# ---------------------------------------------------------------------- how it is shown
+
+
+class ForPeople:
+    """A table that grows, and the counts below it."""
+
+    def __init__(self, *, plain: bool) -> None:
+        self._table = Table(sys.stdout, Style.of(sys.stdout, plain=plain))
+        for line in _INTRO:
+            self._table.say(line, "dim")
+        self._table.say()
+        self._table.head()
+
+    def process(self, number: int, pid: int, title: str) -> None:
+        """Write that a process has ended; the next lines are its own."""
+        self._table.say(f"process {number}, pid {pid}: {title}", "bold")
+
+    def line(self, line: Line) -> None:
+        """Write a row; failures are marked."""
+        mark = self._table.style.sign("✗ ", "x ") if line.color == "red" else ""
+        cells = (line.what, line.asked, mark + line.answered, line.how)
+        self._table.row(*cells, color=line.color)
+
+    def end(self, seen: Seen, kept: Path | None) -> None:
+        """Write the answer and the counts."""
+        table, ran = self._table, Counter(seen.tools)
+        killed = " and ".join(f"{pid} in {tool}" for pid, tool in seen.killed)
+        key = table.style.cut(seen.keys[0], 14)
+        times = {name: "1 time" if ran[name] == 1 else f"{ran[name]} times" for name in trip.TOOLS}
+        table.say()
+        table.tell("Question", trip.QUESTION)
+        table.tell("Answer", seen.answer, "green")
+        counts = f"""
+processes   {len(seen.pids)}, killed with SIGKILL: {killed}
+model       {len(seen.model)} calls, {seen.repeated} of them repeated
+look_up     pure    ran {times["look_up"]}
+book        keyed   ran {times["book"]} under one key, {key}; bookings: {seen.bookings}
+notify      once    ran {times["notify"]}, killed there, not run again; messages: {seen.messages}
+pay         once    ran {times["pay"]}, after eva approved; payments: {len(seen.payers)}"""
+        table.say(counts)
+        table.say("(counted in files that the model and the tools append to)", "dim")
+        if kept is not None:
+            table.say(f"\nThe database and the counts are in {kept}.")
+
+    def refuse(self, why: str) -> None:
+        """Write to standard error that something was not as told."""
+        print(f"demo: {why}", file=sys.stderr)
+
+
+class ForPrograms:
+    """One value per line: each with its process, the last with the counts."""
+
+    def __init__(self) -> None:
+        self._process: dict[str, Any] = {}
+
+    def process(self, number: int, pid: int, _title: str) -> None:
+        """Keep it for the lines to come."""
+        self._process = {"process": number, "pid": pid}
+
+    def line(self, line: Line) -> None:
+        """Write a line of the table, uncut."""
+        said = {"what": line.what, "asked": line.asked, "answered": line.answered, "how": line.how}
+        write_json({**self._process, **said})
+
+    def end(self, seen: Seen, kept: Path | None) -> None:
+        """Write the answer and the counts."""
+        write_json(
+            {
+                "question": trip.QUESTION,
+                "answer": seen.answer,
+                "pids": seen.pids,
+                "killed": [{"pid": pid, "in": tool} for pid, tool in seen.killed],
+                "replies": {"bought": len(seen.model), "twice": seen.repeated},
+                "ran": Counter(seen.tools),
+                "bookings": seen.bookings,
+                "messages": seen.messages,
+                "payments": len(seen.payers),
+                "kept": None if kept is None else str(kept),
+            }
+        )
+
+    def refuse(self, why: str) -> None:
+        """Write it as the other commands write errors."""
+        error = {"code": "not_as_told", "message": why, "field": None}
+        write_json({"error": error}, sys.stderr)

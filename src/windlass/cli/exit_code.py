@@ -23,6 +23,6 @@ MEANINGS: Final = (
     (STORE, "the store cannot be read or written"),
     (BUG, "a defect in windlass"),
     (OUTPUT, "the output could not be written"),
-    (INTERRUPTED, "interrupted with Ctrl-C; what was accepted goes on"),
-    (PIPE_CLOSED, "whoever read the output went away"),
+    (INTERRUPTED, "interrupted with Ctrl-C; a turn that was accepted continues later"),
+    (PIPE_CLOSED, "the program that read the output closed it"),
 )

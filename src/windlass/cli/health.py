@@ -1,9 +1,14 @@
-"""The health of a store, a disk and what is installed: one line for each thing that was looked at."""
+"""The health of a store, its disk, keys and providers: one check for each thing."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import ssl
+import statistics
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from windlass.cli.disk import NETWORK_KINDS, file_system, free_bytes, measure_syncs
-from windlass.cli.wording import size
+from windlass.cli.terminal import size
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.credentials import KEY_SOURCES, base_url_for
 from windlass.stores.sqlite.connection import check_release, connect
@@ -23,13 +27,22 @@ from windlass.stores.sqlite.schema import VERSION
 Status = Literal["ok", "note", "warn", "fail"]
 _LITTLE_ROOM: Final = 256 * 1024 * 1024
 _SLOW_MS: Final = 20.0
-# Nobody's disk keeps a block in less; something says that it did.
+# No disk syncs a block in less time; something only claims to have done so.
 _TOO_FAST_MS: Final = 0.005
 _PATIENCE_S: Final = 5.0
+_clock = time.perf_counter  # noqa: TID251 - measures the disk; nothing stored depends on it
+_N_SYNCS: Final = 20
+_BLOCK: Final = b"w" * 4096
+# File systems that do not give SQLite the locks and syncs it needs.
+_NETWORK_KINDS: Final = frozenset({
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "ncpfs",
+    "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs", "virtiofs",
+})  # fmt: skip
+_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was checked."""
 
     name: str
     status: Status
@@ -37,22 +50,22 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_store(file: Path) -> Iterator[Check]:
-    """Look into the file: may it be read, is it whole, which schema, how large."""
+    """Check the file: can it be read, is it intact, which schema, how large."""
     try:
-        yield Check(name="sqlite", status="ok", detail=check_release())
+        yield Check("sqlite", "ok", check_release())
     except WindlassError as error:
-        yield Check(name="sqlite", status="fail", detail=str(error))
+        yield Check("sqlite", "fail", str(error))
         return
     try:
         if file.exists():
             yield from _look_into(file)
         else:
-            yield Check(name="store", status="note", detail=f"{file} is not there yet")
+            yield Check("store", "note", f"{file} does not exist yet")
     except WindlassError as error:
-        yield Check(name="store", status="fail", detail=_at(file, error))
-    except Exception as error:  # noqa: BLE001 - whatever SQLite says about it is what was asked for
+        yield Check("store", "fail", _at(file, error))
+    except Exception as error:  # noqa: BLE001 - any error of SQLite is the finding
         told = as_windlass_error(error, place=file.name)
-        yield Check(name="store", status="fail", detail=_at(file, told))
+        yield Check("store", "fail", _at(file, told))
 
 
 def _at(file: Path, error: WindlassError) -> str:
@@ -64,62 +77,101 @@ def _look_into(file: Path) -> Iterator[Check]:
     with closing(connect(file)) as db:
         found = [str(line[0]) for line in db.execute("PRAGMA integrity_check(5)")]
         is_whole = found == ["ok"]
-        yield Check(
-            name="store",
-            status="ok" if is_whole else "fail",
-            detail=f"{file}: {'whole' if is_whole else '; '.join(found)}",
-        )
+        detail = f"{file}: {'intact' if is_whole else '; '.join(found)}"
+        yield Check("store", "ok" if is_whole else "fail", detail)
         schema = int(db.pragma("user_version"))
-        fits = schema <= VERSION
-        yield Check(
-            name="schema",
-            status="ok" if fits else "fail",
-            detail=f"version {schema}, this release writes {VERSION}",
-        )
+        detail = f"version {schema}, this release writes {VERSION}"
+        yield Check("schema", "ok" if schema <= VERSION else "fail", detail)
     parts = [file, *(file.with_name(f"{file.name}-{end}") for end in ("wal", "shm"))]
     n_bytes = sum(part.stat().st_size for part in parts if part.exists())
-    yield Check(name="size", status="ok", detail=size(n_bytes))
+    yield Check("size", "ok", size(n_bytes))
 
 
 def check_disk(folder: Path) -> Iterator[Check]:
-    """Look at the disk: room, kind of file system, and how fast it keeps a block."""
+    """Check the disk: kind of file system, free space, and how fast it syncs a block."""
+    if not folder.is_dir():
+        yield Check("disk", "fail", f"the folder {folder} does not exist")
+        return
     kind = file_system(folder)
     if kind is None:
-        yield Check(name="file system", status="note", detail="this system does not say which")
-    elif kind in NETWORK_KINDS:
-        detail = f"{kind}: a network; SQLite and file locks are not to be trusted there"
-        yield Check(name="file system", status="fail", detail=detail)
+        yield Check("file system", "note", "unknown: this system does not report it")
+    elif kind in _NETWORK_KINDS:
+        detail = f"{kind}: a network file system; SQLite and file locks are not reliable there"
+        yield Check("file system", "fail", detail)
     else:
-        yield Check(name="file system", status="ok", detail=kind)
+        yield Check("file system", "ok", kind)
     try:
-        room = free_bytes(folder)
+        room = shutil.disk_usage(folder).free
         syncs = measure_syncs(folder)
     except OSError as error:
-        yield Check(name="disk", status="fail", detail=f"{folder}: {error.strerror}")
+        yield Check("disk", "fail", f"{folder}: {error.strerror}")
         return
     status: Status = "ok" if room > _LITTLE_ROOM else "warn"
-    yield Check(name="free", status=status, detail=size(room))
+    yield Check("free", status, size(room))
     told = f"{syncs.median_ms:.2f} ms for a block (worst {syncs.worst_ms:.2f})"
+    doubt = ""
     if syncs.median_ms < _TOO_FAST_MS:
-        yield Check(name="sync", status="warn", detail=f"{told}: does it keep anything?")
-    else:
-        slow = "; every commit waits for it" if syncs.median_ms > _SLOW_MS else ""
-        yield Check(name="sync", status="warn" if slow else "ok", detail=f"{told}{slow}")
+        doubt = "; too fast for a real sync"
+    elif syncs.median_ms > _SLOW_MS:
+        doubt = "; every commit waits for it"
+    yield Check("sync", "warn" if doubt else "ok", f"{told}{doubt}")
+
+
+class SyncTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the disk takes to sync one block, in milliseconds."""
+
+    median_ms: float
+    worst_ms: float
+
+
+def measure_syncs(folder: Path, n_syncs: int = _N_SYNCS) -> SyncTimes:
+    """Write blocks to a temporary file and sync after each."""
+    taken = []
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(n_syncs):
+            begun = _clock()
+            file.write(_BLOCK)
+            os.fsync(file.fileno())
+            taken.append((_clock() - begun) * 1000)
+    return SyncTimes(median_ms=round(statistics.median(taken), 3), worst_ms=round(max(taken), 3))
+
+
+def file_system(folder: Path, mounts: Path = _MOUNTS) -> str | None:
+    """Return the kind of file system that a folder is on; None if the system does not say."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    place = folder.resolve()
+    found: tuple[int, str] | None = None
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        words = before.split()
+        if len(words) < 5 or not after:
+            continue
+        mount = Path(words[4].replace("\\040", " "))
+        # The longest match wins; of two mounts at one place the later one is on top.
+        if place.is_relative_to(mount) and (found is None or len(mount.parts) >= found[0]):
+            found = (len(mount.parts), after.split()[0])
+    return None if found is None else found[1]
+
+
+# ---------------------------------------------------------------------- keys and providers
 
 
 def check_keys(environ: Mapping[str, str]) -> Iterator[Check]:
-    """Say which variables hold keys: their names, never what is in them."""
+    """Say which variables hold keys: their names, never their values."""
     for provider, source in KEY_SOURCES.items():
         set_here = [name for name in source.variables if environ.get(name)]
         if set_here:
-            yield Check(name=f"key {provider}", status="ok", detail=f"{set_here[0]} is set")
+            yield Check(f"key {provider}", "ok", f"{set_here[0]} is set")
         elif not source.is_free:
             wanted = " or ".join(source.variables)
-            yield Check(name=f"key {provider}", status="note", detail=f"{wanted} is not set")
+            yield Check(f"key {provider}", "note", f"{wanted} is not set")
 
 
 async def check_hosts(environ: Mapping[str, str]) -> list[Check]:
-    """See whether the providers that could be used can be reached. No key is sent."""
+    """Try to connect to each provider that could be used. Sends no key."""
     wanted = [
         provider
         for provider, source in KEY_SOURCES.items()
@@ -133,7 +185,7 @@ async def _reach(provider: str, environ: Mapping[str, str]) -> Check:
     try:
         place = urlsplit(base_url_for(provider, env=environ))
     except ConfigError as error:
-        return Check(name=name, status="fail", detail=str(error))
+        return Check(name, "fail", str(error))
     is_tls = place.scheme == "https"
     host, port = place.hostname or "", place.port or (443 if is_tls else 80)
     try:
@@ -145,5 +197,5 @@ async def _reach(provider: str, environ: Mapping[str, str]) -> Check:
     except (OSError, TimeoutError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         status: Status = "note" if is_free else "fail"
-        return Check(name=name, status=status, detail=f"{host}:{port}: {reason}")
-    return Check(name=name, status="ok", detail=f"{host}:{port}")
+        return Check(name, status, f"{host}:{port}: {reason}")
+    return Check(name, "ok", f"{host}:{port}")

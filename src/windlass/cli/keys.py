@@ -1,6 +1,6 @@
-"""Keys of providers: their names may be told, their values never.
+"""Keys of providers: the command may show their names, never their values.
 
-Whatever this program shows is cleaned of the values that stand in its environment, however they got into the text.
+Everything the program writes goes through `clean`, however a key got into the text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LOOKS_SECRET: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment of this process; the one place of the command that reads it."""
-    return os.environ  # noqa: TID251 - the command is who passes it down
+    """Return the environment of this process; commands read it nowhere else."""
+    return os.environ  # noqa: TID251 - the command line passes it down
 
 
 def clean(text: str) -> str:

@@ -1,80 +1,63 @@
-"""Opening a store that is there, to read it or to answer: no agents, nothing is driven."""
+"""Opening a store that exists, to read it or to answer: no agents, so nothing is driven."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from windlass import Agent, Runtime
+from windlass import Runtime
 from windlass.api.adapters import open_store
-from windlass.cli.settings import Settings, existing_store, is_there, read_settings, store_file
-from windlass.errors import ConfigError, InvalidInput, UnknownSession
-from windlass.ports import Store, Wait
+from windlass.cli.settings import Settings, existing_store, read_settings
+from windlass.ports import SessionView, Store, TurnView
 from windlass.runtime.system_clock import SystemClock
 
+T = TypeVar("T")
 
-@asynccontextmanager
-async def opened(store: str | None) -> AsyncIterator[Runtime[Any]]:
-    """Open a runtime without agents on the store of a flag, or of the settings.
+
+def with_runtime(store: str | None, work: Callable[[Runtime[Any]], Awaitable[T]]) -> T:
+    """Run `work` with a runtime without agents, on the store of a flag or of the settings.
 
     Raises:
-        ConfigError: there is no such store.
+        ConfigError: the store does not exist.
     """
     settings = read_settings(store=store)
-    async with Runtime(store=existing_store(settings), durability=settings.durability) as runtime:
-        yield runtime
+    address = existing_store(settings)
+
+    async def run() -> T:
+        async with Runtime(store=address, durability=settings.durability) as runtime:
+            return await work(runtime)
+
+    return asyncio.run(run())
+
+
+def with_store(store: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Run `work` with the rows themselves, for commands that show more than a runtime does."""
+    settings = read_settings(store=store)
+
+    async def run() -> T:
+        async with opened_store(settings) as rows:
+            return await work(rows)
+
+    return asyncio.run(run())
+
+
+async def unfinished_turn(rows: Store, session: SessionView) -> tuple[TurnView | None, bool]:
+    """Return the unfinished turn of a session, and whether a living process owns it."""
+    turn_id = session.active or next(iter(session.queued), None)
+    turn = None if turn_id is None else await rows.load_turn(session.session_id, turn_id)
+    if turn is None or turn.owner is None:
+        return turn, False
+    return turn, await rows.is_present(turn.owner, now_ms=SystemClock().now_ms())
 
 
 @asynccontextmanager
-async def opened_store(store: str | None) -> AsyncIterator[Store]:
-    """Open the rows themselves, for commands that show what a runtime keeps to itself."""
-    settings = read_settings(store=store)
+async def opened_store(settings: Settings) -> AsyncIterator[Store]:
+    """Open the store of the settings; a file that does not exist is refused."""
     rows = open_store(existing_store(settings), settings.durability)
     await rows.open()
     try:
         yield rows
     finally:
         await rows.close()
-
-
-async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: str) -> None:
-    """Refuse a session whose unfinished turn nobody would drive: it is of another agent, and no process has it.
-
-    Raises:
-        ConfigError: so it is.
-    """
-    file = store_file(settings.store)
-    if file is None or not is_there(file):
-        return
-    async with opened_store(settings.store) as rows:
-        try:
-            session = await rows.load_session(session_id, history=False)
-        except UnknownSession:
-            return
-        turn_id = session.active or next(iter(session.queued), None)
-        turn = None if turn_id is None else await rows.load_turn(session_id, turn_id)
-        if turn is None or turn.agent in (agent.name, *agent.aliases):
-            return
-        now_ms = SystemClock().now_ms()
-        if turn.owner is not None and await rows.is_present(turn.owner, now_ms=now_ms):
-            return
-    raise ConfigError(
-        f"agent: turn {turn_id} of session {session_id} is unfinished and of the agent {turn.agent!r}, "
-        f"found {agent.name!r}; name that one with -m module:name, or end the turn: "
-        f"windlass cancel {session_id}",
-        field="agent",
-    )
-
-
-async def full_key(runtime: Runtime[Any], beginning: str) -> str:
-    """Return the key of an open wait that begins so; what fits none is returned as it is.
-
-    Raises:
-        InvalidInput: it fits several.
-    """
-    waits: tuple[Wait, ...] = await runtime.waits()
-    found = [wait.key for wait in waits if wait.key.startswith(beginning)]
-    if len(found) > 1 and beginning not in found:
-        raise InvalidInput(f"key: {len(found)} waits begin so; write more of the key", field="key")
-    return found[0] if len(found) == 1 else beginning

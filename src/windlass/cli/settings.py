@@ -1,16 +1,15 @@
-"""What a command is set up with: flags, then the environment, then pyproject.toml, then defaults."""
+"""The settings of a command: flags, then the environment, then pyproject.toml, then defaults."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 import msgspec
 
 from windlass.cli.keys import environment
-from windlass.cli.nearest import hint, nearest
 from windlass.errors import ConfigError
 
 Durability = Literal["power", "process"]
@@ -23,7 +22,7 @@ DEFAULT_STORE: Final = f"{_SQLITE}windlass.db"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of one run, and where each that is no default came from."""
+    """The settings of one run; `sources` says where each one that is not a default came from."""
 
     store: str = DEFAULT_STORE
     model: str | None = None
@@ -34,21 +33,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sources: Mapping[str, str] = {}
 
 
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that the user probably meant."""
+    import difflib  # noqa: PLC0415 - only a mistake needs it
+
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return found[0] if found else None
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?`, or nothing."""
+    meant = nearest(word, known)
+    return "" if meant is None else f"; did you mean {meant}?"
+
+
 def read_settings(**flags: str | None) -> Settings:
-    """Return the settings for flags that were given, in this folder and this environment.
+    """Return the settings for these flags, in this folder and this environment.
 
     Raises:
-        ConfigError: a key that does not exist, or a value that cannot be; it says where it stands.
+        ConfigError: an unknown key or a value that is not allowed; the message says where it is.
     """
     try:
         folder = Path.cwd()
     except OSError as error:
-        raise ConfigError(f"the folder that you are in: {error.strerror}", field="folder") from None
+        raise ConfigError(f"the current folder: {error.strerror}", field="folder") from None
     return settle(flags, environment(), folder)
 
 
 def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: Path) -> Settings:
-    """Return what holds: the first that says something about a key."""
+    """Return the settings: for each key, the first layer that has it decides."""
     found: dict[str, str] = {}
     sources: dict[str, str] = {}
     file = _project_file(folder)
@@ -62,13 +75,11 @@ def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: 
             if value is not None and key not in found:
                 found[key], sources[key] = value, where.format(key)
                 if not value.strip():
-                    raise ConfigError(f"{sources[key]}: {key}: there is nothing in it", field=key)
-    if found.get("durability", "power") not in ("power", "process"):
-        raise ConfigError(
-            f"{sources['durability']}: durability: found {found['durability'][:40]!r}, "
-            "wanted power or process",
-            field="durability",
-        )
+                    raise ConfigError(f"{sources[key]}: {key} is empty", field=key)
+    durability = found.get("durability", "power")
+    if durability not in ("power", "process"):
+        found_here = f"{sources['durability']}: durability: found {durability[:40]!r}"
+        raise ConfigError(f"{found_here}, wanted power or process", field="durability")
     if "store" in found:
         found["store"] = store_address(found["store"])
     folders = dict.fromkeys(str(each) for each in (folder, file and file.parent) if each)
@@ -86,40 +97,44 @@ def store_file(address: str) -> Path | None:
 
 
 def existing_store(settings: Settings) -> str:
-    """Return the address of a store that is there: who only reads makes no new file.
+    """Return the address of a store whose file exists: a command that only reads creates none.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the file does not exist.
     """
     file = store_file(settings.store)
-    if file is not None and not is_there(file):
+    if file is not None and not _exists(file):
         raise ConfigError(
-            f"store: there is no file {file}; name one with --store or WINDLASS_STORE, "
-            "or begin one with windlass chat",
+            f"store: {file} does not exist; name another file with --store or WINDLASS_STORE, "
+            "or create it with windlass chat",
             field="store",
         )
     return settings.store
 
 
-def is_there(file: Path) -> bool:
-    """Whether there is a store, or something that keeps us from seeing: whoever opens it says what."""
+def has_file(settings: Settings) -> bool:
+    """Whether the store is a file that exists."""
+    file = store_file(settings.store)
+    return file is not None and _exists(file)
+
+
+def _exists(file: Path) -> bool:
     try:
         return file.exists()
     except OSError:
-        return True
+        return True  # opening it will say what is wrong
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     known = {f"{PREFIX}{key.upper()}": key for key in KEYS}
     for name in sorted(environ):
-        # Others may use the prefix, too; what looks like one of ours and is none is a typo.
+        # Other programs may use the prefix too; only a name close to one of ours is a typo.
         if name.startswith(PREFIX) and name not in known and name not in _ALSO:
             meant = nearest(name.removeprefix(PREFIX).lower(), (*KEYS, "debug"))
             if meant is not None:
-                raise ConfigError(
-                    f"environment: {name} is not known; did you mean {PREFIX}{meant.upper()}?",
-                    field=name,
-                )
+                wanted = f"{PREFIX}{meant.upper()}"
+                told = f"environment: {name} is not known; did you mean {wanted}?"
+                raise ConfigError(told, field=name)
     return {key: environ[name] for name, key in known.items() if name in environ}
 
 
@@ -139,23 +154,18 @@ def _from_file(file: Path | None) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read: {error}", field="pyproject.toml") from None
     table: Any = whole
-    for name in ("tool", "windlass"):
-        table = table.get(name, {})
+    for place in ("tool", "tool.windlass"):
+        table = table.get(place.rpartition(".")[2], {})
         if not isinstance(table, dict):
-            place = "tool" if name == "tool" else "tool.windlass"
             raise ConfigError(f"{file}: {place}: wanted a table", field=place)
     for key, value in table.items():
+        place = f"tool.windlass.{key}"
         if key not in KEYS:
-            raise ConfigError(
-                f"{file}: tool.windlass.{key} is not known{hint(key, KEYS)} "
-                f"(known: {', '.join(KEYS)})",
-                field=f"tool.windlass.{key}",
-            )
+            known = f"{hint(key, KEYS)} (known: {', '.join(KEYS)})"
+            raise ConfigError(f"{file}: {place} is not known{known}", field=place)
         if not isinstance(value, str):
-            raise ConfigError(
-                f"{file}: tool.windlass.{key}: found {type(value).__name__}, wanted text",
-                field=f"tool.windlass.{key}",
-            )
+            kind = type(value).__name__
+            raise ConfigError(f"{file}: {place}: found {kind}, wanted text", field=place)
     found = dict(table)
     if found.get("store"):
         found["store"] = _beside(file, found["store"])
@@ -163,7 +173,7 @@ def _from_file(file: Path | None) -> dict[str, str]:
 
 
 def _beside(file: Path, given: str) -> str:
-    """Return an address whose file is looked for beside the settings that name it."""
+    """Return an address whose file is relative to the settings file that names it."""
     address = store_address(given)
     path = store_file(address)
     return address if path is None or path.is_absolute() else f"{_SQLITE}{file.parent / path}"

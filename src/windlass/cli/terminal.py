@@ -1,49 +1,188 @@
-"""The terminal: a console for what was asked for, and one for notes beside it."""
+"""What people read: values of windlass in words, a console for output and one for notes, tables.
+
+Law 1. Text that a model or a tool wrote goes through `safe` before it reaches a terminal.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as Line
 
-from windlass.cli.wording import safe
+from windlass.cli.keys import clean
+from windlass.guards.text import clean_text
+from windlass.kernel import canonical, outcomes
+from windlass.kernel.messages import Attachment, Message, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel.tool_call import ToolOutcome, as_text
+
+
+def safe(text: str) -> str:
+    """Return `text` without control characters and without the value of any key in the environment."""
+    shown = "".join(char for char in clean_text(text) if char.isprintable() or char in "\n\t")
+    return clean(shown)
+
+
+def line(*parts: tuple[str, str]) -> Line:
+    """Return a line of parts, each with its style; the text of each is made safe."""
+    return Line.assemble(*((safe(text), style) for text, style in parts))
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 turn` or `3 turns`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def short_key(key: str) -> str:
+    """Return the beginning of a wait's key, long enough to answer it: 48 bits."""
+    return safe(key)[:14]
+
+
+def one_line(text: str, width: int = 72) -> str:
+    """Return `text` on one line of at most `width` characters."""
+    words = " ".join(safe(text).split())
+    return words if len(words) <= width else f"{words[: width - 1].rstrip()}…"
+
+
+def as_json(value: object) -> str:
+    """Return a JSON value as text for people."""
+    return safe(canonical.encode(value).decode())
+
+
+def call_line(name: str, args: Mapping[str, Any], width: int = 72) -> str:
+    """Return a call as code."""
+    given = ", ".join(f"{key}={as_json(value)}" for key, value in args.items())
+    return one_line(f"{name}({given})", width)
+
+
+def result_line(outcome: ToolOutcome, width: int = 72) -> str:
+    """Return the result of a call."""
+    value = "" if outcome.value is None else as_text(outcome.value)
+    if not value:
+        value = text_of(outcome.content)
+    return one_line(value, width) or f"({outcome.status})"
+
+
+def ending(outcome: outcomes.Outcome | None) -> str:
+    """Return how a turn ended, in a few words."""
+    match outcome:
+        case None:
+            return "unfinished"
+        case outcomes.Finished():
+            return "finished"
+        case outcomes.FinishedValue():
+            return "finished with a value"
+        case outcomes.FinishedByTool(tool=tool):
+            return f"finished by {safe(tool)}"
+        case outcomes.HandedOff(target=target):
+            return f"handed off to {safe(target)}"
+        case outcomes.Stopped(reason=reason, detail=detail):
+            return f"stopped: {reason}{f' ({one_line(detail, 200)})' if detail else ''}"
+
+
+def is_finished(outcome: outcomes.Outcome | None) -> bool:
+    """Whether a turn ended with an answer."""
+    return isinstance(outcome, (outcomes.Finished, outcomes.FinishedValue, outcomes.FinishedByTool))
+
+
+def answer_text(outcome: outcomes.Outcome | None, text: str) -> str:
+    """Return the answer of a turn: its text, or its value as JSON."""
+    if isinstance(outcome, (outcomes.FinishedValue, outcomes.FinishedByTool)):
+        return as_json(outcome.value)
+    return safe(text)
+
+
+def text_of(parts: Iterable[object]) -> str:
+    """Return the text among the parts of a message."""
+    return " ".join(part.text for part in parts if isinstance(part, Text))
+
+
+def message_text(message: Message) -> str:
+    """Return a message's parts in reading order."""
+    return "\n".join(filter(None, map(_part_text, message.parts)))
+
+
+def _part_text(part: object) -> str:
+    match part:
+        case Text(text=text):
+            return safe(text)
+        case Reasoning(text=text):
+            return f"(thinks) {one_line(text, 200)}" if text else ""
+        case ToolCall(name=name, args=args):
+            return f"→ {call_line(name, args or {}, 200)}"
+        case ToolResult(name=name, status=status, content=content):
+            return f"← {safe(name)} {status}: {one_line(text_of(content), 200)}"
+        case Attachment(name=name, media_type=media_type):
+            return f"[attachment {safe(name or media_type)}]"
+        case _:
+            return ""
+
+
+def moment(ms: int) -> str:
+    """Return a time in this machine's time zone."""
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def age(ms: int, now_ms: int) -> str:
+    """Return how long ago something was."""
+    seconds = max(0, (now_ms - ms) // 1000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def size(n_bytes: int) -> str:
+    """Return a number of bytes with its unit."""
+    amount, unit = float(n_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{n_bytes} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+# ---------------------------------------------------------------------- the terminal
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to whoever started the command: its exit code says so."""
+        """Raise it: `main` turns it into an exit code."""
         raise BrokenPipeError
 
 
 def console() -> Console:
-    """Return the console for what was asked for."""
+    """Return the console for output."""
     return _Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def notes() -> Console:
-    """Return the console for what is told beside it."""
+    """Return the console for notes beside the output: standard error."""
     return _Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
 
 
 def note(text: str) -> None:
-    """Tell something that is not what was asked for; a key in it stays in one piece."""
-    notes().print(Text(safe(text), style="dim"), soft_wrap=True)
+    """Write a note; it is not wrapped, so that a key in it can be copied."""
+    notes().print(line((text, "dim")), soft_wrap=True)
 
 
-def table(*heads: str) -> Table:
-    """Return an empty table in the style of the command."""
+def print_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str | Line]],
+    styles: Sequence[str] = (),
+    *,
+    empty: str = "",
+) -> None:
+    """Print a table; its cells are text, not markup. Without rows, print `empty` if that is given."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for head in heads:
         made.add_column(head, overflow="fold")
-    return made
-
-
-def row(into: Table, *cells: str, styles: Sequence[str] = ()) -> None:
-    """Add a row; whatever is in its cells is text, not markup."""
-    painted = (*styles, *[""] * len(cells))
-    into.add_row(
-        *(Text(safe(cell), style=style) for cell, style in zip(cells, painted, strict=False))
-    )
+    painted = (*styles, *[""] * len(heads))
+    for row in rows:
+        cells = zip(row, painted, strict=False)
+        made.add_row(*(line((cell, to)) if isinstance(cell, str) else cell for cell, to in cells))
+    console().print(made if made.rows or not empty else empty)

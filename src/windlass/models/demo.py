@@ -217,7 +217,7 @@ def _introduce(seen: _Seen) -> ModelReply:
         f'You said "{_cut(seen.said)}".' if seen.said else "You said nothing that I can read.",
         (
             f"I am offered these tools: {', '.join(sorted(seen.tools))}. To see one called, write its "
-            'name and its arguments, such as add {"a": 1}.'
+            f"name and its arguments as JSON: {min(seen.tools)} {{…}}."
             if seen.tools
             else "I am offered no tools."
         ),
@@ -233,7 +233,7 @@ def _how(result: ToolResult) -> str:
         case "denied":
             return f"was refused ({said})" if said else "was refused"
         case "unknown":
-            return "was begun, and nobody can say whether it was done; it was not done again"
+            return "was started; whether it finished is unknown, and it was not run again"
         case other:
             return f"ended as {other} ({said})" if said else f"ended as {other}"
 

@@ -1,1 +1,1 @@
-"""The commands, a file for each: they read arguments, call the library and print."""
+"""The commands, by what they are about: each reads its arguments, calls the library and prints."""

@@ -1,112 +1,199 @@
-"""`windlass run`: one turn, and what it came to."""
+"""`windlass run` and `chat`: one turn, and a conversation that survives its process."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from secrets import token_hex
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from windlass import Runtime, TurnResult
-from windlass.cli import exit_code, records
-from windlass.cli.agent_choice import Choice, choose, choose_deps
-from windlass.cli.json_lines import plain, write_json
-from windlass.cli.opening import check_agent
-from windlass.cli.options import AgentOption, DepsOption, JsonOption, ModelOption, StoreOption
-from windlass.cli.settings import Settings, read_settings
-from windlass.cli.terminal import console, note
-from windlass.cli.wording import answer_text, call_line, ending, is_finished
+from windlass.cli import exit_code
+from windlass.cli.agents import Choice, check_agent, choose, choose_deps
+from windlass.cli.arguments import (
+    AgentOption,
+    ByOption,
+    DepsOption,
+    JsonOption,
+    ModelOption,
+    StoreOption,
+)
+from windlass.cli.opening import opened_store
+from windlass.cli.output import plain, result_record, write_json
+from windlass.cli.settings import Settings, has_file, read_settings
+from windlass.cli.talk.conversation import Conversation, Left, LoopThread
+from windlass.cli.talk.leftover import Leftover, find_leftover
+from windlass.cli.talk.prompt import prepared_terminal
+from windlass.cli.talk.screen import Screen
+from windlass.cli.terminal import answer_text, call_line, console, ending, is_finished, note
 from windlass.errors import InvalidInput
-from windlass.kernel import events
+from windlass.kernel import events as kernel_events
 
 
 def run(  # noqa: PLR0913 - every option has a default
-    prompt: Annotated[
-        str | None, Parameter(help="what to say; else it is read from standard input")
-    ] = None,
+    prompt: str | None = None,
     /,
     *,
     agent: AgentOption = None,
     model: ModelOption = None,
-    session: Annotated[
-        str | None, Parameter(name="--session", help="the session's id; else a new one")
-    ] = None,
-    turn: Annotated[
-        str | None,
-        Parameter(name="--turn", help="the turn's id: the same id is the same turn"),
-    ] = None,
-    events: Annotated[
-        bool, Parameter(name="--events", help="with --json: a line per event, then the result")
-    ] = False,
+    session: str | None = None,
+    turn: str | None = None,
+    events: bool = False,
     deps: DepsOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Run one turn to its end, or until it waits for somebody. Ends with 0, 1 or 3; see windlass --help."""
+    """Run one turn until it ends or waits for an answer. Exits with 0, 1 or 3; see windlass --help.
+
+    Args:
+        prompt: the message; without it, standard input is read
+        session: the session's id; else a new one
+        turn: the turn's id: the same id is the same turn
+        events: with --json: a line per event, then the result
+    """
     settings = read_settings(agent=agent, model=model, store=store)
     said = sys.stdin.read() if prompt is None and not sys.stdin.isatty() else prompt
     if said is None or not said.strip():
-        raise InvalidInput("prompt: there is nothing in it", field="prompt")
-    once = _Run(settings, deps, is_json=json, tells_events=events and json)
-    place = (session or f"run-{token_hex(6)}", turn)
-    result = asyncio.run(once.go(place, said))
-    once.tell(result)
+        raise InvalidInput.at("prompt", "no text", "a message as argument or on standard input")
+    choice = choose(settings)
+    runtime = _runtime(choice, settings, deps)
+    session_id = session or f"run-{token_hex(6)}"
+
+    def show(event: kernel_events.Event) -> None:
+        if json and events:
+            write_json({"event": type(event).__name__, "preview": event.preview, **plain(event)})
+        elif not json and isinstance(event, kernel_events.ToolFinished):
+            note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
+
+    async def one_turn() -> TurnResult[Any]:
+        await check_agent(settings, choice.agent, session_id)
+        if not json:
+            note(f"session {session_id}, {choice.told}")
+        async with runtime:
+            return await runtime.session(session_id).run(
+                said, turn_id=turn, model=choice.override, on_event=show
+            )
+
+    result = asyncio.run(one_turn())
+    if json:
+        write_json(result_record(result))
+    else:
+        _tell(result)
     return _code(result)
 
 
-class _Run:
-    """One turn from the command line."""
+def _runtime(choice: Choice, settings: Settings, deps: str | None) -> Runtime[Any]:
+    return Runtime(
+        choice.agent,
+        store=settings.store,
+        durability=settings.durability,
+        deps=choose_deps(deps, settings),
+    )
 
-    def __init__(
-        self, settings: Settings, deps: str | None, *, is_json: bool, tells_events: bool
-    ) -> None:
-        self._settings = settings
-        self._is_json = is_json
-        self._tells_events = tells_events
-        self._choice: Choice = choose(settings)
-        self._runtime: Runtime[Any] = Runtime(
-            self._choice.agent,
-            store=settings.store,
-            durability=settings.durability,
-            deps=choose_deps(deps, settings),
-        )
 
-    async def go(self, place: tuple[str, str | None], said: str) -> TurnResult[Any]:
-        """Run the turn."""
-        session_id, turn_id = place
-        await check_agent(self._settings, self._choice.agent, session_id)
-        if not self._is_json:
-            note(f"session {session_id}, {self._choice.told}")
-        async with self._runtime as runtime:
-            session = runtime.session(session_id)
-            return await session.run(
-                said, turn_id=turn_id, model=self._choice.override, on_event=self._show
-            )
-
-    def _show(self, event: events.Event) -> None:
-        if self._tells_events:
-            write_json({"event": type(event).__name__, "preview": event.preview, **plain(event)})
-        elif not self._is_json and isinstance(event, events.ToolFinished):
-            note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
-
-    def tell(self, result: TurnResult[Any]) -> None:
-        """Print what the turn came to."""
-        if self._is_json:
-            write_json(records.result_record(result))
-            return
-        said = answer_text(result.outcome, result.text)
-        if said:
-            console().print(said, soft_wrap=True)
-        if result.parked:
-            for wait in result.waits:
-                note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
-        elif not is_finished(result.outcome):
-            note(ending(result.outcome))
+def _tell(result: TurnResult[Any]) -> None:
+    said = answer_text(result.outcome, result.text)
+    if said:
+        console().print(said, soft_wrap=True)
+    if result.parked:
+        for wait in result.waits:
+            note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
+    elif not is_finished(result.outcome):
+        note(ending(result.outcome))
 
 
 def _code(result: TurnResult[Any]) -> int:
     if result.parked:
         return exit_code.PARKED
     return exit_code.OK if is_finished(result.outcome) else exit_code.NOT_FINISHED
+
+
+# ---------------------------------------------------------------------- a conversation
+
+
+def chat(  # noqa: PLR0913 - every option has a default
+    *,
+    session: str | None = None,
+    agent: AgentOption = None,
+    model: ModelOption = None,
+    deps: DepsOption = None,
+    by: ByOption = None,
+    store: StoreOption = None,
+    json: bool = False,
+) -> int:
+    """Talk to an agent. Ctrl-C cancels the turn and keeps the session; kill -9 loses nothing.
+
+    A line that ends with a backslash continues on the next one, three double quotes start a block. /help says more.
+
+    Args:
+        session: the session's id: a known one continues where it was
+        json: each line of standard input is a turn; print its result
+    """
+    settings = read_settings(agent=agent, model=model, store=store, by=by)
+    choice = choose(settings)
+    runtime = _runtime(choice, settings, deps)
+    session_id = session or f"chat-{token_hex(4)}"
+    asyncio.run(check_agent(settings, choice.agent, session_id))
+    if json:
+        return _talk_in_json(runtime, session_id, choice.override)
+    with prepared_terminal(), LoopThread() as loop:
+        return _talk(runtime, loop, (settings, choice), session_id)
+
+
+def _talk(
+    runtime: Runtime[Any], loop: LoopThread, given: tuple[Settings, Choice], session_id: str
+) -> int:
+    settings, choice = given
+    screen = Screen(console())
+    screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
+    # Before this process drives: the journal now holds what the last process left.
+    found = loop.call(_look(settings, session_id))
+    if found is None:
+        again = _flags_again(settings)
+        screen.say(
+            f"new session; to continue it: windlass chat{again} --session {session_id}", "dim"
+        )
+    else:
+        found.show(screen)
+    with loop.opened(runtime):
+        talk = Conversation(
+            runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
+        )
+        if found is not None and found.turn is not None:
+            try:
+                talk.attach(found.turn.turn_id)
+            except Left as left:
+                return left.code
+        return talk.go()
+
+
+def _flags_again(settings: Settings) -> str:
+    """Return the flags that the next process needs to find the same agent and store."""
+    given = {"-m": "agent", "--model": "model", "--store": "store"}
+    return "".join(
+        f" {flag} {getattr(settings, key)}"
+        for flag, key in given.items()
+        if settings.sources.get(key, "").startswith("--")
+    )
+
+
+async def _look(settings: Settings, session_id: str) -> Leftover | None:
+    if not has_file(settings):
+        return None
+    async with opened_store(settings) as rows:
+        return await find_leftover(rows, session_id)
+
+
+def _talk_in_json(runtime: Runtime[Any], session_id: str, model: str | None) -> int:
+    """Run a turn per line until the input ends or a turn waits; return the last one's exit code."""
+    code = exit_code.OK
+    with LoopThread() as loop, loop.opened(runtime):
+        while line := sys.stdin.readline():
+            if not line.strip():
+                continue
+            result = loop.call(runtime.session(session_id).run(line.strip(), model=model))
+            write_json(result_record(result))
+            code = _code(result)
+            if result.parked:
+                break
+    return code

@@ -1,53 +1,167 @@
-"""`windlass sessions`: the sessions of a store."""
+"""`windlass sessions`, `fork`, `usage` and `export`: whole sessions."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated
+import sys
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from windlass.cli import records
-from windlass.cli.json_lines import write_json
-from windlass.cli.opening import opened
-from windlass.cli.options import JsonOption, StoreOption
-from windlass.cli.terminal import console, row, table
-from windlass.cli.wording import age
-from windlass.ports import SessionSummary, Wait
+from windlass import Runtime
+from windlass.api.usage_report import UsageReport
+from windlass.cli import output, terminal
+from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
+from windlass.cli.opening import with_runtime, with_store
+from windlass.ports import SessionSummary, SessionView, Wait
 from windlass.runtime.system_clock import SystemClock
 
 
 def sessions(
     *,
-    after: Annotated[str, Parameter(help="begin behind this session's id")] = "",
-    limit: Annotated[int, Parameter(help="at most so many", show_default=True)] = 100,
+    after: str = "",
+    limit: Annotated[int, Parameter(show_default=True)] = 100,
     store: StoreOption = None,
     json: JsonOption = False,
-) -> int:
-    """List the sessions of a store, by id."""
-    found, waits = asyncio.run(_read(store, after, limit))
+) -> None:
+    """List the sessions of a store, by id.
+
+    Args:
+        after: start after this session's id
+        limit: list at most this many
+    """
+
+    async def read(runtime: Runtime[Any]) -> tuple[tuple[SessionSummary, ...], tuple[Wait, ...]]:
+        return await runtime.sessions(after=after, limit=limit), await runtime.waits()
+
+    found, open_waits = with_runtime(store, read)
+    waits: dict[str, list[Wait]] = {}
+    for wait in open_waits:
+        waits.setdefault(wait.session_id, []).append(wait)
     if json:
-        for session in found:
-            write_json(records.session_record(session, waits.get(session.session_id, [])))
-        return 0
+        for each in found:
+            kinds = [wait.kind for wait in waits.get(each.session_id, [])]
+            output.write_json(output.session_record(each, each.head, waits=kinds))
+        return
     now_ms = SystemClock().now_ms()
-    listed = table("session", "agent", "turns", "begun", "now")
-    for session in found:
-        kinds = sorted({wait.kind for wait in waits.get(session.session_id, [])})
-        state = f"waits: {', '.join(kinds)}" if kinds else "under way" if session.active else ""
-        begun = f"{age(session.created_ms, now_ms)} ago"
-        cells = (session.session_id, session.agent, str(session.head), begun, state)
-        row(listed, *cells, styles=("cyan", "", "", "dim", "yellow"))
-    console().print(listed if found else "no sessions")
-    return 0
+    rows = []
+    for each in found:
+        kinds = sorted({wait.kind for wait in waits.get(each.session_id, [])})
+        state = f"waits: {', '.join(kinds)}" if kinds else "unfinished" if each.active else ""
+        begun = f"{terminal.age(each.created_ms, now_ms)} ago"
+        rows.append((each.session_id, each.agent, str(each.head), begun, state))
+    heads = ("session", "agent", "turns", "started", "now")
+    terminal.print_table(heads, rows, ("cyan", "", "", "dim", "yellow"), empty="no sessions")
 
 
-async def _read(
-    store: str | None, after: str, limit: int
-) -> tuple[tuple[SessionSummary, ...], dict[str, list[Wait]]]:
-    async with opened(store) as runtime:
-        found = await runtime.sessions(after=after, limit=limit)
-        waits: dict[str, list[Wait]] = {}
-        for wait in await runtime.waits():
-            waits.setdefault(wait.session_id, []).append(wait)
-        return found, waits
+def fork(
+    session: SessionWord,
+    new: str | None = None,
+    /,
+    *,
+    at: str | None = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start a session that shares another one's history. Copies nothing.
+
+    Args:
+        new: the new session's id; else one is made
+        at: the last turn to share: its id, or a number; else all
+    """
+    place: str | int | None = int(at) if at is not None and at.isdigit() else at
+    made = with_runtime(store, lambda runtime: runtime.session(session).fork(at=place, id=new)).id
+    turns = with_store(store, lambda rows: rows.load_session(made, history=False)).head
+    if json:
+        output.write_json({"session": made, "from": session, "turns": turns})
+    else:
+        terminal.console().print(
+            f"{made}: starts with {terminal.count(turns, 'turn')} of {session}"
+        )
+
+
+# ---------------------------------------------------------------------- usage
+
+
+def usage(
+    session: str | None = None, /, *, store: StoreOption = None, json: JsonOption = False
+) -> None:
+    """Count what committed turns used, by model. An unknown cost is not counted as 0.
+
+    Args:
+        session: a session's id; else the whole store
+    """
+    report = with_runtime(
+        store,
+        lambda runtime: runtime.usage() if session is None else runtime.session(session).usage(),
+    )
+    lines = _usage_lines(report)
+    if json:
+        output.write_json({"session": session, **output.usage_record(report), "models": lines})
+        return
+    heads = ("model", "for", "calls", "lost", "input", "cached", "output", "reasoning")
+    terminal.print_table(heads, [list(map(str, line.values())) for line in lines], ("cyan",))
+    used = (
+        f"{terminal.count(report.total_tokens, 'token')} in {terminal.count(report.calls, 'call')}"
+    )
+    terminal.console().print(f"\n{used}; cost: {_cost(report)}")
+
+
+def _usage_lines(report: UsageReport) -> list[dict[str, object]]:
+    tokens = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+    return [
+        {
+            **{name: getattr(line, name) for name in ("model", "source", "calls", "lost")},
+            **{name: getattr(line.usage, name) for name in tokens},
+        }
+        for line in report.lines
+    ]
+
+
+def _cost(report: UsageReport) -> str:
+    if report.cost is not None:
+        return f"${report.cost:.4f}"
+    known = f"at least ${report.known_cost:.4f}; " if report.known_cost else ""
+    return terminal.safe(f"{known}not known for {', '.join(report.unpriced)}")
+
+
+# ---------------------------------------------------------------------- export
+
+
+def export(
+    session: SessionWord,
+    /,
+    *,
+    format: Annotated[  # noqa: A002 - the flag's name
+        Literal["jsonl", "markdown"], Parameter(show_default=True)
+    ] = "jsonl",
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a session to standard output: a line about it, then a line per turn, oldest first.
+
+    Args:
+        format: JSON lines, or Markdown to read
+    """
+    view = with_store(store, lambda rows: rows.load_session(session))
+    if format == "markdown" and not json:
+        sys.stdout.write(_markdown(view))
+        return
+    record = output.session_record(view, view.head, parent=view.parent)
+    output.write_json({"kind": "session", **record})
+    for page in view.pages:
+        output.write_json(
+            {"kind": "turn", **output.page_record(page), "usage": output.plain(page.usage)}
+        )
+
+
+def _markdown(view: SessionView) -> str:
+    lines = [
+        f"# {view.session_id}",
+        "",
+        f"Agent {view.agent}, started {terminal.moment(view.created_ms)}.",
+    ]
+    for number, page in enumerate(view.pages, start=1):
+        lines += ["", f"## Turn {number}: {terminal.ending(page.outcome)}", ""]
+        for message in output.page_messages(page):
+            lines += [f"**{message.role}**", "", terminal.message_text(message), ""]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,66 +1,86 @@
-"""A conversation: lines become turns, turns become lines. The turns run in another thread.
+"""A conversation: lines become turns, turns become lines. The turns run on a loop in another thread.
 
-Law 1. Ctrl-C while a turn runs cancels the turn and keeps the session; again, it leaves, and the turn goes on
-    ending without anybody watching.
-Law 2. Nothing is asked or shown while a line is being read.
+Law 1. Ctrl-C while a turn runs cancels the turn and keeps the session. Pressed again, it leaves, and the turn
+    ends without being watched.
+Law 2. While a line is being read, nothing else is asked or shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from windlass import Runtime, TurnResult
 from windlass.cli import exit_code
-from windlass.cli.talk.loop_thread import LoopThread
-from windlass.cli.talk.prompt import read_message, terminal_line
-from windlass.cli.talk.question import Answer, ask
+from windlass.cli.talk.prompt import Answer, ask, read_message, terminal_line
 from windlass.cli.talk.screen import Screen
-from windlass.cli.wording import short_key
+from windlass.cli.terminal import short_key
 from windlass.errors import SessionParked, WindlassError
 from windlass.kernel import events
 from windlass.ports import Wait
 
+T = TypeVar("T")
+Following: TypeAlias = Coroutine[Any, Any, TurnResult[Any]]
 _PAUSE_S: Final = 0.05
 HELP: Final = (
-    "/help this · /quit leave (or Ctrl-D) · /usage what the session used · /wait watch the unfinished turn\n"
-    "/retry try it again · /cancel end it · Ctrl-C cancels a running turn, twice leaves\n"
-    'A line that ends with \\ goes on in the next one; """ begins a block that ends with """.'
+    "/help this text · /quit leave (or Ctrl-D) · /usage what the session used\n"
+    "/wait watch the unfinished turn · /retry try it again · /cancel end it\n"
+    "Ctrl-C cancels a running turn; pressed twice, it leaves\n"
+    'A line that ends with \\ continues on the next one; """ starts a block that ends with """.'
 )
 
 
-class _Began(msgspec.Struct, frozen=True):
-    turn_id: str
-
-
-class _Rested(msgspec.Struct, frozen=True):
-    result: Any
-
-
-class _Failed(msgspec.Struct, frozen=True):
-    error: BaseException
-
-
-class _Interrupt:
-    """Somebody pressed Ctrl-C."""
-
-
 class Left(Exception):
-    """Whoever sat there has left; `code` is how."""
+    """The user has left; `code` is the exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
+class LoopThread:
+    """An event loop in a thread of its own: turns run on while the terminal waits for a line."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # A daemon thread: a second Ctrl-C exits even if a tool blocks.
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it."""
+        return self.start(work).result()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    @contextmanager
+    def opened(self, runtime: Runtime[Any]) -> Iterator[None]:
+        """Open a runtime there, and close it at the end."""
+        self.call(runtime.__aenter__())
+        try:
+            yield
+        finally:
+            self.call(runtime.__aexit__(None, None, None))
+
+
 class Conversation:
-    """Talks with one session of a runtime that is open in another thread."""
+    """Talks with one session of a runtime that is open on another thread's loop."""
 
     def __init__(
         self,
@@ -79,14 +99,15 @@ class Conversation:
         self._model = model
         self._by = by
         self._unfinished: str | None = None
-        self._news: SimpleQueue[Any] = SimpleQueue()
+        self._news: SimpleQueue[events.Event | Future[TurnResult[Any]] | str | None] = SimpleQueue()
+        """From the loop: events, the id of the turn once it has started, and its end; None is Ctrl-C."""
         self._cursor: str | None = None
         self._is_cancelled = False
 
     # ------------------------------------------------------------------ reading
 
     def go(self) -> int:
-        """Talk until somebody leaves; return the exit code."""
+        """Talk until the user leaves; return the exit code."""
         presses = 0
         while True:
             try:
@@ -102,7 +123,7 @@ class Conversation:
                 presses += 1
                 if presses > 1:
                     return exit_code.INTERRUPTED
-                self._screen.say("\nCtrl-C again, or Ctrl-D, leaves", "dim")
+                self._screen.say("\npress Ctrl-C again, or Ctrl-D, to leave", "dim")
 
     def _take(self, said: str) -> None:
         command, _, rest = said.partition(" ")
@@ -112,14 +133,16 @@ class Conversation:
             "/exit": self._quit,
             "/usage": self._usage,
             "/wait": self._wait,
-            "/retry": self._retry,
-            "/cancel": lambda: self._cancel(rest),
+            "/retry": lambda: self._wait(self._runtime.retry),
+            "/cancel": lambda: self._wait(
+                lambda session, turn: self._runtime.cancel(session, turn, rest)
+            ),
         }
         try:
             if command in known:
                 known[command]()
             elif command.startswith("/") and command[1:].isalpha():
-                self._screen.say(f"there is no {command}; /help lists what there is", "yellow")
+                self._screen.say(f"unknown command {command}; /help lists the commands", "yellow")
             else:
                 self._follow(self._new_turn(said))
         except SessionParked as error:
@@ -136,41 +159,29 @@ class Conversation:
     def _usage(self) -> None:
         self._screen.used(self._loop.call(self._runtime.session(self._session_id).usage()))
 
-    def _wait(self) -> None:
+    def _wait(self, first: Callable[[str, str], Coroutine[Any, Any, Any]] | None = None) -> None:
+        """Watch the unfinished turn again, after doing something about it."""
         if self._unfinished is None:
-            self._screen.say("no turn is unfinished", "dim")
-        else:
-            self.attach(self._unfinished)
-
-    def _retry(self) -> None:
-        if self._unfinished is None:
-            self._screen.say("no turn is unfinished", "dim")
+            self._screen.say("there is no unfinished turn", "dim")
             return
-        # It may have tried again by itself meanwhile; either way there is something to see.
-        self._loop.call(self._runtime.retry(self._session_id, self._unfinished))
+        if first is not None:
+            self._loop.call(first(self._session_id, self._unfinished))
         self.attach(self._unfinished)
 
-    def _cancel(self, reason: str) -> None:
-        if self._unfinished is None:
-            self._screen.say("no turn is unfinished", "dim")
-            return
-        self._loop.call(self._runtime.cancel(self._session_id, self._unfinished, reason))
-        self.attach(self._unfinished)
+    # ------------------------------------------------------------------ turns, on the loop
 
-    # ------------------------------------------------------------------ turns, over there
-
-    async def _new_turn(self, said: str) -> None:
+    async def _new_turn(self, said: str) -> TurnResult[Any]:
         session = self._runtime.session(self._session_id)
         async with session.stream(said, model=self._model) as turn:
-            self._news.put(_Began(turn.id))
+            self._news.put(turn.id)
             await self._tell_all(aiter(turn))
-            self._news.put(_Rested(await self._settled(turn.id)))
+            return await self._settled(turn.id)
 
-    async def _known_turn(self, turn_id: str) -> None:
-        self._news.put(_Began(turn_id))
+    async def _known_turn(self, turn_id: str) -> TurnResult[Any]:
+        self._news.put(turn_id)
         handle = self._runtime.turn(self._session_id, turn_id)
         await self._tell_all(handle.events(self._cursor))
-        self._news.put(_Rested(await self._settled(turn_id)))
+        return await self._settled(turn_id)
 
     async def _tell_all(self, shown: AsyncIterator[events.Event]) -> None:
         async for event in shown:
@@ -185,29 +196,22 @@ class Conversation:
             result = await handle.result()
         return result
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:  # noqa: BLE001 - told where somebody waits for it
-            self._news.put(_Failed(error))
-
-    # ------------------------------------------------------------------ turns, over here
+    # ------------------------------------------------------------------ turns, in this thread
 
     def attach(self, turn_id: str) -> None:
-        """Watch a turn that was begun before, and ask what it waits for."""
+        """Watch a turn that was started before, and ask what it waits for."""
         self._follow(self._known_turn(turn_id))
 
-    def _follow(self, work: Coroutine[Any, Any, None]) -> None:
+    def _follow(self, work: Following) -> None:
         """Show a turn until it is over, or waits for something that cannot be answered here."""
         self._is_cancelled = False
-        following: Coroutine[Any, Any, None] | None = work
+        following: Following | None = work
         with self._interrupts():
             while following is not None:
                 result = self._watch(following)
-                self._screen.rest()
                 following = self._after(result)
 
-    def _after(self, result: TurnResult[Any]) -> Coroutine[Any, Any, None] | None:
+    def _after(self, result: TurnResult[Any]) -> Following | None:
         if not result.parked:
             self._unfinished = None
             self._screen.used(result.usage)
@@ -216,31 +220,27 @@ class Conversation:
         questions = [wait for wait in result.waits if wait.kind == "approval"]
         if not questions:
             for wait in result.waits:
-                self._screen.say(
-                    f"the turn waits ({wait.kind}): {wait.title or 'for something outside'}",
-                    "yellow",
-                )
+                title = wait.title or "for something outside"
+                self._screen.say(f"the turn waits ({wait.kind}): {title}", "yellow")
             self._screen.say(
                 "it is kept; /wait watches it, /retry tries again, /cancel ends it", "dim"
             )
             return None
         answered = [self._answer(wait) for wait in questions]
-        if not all(answered):
-            return None
-        return self._known_turn(result.turn_id)
+        return self._known_turn(result.turn_id) if all(answered) else None
 
     def _answer(self, wait: Wait) -> bool:
         """Ask; False if the question stays open."""
-        with self._default_interrupt():
+        with _on_interrupt(signal.default_int_handler):
             answer = ask(self._screen, wait, terminal_line)
         if answer.kind == "later":
             self._screen.say(
                 f"\nthe question stays open: windlass approve {short_key(wait.key)}", "dim"
             )
             return False
-        receipt = self._loop.call(self._decide(wait, answer))
-        if receipt != "accepted":
-            self._screen.say(f"{receipt}: another answer stands", "yellow")
+        status = self._loop.call(self._decide(wait, answer))
+        if status != "accepted":
+            self._screen.say(f"{status}: your answer was not taken", "yellow")
         return True
 
     async def _decide(self, wait: Wait, answer: Answer) -> str:
@@ -252,35 +252,33 @@ class Conversation:
             )
         return given.status
 
-    def _watch(self, work: Coroutine[Any, Any, None]) -> TurnResult[Any]:
-        """Show what happens until the turn rests.
+    def _watch(self, work: Following) -> TurnResult[Any]:
+        """Show what happens until the turn ends or waits.
 
         Raises:
-            Left: Ctrl-C, twice.
-            WindlassError: it could not be begun.
+            Left: the user pressed Ctrl-C twice.
+            WindlassError: the turn could not be started.
         """
-        self._loop.start(self._guarded(work))
+        self._loop.start(work).add_done_callback(self._news.put)
         turn_id: str | None = None
-        while True:
-            item = self._news.get()
-            match item:
-                case _Began(turn_id=begun):
-                    turn_id = begun
+        try:
+            while True:
+                item = self._news.get()
+                if isinstance(item, Future):
+                    return item.result()
+                if isinstance(item, str):
+                    turn_id = item
                     if self._is_cancelled:
                         self._end(turn_id)
-                case _Interrupt():
+                elif item is None:
                     self._interrupted(turn_id)
-                case _Rested(result=result):
-                    return result  # type: ignore[no-any-return]  # put in above
-                case _Failed(error=error):
-                    self._screen.rest()
-                    raise error
-                case _:
+                else:
                     self._screen.show(item, more=not self._news.empty())
+        finally:
+            self._screen.close()
 
     def _interrupted(self, turn_id: str | None) -> None:
         if self._is_cancelled:
-            self._screen.rest()
             raise Left(exit_code.INTERRUPTED)
         self._is_cancelled = True
         self._screen.line("■", "yellow", "cancelling; Ctrl-C again leaves")
@@ -292,24 +290,19 @@ class Conversation:
 
     @contextmanager
     def _interrupts(self) -> Iterator[None]:
-        """Let Ctrl-C be a message to whoever watches, not an exception in the middle of a line."""
-        before = signal.signal(signal.SIGINT, lambda *_: self._news.put(_Interrupt()))
+        """Make Ctrl-C a message to `_watch`, not an exception in the middle of a line."""
         try:
-            yield
+            with _on_interrupt(lambda *_: self._news.put(None)):
+                yield
         finally:
-            signal.signal(signal.SIGINT, before)
-            self._forget_interrupts()
+            while not self._news.empty():
+                self._news.get_nowait()
 
-    @contextmanager
-    def _default_interrupt(self) -> Iterator[None]:
-        before: Callable[..., Any] | int | None = signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        )
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
 
-    def _forget_interrupts(self) -> None:
-        while not self._news.empty():
-            self._news.get_nowait()
+@contextmanager
+def _on_interrupt(handler: Callable[..., Any]) -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

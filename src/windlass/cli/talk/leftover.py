@@ -1,4 +1,4 @@
-"""A turn that a process left behind: what its journal kept, and what was only ever shown."""
+"""A turn that a process left unfinished: what its journal recorded, and what was only shown."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from windlass.cli.opening import unfinished_turn
+from windlass.cli.output import page_messages
 from windlass.cli.talk.screen import FAILED, MARKS, Screen
-from windlass.cli.wording import call_line, count, message_text, one_line, result_line
+from windlass.cli.terminal import call_line, count, message_text, one_line, result_line, text_of
 from windlass.errors import UnknownSession
 from windlass.journal import (
     CallReturned,
@@ -18,13 +20,13 @@ from windlass.journal import (
     call_key,
 )
 from windlass.kernel import ModelReply, ToolOutcome
-from windlass.kernel.messages import ConversationRecord, Message, Text
+from windlass.kernel.messages import Message
 from windlass.ports import SessionView, Store, TurnView
 
 _FATES = {
-    "once": "it is not run again; the model is told that nobody knows",
-    "keyed": "it is run again under the same key",
-    "reconcile": "it is looked up whether it acted",
+    "once": "it is not run again; the model is told that the outcome is unknown",
+    "keyed": "it is run again with the same key",
+    "reconcile": "the tool is asked whether it acted",
 }
 _AGAIN = "it is run again"
 
@@ -38,14 +40,14 @@ class _Call(msgspec.Struct, kw_only=True):
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it was found: what was said last, and the turn that is not over."""
+    """A session as it was found: the last messages, and its unfinished turn."""
 
     session: SessionView
     turn: TurnView | None = None
     is_elsewhere: bool = False
 
     def show(self, screen: Screen) -> None:
-        """Show it: the last words, what the journal kept of the turn, what is taken back."""
+        """Show the last messages, what the journal has of the turn, and what is taken back."""
         turns = count(self.session.head, "turn")
         screen.say(f"session {self.session.session_id}: {turns} so far", "dim")
         for message in self._last_words():
@@ -55,34 +57,25 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
             self._show_turn(self.turn, screen)
 
     def _last_words(self) -> Sequence[Message]:
-        said = [
-            node.message
-            for page in self.session.pages[-1:]
-            for node in page.nodes
-            if isinstance(node, ConversationRecord)
-        ]
-        spoken = [each for each in said if each.role in ("user", "assistant") and _has_text(each)]
-        return spoken[-2:]
+        said = [each for page in self.session.pages[-1:] for each in page_messages(page)]
+        spoken = [each for each in said if each.role in ("user", "assistant")]
+        return [each for each in spoken if text_of(each.parts).strip()][-2:]
 
     def _show_turn(self, turn: TurnView, screen: Screen) -> None:
-        asked = " ".join(
-            part.text
-            for part in (turn.request.input if turn.request is not None else ())
-            if isinstance(part, Text)
-        )
+        asked = text_of(turn.request.input) if turn.request is not None else ""
         screen.say(f"unfinished turn {turn.turn_id}: {one_line(asked, 200)}", "bold")
         kept = list(_kept(turn))
-        screen.say("kept by the journal:" if kept else "the journal has nothing of it yet", "dim")
+        screen.say("recorded:" if kept else "no text and no result is recorded yet", "dim")
         for step in kept:
             if isinstance(step, str):
                 screen.markdown(step)
             else:
                 _show_call(step, screen)
         if self.is_elsewhere:
-            screen.say("it runs in another process; what that one records is shown here", "dim")
+            screen.say("it runs in another process; this shows what that process records", "dim")
         elif turn.state == "running":
             screen.say(
-                "↩ taken back: whatever else was shown of it was not recorded; it is asked for again",
+                "↩ taken back: anything else it showed was not recorded; the model is asked again",
                 "yellow",
             )
 
@@ -93,51 +86,39 @@ def _show_call(call: _Call, screen: Screen) -> None:
         screen.line(*MARKS.get(call.outcome.status, FAILED), told)
     else:
         fate = _FATES.get(call.contract, _AGAIN)
-        screen.line("?", "yellow", f"{call.told}: begun, no result ({call.contract}: {fate})")
+        screen.line("?", "yellow", f"{call.told}: started, no result ({call.contract}: {fate})")
 
 
 def _kept(turn: TurnView) -> Iterator[str | _Call]:
-    """Yield the replies and calls that the journal has, in their order."""
+    """Yield the replies and calls in the journal, in order."""
     calls: dict[str, _Call] = {}
-    for page in turn.pages:
-        for entry in page.entries:
-            if not isinstance(entry, (Claimed, Recorded)):
-                continue
-            key = call_key(entry.key)
-            if isinstance(entry, Claimed) and isinstance(entry.command, ToolCallCommand):
-                told = call_line(entry.command.name, entry.command.args)
+    for entry in (entry for page in turn.pages for entry in page.entries):
+        if not isinstance(entry, Claimed | Recorded):
+            continue
+        key, command = call_key(entry.key), entry.command
+        outcome = entry.outcome if isinstance(entry, Recorded) else None
+        if isinstance(command, ToolCallCommand):
+            told = call_line(command.name, command.args)
+            if isinstance(entry, Claimed):
                 calls[key] = _Call(told=told, contract=entry.contract or "once")
-            outcome = entry.outcome if isinstance(entry, Recorded) else None
-            if isinstance(outcome, ModelAnswered) and isinstance(outcome.result, ModelReply):
-                yield from calls.values()
-                calls.clear()
-                if outcome.result.text.strip():
-                    yield outcome.result.text
-            elif isinstance(outcome, CallReturned) and isinstance(entry, Recorded):
-                command = entry.command
-                if isinstance(command, ToolCallCommand) and key not in calls:
-                    calls[key] = _Call(told=call_line(command.name, command.args))
-                if key in calls:
-                    calls[key].outcome = outcome.outcome
+            elif isinstance(outcome, CallReturned):
+                calls.setdefault(key, _Call(told=told))
+        if isinstance(outcome, ModelAnswered) and isinstance(outcome.result, ModelReply):
+            yield from calls.values()
+            calls.clear()
+            if outcome.result.text.strip():
+                yield outcome.result.text
+        elif isinstance(outcome, CallReturned) and key in calls:
+            calls[key].outcome = outcome.outcome
     yield from calls.values()
 
 
-def _has_text(message: Message) -> bool:
-    return any(isinstance(part, Text) and part.text.strip() for part in message.parts)
-
-
-async def find_leftover(store: Store, session_id: str, *, now_ms: int) -> Leftover | None:
-    """Return a session as it stands before anybody here drives it; None if it is new."""
+async def find_leftover(rows: Store, session_id: str) -> Leftover | None:
+    """Return a session as it is before this process drives it; None if it is new."""
     try:
-        session = await store.load_session(session_id)
+        session = await rows.load_session(session_id)
     except UnknownSession:
         return None
-    turn_id = session.active or next(iter(session.queued), None)
-    turn = None if turn_id is None else await store.load_turn(session_id, turn_id)
-    is_elsewhere = (
-        turn is not None
-        and turn.state == "running"
-        and turn.owner is not None
-        and await store.is_present(turn.owner, now_ms=now_ms)
-    )
+    turn, is_owned = await unfinished_turn(rows, session)
+    is_elsewhere = is_owned and turn is not None and turn.state == "running"
     return Leftover(session=session, turn=turn, is_elsewhere=is_elsewhere)

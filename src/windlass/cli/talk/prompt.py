@@ -1,32 +1,47 @@
-"""What a person types: one line, or several.
+"""What a person types: a message of one or several lines, or the answer to a question.
 
-A line that ends with a backslash goes on in the next one; three double quotes begin a block that ends with three
-more; what is pasted stays together where the terminal says what was pasted (bracketed paste).
+A line that ends with a backslash continues on the next one; three double quotes start a block that ends with three
+more; pasted lines stay together where the terminal supports bracketed paste.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, Literal
 
+import msgspec
+from rich.panel import Panel
+from rich.text import Text
+
+from windlass.cli.arguments import read_edit
 from windlass.cli.keys import environment
+from windlass.cli.talk.screen import Screen
+from windlass.cli.terminal import as_json, safe, short_key
+from windlass.errors import WindlassError
+from windlass.ports import Wait
 
 BLOCK: Final = '"""'
 _MARK: Final = "> "
 _MORE: Final = "… "
+_CHOICES: Final = "[y]es  [n]o  [e]dit  [s]ession > "
+_CHOICES_HELP: Final = (
+    "  y allows it · n REASON denies it · e edits the arguments first · s allows it for\n"
+    "  this session · Ctrl-D leaves the question open"
+)
+ReadLine = Callable[[str, str], str]
 
 
 @contextmanager
 def prepared_terminal() -> Iterator[None]:
-    """Let lines be edited, pasted lines stay together, and Ctrl-C leave no sign in what is drawn anew."""
+    """Turn on line editing and bracketed paste, and do not echo Ctrl-C into the live region."""
     if not sys.stdin.isatty():
         yield
         return
     _use_readline()
     try:
-        import termios  # noqa: PLC0415 - not there on every system
+        import termios  # noqa: PLC0415 - not on every system
     except ImportError:
         yield
         return
@@ -42,7 +57,7 @@ def prepared_terminal() -> Iterator[None]:
 
 def _use_readline() -> None:
     try:
-        import readline  # noqa: PLC0415 - not there on every system; lines can be read all the same
+        import readline  # noqa: PLC0415 - not on every system; lines can be read without it
     except ImportError:
         return
     if environment().get("TERM", "dumb") != "dumb":
@@ -51,11 +66,11 @@ def _use_readline() -> None:
 
 
 def read_message(read_line: Callable[[str], str]) -> str:
-    """Return what somebody says.
+    """Return the next message.
 
     Raises:
-        EOFError: there is no more.
-        KeyboardInterrupt: they thought better of it.
+        EOFError: the input has ended.
+        KeyboardInterrupt: the user pressed Ctrl-C.
     """
     line = read_line(_MARK)
     if line.lstrip().startswith(BLOCK):
@@ -78,7 +93,7 @@ def _block(first: str, read_line: Callable[[str], str]) -> str:
 
 
 def terminal_line(mark: str, filled: str = "") -> str:
-    """Read one line from the terminal, with `filled` in it to begin with."""
+    """Read one line from the terminal; the user may edit `filled`, the text to start from."""
     if not sys.stdin.isatty():
         line = sys.stdin.readline()
         if not line:
@@ -95,3 +110,70 @@ def terminal_line(mark: str, filled: str = "") -> str:
         return input(mark)
     finally:
         readline.set_startup_hook(None)
+
+
+# ---------------------------------------------------------------------- an approval
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's decision; `later` leaves the question open."""
+
+    kind: Literal["yes", "no", "later"]
+    edit: dict[str, Any] | None = None
+    remember: Literal["once", "session"] = "once"
+    reason: str = ""
+
+
+def ask(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
+    """Show an approval with its arguments and read the user's decision."""
+    screen.print(_panel(wait))
+    while True:
+        try:
+            word, _, rest = read_line(_CHOICES, "").strip().partition(" ")
+            answer = _answer(word.lower(), rest.strip(), wait, read_line)
+        except (EOFError, KeyboardInterrupt):
+            return Answer(kind="later")
+        except WindlassError as error:
+            screen.say(f"  {error}", "yellow")
+            continue
+        if answer is not None:
+            return answer
+        screen.say(_CHOICES_HELP)
+
+
+def _answer(word: str, rest: str, wait: Wait, read_line: ReadLine) -> Answer | None:
+    if word in ("y", "yes"):
+        return Answer(kind="yes")
+    if word in ("n", "no"):
+        return Answer(kind="no", reason=rest)
+    if word in ("s", "session"):
+        return Answer(kind="yes", remember="session")
+    if word in ("e", "edit"):
+        edit = read_edit(read_line("arguments > ", as_json(_args(wait))))
+        return Answer(kind="yes", edit=edit)
+    return None
+
+
+def _args(wait: Wait) -> Mapping[str, Any]:
+    detail = wait.detail
+    found = detail.get("args") if isinstance(detail, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _panel(wait: Wait) -> Panel:
+    detail = wait.detail if isinstance(wait.detail, dict) else {}
+    shown = Text()
+    shown.append(safe(str(detail.get("tool", "call"))), style="bold")
+    for name, value in _args(wait).items():
+        shown.append(f"\n  {safe(name)} = ", style="dim")
+        shown.append(as_json(value))
+    risk = f" · risk {safe(str(detail['risk']))}" if detail.get("risk") else ""
+    title = Text(safe(wait.title or "May this run?"), style="bold yellow")
+    return Panel(
+        shown,
+        title=title,
+        title_align="left",
+        subtitle=Text(f"key {short_key(wait.key)}…{risk}", style="dim"),
+        subtitle_align="left",
+        border_style="yellow",
+    )

@@ -1,15 +1,14 @@
-"""What a conversation shows: facts stay, previews stand in a region that is drawn anew.
+"""What a conversation shows: facts stay; previews are in a live region that is redrawn.
 
-Law 1. What stands for good was recorded, or is marked as taken back when it turns out that it was not.
+Law 1. Text outside of the live region was recorded, or is marked as taken back once it turns out not to be.
 Law 2. Nothing that a model or a tool wrote reaches the terminal with control characters in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.padding import Padding
@@ -17,28 +16,20 @@ from rich.segment import Segment
 from rich.text import Text
 
 from windlass.api.usage_report import UsageReport
-from windlass.cli.talk.streamed import Streamed
-from windlass.cli.wording import (
-    answer_text,
-    call_line,
-    count,
-    ending,
-    is_finished,
-    one_line,
-    result_line,
-    safe,
-)
+from windlass.cli import terminal
 from windlass.kernel import events
 from windlass.kernel.outcomes import Finished
+from windlass.kernel.value import snake_case
 
 MARKS = {"ok": ("✓", "green"), "denied": ("✗", "yellow"), "unknown": ("?", "yellow")}
 FAILED = ("✗", "red")
 """How a call ended: a sign, and its color."""
 _MARGIN = 4
+_FENCES = ("```", "~~~")
 
 
 class _Tail:
-    """The last lines of something, as many as fit: a region that is taller than the screen cannot be redrawn."""
+    """The last lines that fit: a region taller than the screen cannot be redrawn."""
 
     def __init__(self, shown: Any, height: int) -> None:  # noqa: ANN401 - anything rich can render
         self._shown = shown
@@ -60,25 +51,12 @@ class Screen:
         self._replies: dict[str, Streamed] = {}
         self._thoughts = ""
         self._last_text = ""
-        self._shows: dict[type, Callable[[Any], None]] = {
-            events.ModelStarted: self._model_started,
-            events.TextDelta: self._text,
-            events.ReasoningDelta: self._reasoning,
-            events.ModelFinished: self._model_finished,
-            events.ToolStarted: self._tool_started,
-            events.ToolProgress: self._tool_progress,
-            events.ToolFinished: self._tool_finished,
-            events.Retracted: self._retracted,
-            events.Retrying: self._retrying,
-            events.Error: self._error,
-            events.TurnEnded: self._ended,
-        }
 
     # ------------------------------------------------------------------ events
 
     def show(self, event: events.Event, *, more: bool = False) -> None:
-        """Show an event; `more`: others wait, so that drawing the region can wait, too."""
-        show = self._shows.get(type(event))
+        """Show an event with the method of its name; with `more` waiting, do not redraw the region yet."""
+        show = getattr(self, f"_{snake_case(type(event).__name__)}", None)
         if show is not None:
             show(event)
         if not more:
@@ -88,24 +66,24 @@ class Screen:
         self._thoughts = ""
         self._open()
 
-    def _text(self, event: events.TextDelta) -> None:
+    def _text_delta(self, event: events.TextDelta) -> None:
         reply = self._replies.setdefault(event.correlation_id, Streamed())
         block = reply.add(event.text)
         self._open()
         if block.strip() and self._console.is_terminal:
-            # What is printed above the region draws it again: without what has just settled.
+            # Printing above the region redraws it, so take the settled block out first.
             self._draw()
             self.markdown(block)
 
-    def _reasoning(self, event: events.ReasoningDelta) -> None:
-        self._thoughts = (self._thoughts + safe(event.text))[-2_000:]
+    def _reasoning_delta(self, event: events.ReasoningDelta) -> None:
+        self._thoughts = (self._thoughts + terminal.safe(event.text))[-2_000:]
         self._open()
 
     def _model_finished(self, event: events.ModelFinished) -> None:
         reply = self._replies.pop(event.correlation_id, Streamed())
         whole = event.text
         rest = reply.finish(whole) if self._console.is_terminal else whole
-        self._close()
+        self.close()
         if rest is None:
             self._take_back()
             rest = whole
@@ -114,97 +92,90 @@ class Screen:
         self._last_text = event.text
 
     def _tool_started(self, event: events.ToolStarted) -> None:
-        self.line("→", "cyan", call_line(event.name, event.args, self.width))
+        self.line("→", "cyan", terminal.call_line(event.name, event.args, self.width))
 
     def _tool_progress(self, event: events.ToolProgress) -> None:
-        self.line("·", "dim", f"{event.name}: {one_line(str(event.data), self.width)}")
+        self.line("·", "dim", f"{event.name}: {terminal.one_line(str(event.data), self.width)}")
 
     def _tool_finished(self, event: events.ToolFinished) -> None:
         mark, style = MARKS.get(event.outcome.status, FAILED)
         status = "" if event.outcome.status == "ok" else f" {event.outcome.status}:"
-        said = result_line(event.outcome, self.width - len(event.name) - 12)
+        said = terminal.result_line(event.outcome, self.width - len(event.name) - 12)
         self.line(mark, style, f"{event.name}{status} {said} ({event.duration_ms} ms)")
 
     def _retracted(self, event: events.Retracted) -> None:
         for gone in event.correlation_ids:
             reply = self._replies.pop(gone, None)
             if reply is not None and reply.was_shown:
-                self._close()
+                self.close()
                 self._take_back()
 
     def _retrying(self, event: events.Retrying) -> None:
-        self.line("…", "yellow", f"again (attempt {event.attempt}): {one_line(event.reason)}")
+        reason = terminal.one_line(event.reason)
+        self.line("…", "yellow", f"retrying (attempt {event.attempt}): {reason}")
 
     def _error(self, event: events.Error) -> None:
         if event.code not in ("attached", "not_durable"):
-            self.line("!", "yellow", one_line(event.message, 200))
+            self.line("!", "yellow", terminal.one_line(event.message, 200))
 
-    def _ended(self, event: events.TurnEnded) -> None:
-        self._close()
+    def _turn_ended(self, event: events.TurnEnded) -> None:
+        self.close()
         outcome = event.outcome
         if isinstance(outcome, Finished):
-            # It ran elsewhere, or its words were missed.
+            # The turn ran in another process, or its text was missed.
             if outcome.text != self._last_text and outcome.text.strip():
                 self.markdown(outcome.text)
-        elif is_finished(outcome):
-            self._print(Text(answer_text(outcome, "")))
+        elif terminal.is_finished(outcome):
+            self.print(Text(terminal.answer_text(outcome, "")))
         else:
-            self.line("■", "yellow", ending(outcome))
+            self.line("■", "yellow", terminal.ending(outcome))
         self._last_text = ""
         self._replies.clear()
 
     def _take_back(self) -> None:
-        self.line("↩", "yellow", "taken back: the words above were not kept")
+        self.line("↩", "yellow", "taken back: the text above was not recorded")
 
-    # ------------------------------------------------------------------ the region that is drawn anew
+    # ------------------------------------------------------------------ the live region
 
     def _open(self) -> None:
         if self._live is None and self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-            # Were the process killed now, nobody would bring the cursor back.
+            # A process killed now could not show the cursor again.
             self._console.show_cursor(show=True)
 
     def _draw(self) -> None:
         if self._live is None:
             return
         rest = "".join(reply.rest for reply in self._replies.values())
-        shown: list[Any] = []
+        shown: Any = Text("…", style="dim")
         if rest.strip():
-            shown.append(_markdown(safe(rest)))
+            shown = _markdown(terminal.safe(rest))
         elif self._thoughts:
-            shown.append(Text(self._thoughts, style="dim italic"))
-        else:
-            shown.append(Text("…", style="dim"))
-        self._live.update(
-            _Tail(Group(*shown), max(self._console.height - _MARGIN, 3)), refresh=True
-        )
+            shown = Text(self._thoughts, style="dim italic")
+        self._live.update(_Tail(shown, max(self._console.height - _MARGIN, 3)), refresh=True)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the live region, so that the terminal can be used to ask something."""
         live, self._live = self._live, None
         if live is not None:
             live.update(Text(""))
             live.stop()
 
-    def rest(self) -> None:
-        """Leave nothing on the screen that is drawn anew: somebody is going to be asked something."""
-        self._close()
-
     # ------------------------------------------------------------------ what stays
 
     def say(self, text: str, style: str = "") -> None:
-        """Show a line of the program's own."""
-        self._print(Text(safe(text), style=style))
+        """Show a line of the program itself."""
+        self.print(terminal.line((text, style)))
 
     def line(self, mark: str, style: str, text: str) -> None:
-        """Show a line about something that happens, below the words it belongs to."""
-        self._print(
-            Text.assemble((f"  {mark} ", style), (safe(text), "dim" if style == "dim" else ""))
-        )
+        """Show a line about something that happens, such as a tool call."""
+        text_style = "dim" if style == "dim" else ""
+        self.print(terminal.line((f"  {mark} ", style), (text, text_style)))
 
     def markdown(self, text: str) -> None:
         """Show Markdown."""
-        self._print(_markdown(safe(text)))
+        self.print(_markdown(terminal.safe(text)))
 
     def used(self, usage: UsageReport) -> None:
         """Show what a turn used."""
@@ -212,22 +183,73 @@ class Screen:
             return
         sent = usage.input_tokens + usage.cached_input_tokens + usage.cache_write_tokens
         cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
-        calls = count(usage.calls, "call")
+        calls = terminal.count(usage.calls, "call")
         self.say(f"{calls} · {sent} in · {usage.output_tokens} out{cost}", "dim")
 
     def print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
         """Show something that rich can render."""
-        self._print(shown)
-
-    def _print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
         self._console.print(shown)
 
     @property
     def width(self) -> int:
-        """How long a line about something may be."""
+        """The longest that a line about something may be."""
         return max(self._console.width - 8, 40)
 
 
 def _markdown(text: str) -> Padding:
-    # Links are shown with their address: what is clicked is what is read.
+    # Links are shown with their address: users see what they click.
     return Padding(Markdown(text.strip("\n"), hyperlinks=False), (0, 0, 0, 0))
+
+
+# ---------------------------------------------------------------------- a reply as it grows
+
+
+class Streamed:
+    """The text of one model call as it grows: a settled part that stays, and the rest.
+
+    A blank line settles the block before it, unless the line is inside a code block.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._settled = 0
+
+    @property
+    def rest(self) -> str:
+        """The text that is not settled yet."""
+        return self._text[self._settled :]
+
+    @property
+    def was_shown(self) -> bool:
+        """Whether some of it is on the screen for good."""
+        return self._settled > 0
+
+    def add(self, text: str) -> str:
+        """Add text; return the blocks that it settled."""
+        self._text += text
+        end = _settled_length(self.rest)
+        block = self.rest[:end]
+        self._settled += end
+        return block
+
+    def finish(self, whole: str) -> str | None:
+        """Compare with the recorded reply; return what is left to show, None if the two differ."""
+        if not whole.startswith(self._text[: self._settled]):
+            return None
+        return whole[self._settled :]
+
+
+def _settled_length(text: str) -> int:
+    """Return where the last settled block of a text ends."""
+    end = place = 0
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        place += len(line)
+        start = line.lstrip()[:3]
+        if fence:
+            fence = "" if start == fence else fence
+        elif start in _FENCES:
+            fence = start
+        elif line.endswith("\n") and not line.strip():
+            end = place
+    return end

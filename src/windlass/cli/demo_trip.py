@@ -1,18 +1,22 @@
-"""The demo's task: a trip, the agent that books it, and the world in which it acts.
+"""The demo's task: a trip, the agent that books it, the files that stand for the world, and one process.
 
-Law 1. Whatever costs or acts is written to a file by whoever does it, before it answers, so that it
+Law 1. Whatever costs or acts is written to a file by the code that does it, before it answers, so that it
     can be counted from outside the process.
+
+Usage: python -m windlass.cli.demo_trip DIR start|resume|approve [--dies-in TOOL]
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import msgspec
 
-from windlass import Agent, ToolContext, tool
+from windlass import Agent, Runtime, ToolContext, tool
 from windlass.kernel import Json, ModelReply, ModelRequest, canonical
 from windlass.models.demo import DemoModel
 from windlass.ports.model import EmitModelEvent
@@ -29,22 +33,22 @@ _HOTELS: dict[str, Json] = {
 
 
 def address(folder: Path) -> str:
-    """Return where the turn is kept."""
+    """Return the store of the turn."""
     return f"sqlite:///{folder / 'trip.db'}"
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
     """Files that stand for the world, each line with the process that wrote it.
 
-    `dies_in` is the tool in the middle of which this process is to die: after it acted, before it
-    answered, which is the worst moment that there is.
+    `dies_in` names the tool in which this process is to die: after it acted and before it answered,
+    which is the worst moment there is.
     """
 
     folder: Path
     dies_in: str | None = None
 
     def write(self, name: str, *words: object) -> None:
-        """Add a line to a file and see it onto the disk."""
+        """Add a line to a file and sync it to the disk."""
         with (self.folder / f"{name}.txt").open("a", encoding="utf-8") as file:
             file.write(" ".join(map(str, (os.getpid(), *words))) + "\n")
             file.flush()
@@ -63,19 +67,16 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountedModel:
-    """The demo's model, with every request that reaches it on record."""
+    """The demo model; every request that reaches it is written down."""
+
+    name = DemoModel.name
 
     def __init__(self, world: World) -> None:
         self._model = DemoModel()
         self._world = world
 
-    @property
-    def name(self) -> str:
-        """As the demo's model."""
-        return self._model.name
-
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-        """Count, and ask the model."""
+        """Count the request, and ask the model."""
         self._world.write("model", canonical.digest(request))
         return await self._model.complete(request, emit)
 
@@ -101,7 +102,7 @@ def book(ctx: ToolContext[World], hotel: str, nights: int) -> str:
 
 @tool(effect="once")
 def notify(ctx: ToolContext[World], text: str) -> str:
-    """Send the traveller a message. Nobody can take it back, or tell whether it arrived."""
+    """Send the traveller a message. It cannot be taken back, and there is no receipt."""
     ctx.deps.write("tools", "notify")
     ctx.deps.write("messages", *text.split())
     ctx.deps.die_in("notify")
@@ -110,18 +111,58 @@ def notify(ctx: ToolContext[World], text: str) -> str:
 
 @tool(effect="once", approval="ask")
 def pay(ctx: ToolContext[World], cents: int) -> str:
-    """Pay the hotel, if somebody says so."""
+    """Pay the hotel, after a person has approved it."""
     ctx.deps.write("tools", "pay")
     ctx.deps.write("payments", cents)
     return f"receipt {cents}"
 
 
-def agent(world: World) -> Agent[World, str]:
-    """Return the agent that books trips."""
-    return Agent(
+def _runtime(world: World) -> Runtime[str]:
+    agent = Agent(
         "traveller",
         model=CountedModel(world),
         instructions="Book what the user asks for, within the budget.",
         tools=[look_up, book, notify, pay],
         deps_type=World,
     )
+    return Runtime(agent, store=address(world.folder), deps=lambda _turn: world)
+
+
+# ---------------------------------------------------------------------- one process
+
+
+async def start(world: World) -> None:
+    """Ask the question, and wait until the turn ends or waits for an approval."""
+    async with _runtime(world) as runtime:
+        await runtime.session(SESSION).run(QUESTION, turn_id=TURN)
+
+
+async def resume(world: World) -> None:
+    """Ask nothing: opening the file is enough for the turn to continue. Wait as `start` does."""
+    async with _runtime(world) as runtime:
+        await runtime.turn(SESSION, TURN).result()
+
+
+async def approve(world: World) -> None:
+    """Approve what waits, from a process that has no agent and drives nothing."""
+    async with Runtime(store=address(world.folder)) as runtime:
+        for wait in await runtime.approvals():
+            await runtime.approve(wait.key, by="eva")
+
+
+_ROLES = {"start": start, "resume": resume, "approve": approve}
+
+
+def main() -> int:
+    """Play one role."""
+    parser = argparse.ArgumentParser(prog="python -m windlass.cli.demo_trip")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("role", choices=_ROLES)
+    parser.add_argument("--dies-in", choices=TOOLS)
+    options = parser.parse_args()
+    asyncio.run(_ROLES[options.role](World(folder=options.folder, dies_in=options.dies_in)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

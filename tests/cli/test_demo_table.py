@@ -1,8 +1,12 @@
-"""The story of a turn: lines out of journal pages, told once each."""
+"""The demo's table: lines from journal pages, each told once, and never wider than the terminal."""
 
 from __future__ import annotations
 
-from windlass.cli.story import Line, Story
+import sys
+
+import pytest
+
+from windlass.cli.demo_table import COLUMNS, Line, Story, Style, Table
 from windlass.journal import (
     CallDecided,
     CallReturned,
@@ -101,20 +105,8 @@ def test_a_reply_is_told_by_what_it_asks_for_or_as_words() -> None:
     lines = told(Story(), turn(STARTED, replied(1, BOOKING), replied(4, ModelReply(text="Done."))))
 
     assert lines == [
-        Line(
-            what="model",
-            asked="2 messages",
-            answered="book('Lisbon', 2)",
-            how="bought",
-            color="cyan",
-        ),
-        Line(
-            what="model",
-            asked="5 messages",
-            answered="words, and no more calls",
-            how="bought",
-            color="cyan",
-        ),
+        Line("model", "2 messages", "book('Lisbon', 2)", "called", "cyan"),
+        Line("model", "5 messages", "text, and no more calls", "called", "cyan"),
     ]
 
 
@@ -229,3 +221,78 @@ def test_a_wait_is_told_when_it_opens_and_when_it_is_answered() -> None:
 
     assert (opened.what, opened.asked, opened.answered) == ("wait", "approval: pay 23600", "open")
     assert (resolved.answered, resolved.how) == ("answered by eva", "from outside")
+
+
+# ---------------------------------------------------------------------- the terminal
+
+
+ESCAPE = "\x1b"
+
+
+class Terminal:
+    """A stream that claims to be a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("env", "plain", "color"),
+    [
+        pytest.param({}, False, True, id="a-terminal"),
+        pytest.param({}, True, False, id="plain"),
+        pytest.param({"NO_COLOR": "1"}, False, False, id="NO_COLOR"),
+        pytest.param({"NO_COLOR": ""}, False, True, id="empty-NO_COLOR"),
+        pytest.param({"TERM": "dumb"}, False, False, id="dumb"),
+    ],
+)
+def test_colors_are_for_terminals_that_want_them(
+    env: dict[str, str], plain: bool, color: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+
+    style = Style.of(Terminal(), plain=plain)  # type: ignore[arg-type] # all of a stream it looks at
+
+    assert style.color is color
+    assert (ESCAPE in style.paint("x", "red")) is color
+
+
+def test_signs_are_for_terminals_that_can_show_them() -> None:
+    assert Style(color=False, unicode=True).sign("✗", "x") == "✗"
+    assert Style(color=False, unicode=False).sign("✗", "x") == "x"
+
+
+def test_a_cell_that_is_too_long_is_cut_where_one_can_see_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = Table(sys.stdout, Style(color=False, unicode=False))
+
+    screen.row("book", "a" * 31, "b" * 37, "ran")
+
+    assert capsys.readouterr().out == f"book     {'a' * 27}... {'b' * 37} ran\n"
+
+
+def test_the_widest_line_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Table(sys.stdout, Style(color=False, unicode=True))
+
+    screen.row(*["w" * 200] * 4)
+    screen.head()
+    screen.tell("Answer", "word " * 60)
+
+    widths = [len(line) for line in capsys.readouterr().out.splitlines()]
+    assert max(widths) == COLUMNS == 100
+
+
+def test_words_under_a_label_are_wrapped_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Table(sys.stdout, Style(color=False, unicode=False))
+
+    screen.tell("Answer", "word " * 20)
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "Answer     " + " ".join(["word"] * 18)
+    assert second == "           word word"

@@ -1,0 +1,172 @@
+"""Which agent a command runs: the user's own, by `module:name`, or the default one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, Final
+
+import msgspec
+
+from windlass import Agent
+from windlass.cli.default_tools import calculate, clock, list_files, read_file
+from windlass.cli.opening import opened_store, unfinished_turn
+from windlass.cli.settings import Settings, has_file, hint
+from windlass.errors import ConfigError, UnknownSession, WindlassError
+from windlass.models.local.weights import find_weights
+
+_MISSING: Final = object()
+_LOCAL: Final = "local:smollm2"
+_PLAIN: Final = "You are a helpful assistant in a terminal. Answer briefly."
+_INSTRUCTIONS: Final = (
+    "You are a helpful assistant in a terminal. Answer briefly, in Markdown where it helps. "
+    "Use the tools for the time, for arithmetic and for files in the user's folder; "
+    "do not guess what a tool can tell you. You have no network."
+)
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent, and one line that says what was chosen."""
+
+    agent: Agent[Any, Any]
+    told: str
+    override: str | None = None
+    """The model that turns name in place of the agent's own."""
+
+
+def choose(settings: Settings) -> Choice:
+    """Return the agent of these settings.
+
+    Raises:
+        ConfigError: there is no such module, name or model, or it is not an agent.
+    """
+    if settings.agent is None:
+        name, source = chosen_model(settings)
+        return Choice(agent=default_agent(name), told=f"model {name} ({source})")
+    agent = _as_agent(load(settings.agent, settings), settings.agent)
+    own = agent.model if isinstance(agent.model, str) else agent.model.name
+    # Only a flag is about this very run; a setting is about runs without an agent.
+    override = settings.model if settings.sources.get("model") == "--model" else None
+    told = f"agent {settings.agent}, model {override or own}"
+    return Choice(agent=agent, told=told, override=override)
+
+
+def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] | None:
+    """Return the function that makes what tools need.
+
+    Raises:
+        ConfigError: it cannot be imported, or is not a function.
+    """
+    if address is None:
+        return None
+    found = load(address, settings, field="deps")
+    if not callable(found):
+        raise ConfigError.at("deps", f"{address}, which is {type(found).__name__}", "a function")
+    return found  # type: ignore[no-any-return]  # checked above
+
+
+def load(address: str, settings: Settings, field: str = "agent") -> Any:  # noqa: ANN401 - any object
+    """Import what `module:name` names; the current folder is searched first.
+
+    Raises:
+        ConfigError: it cannot be imported; the message has the reason, its cause the traceback.
+    """
+    module_name, colon, name = address.partition(":")
+    if not colon or not module_name or not name:
+        raise ConfigError.at(field, repr(address[:80]), "module:name, such as app:support")
+    for folder in reversed(settings.folders):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    with _user_code(field, f"importing {module_name}"):
+        found: Any = importlib.import_module(module_name)
+    for part in name.split("."):
+        owner = found
+        with _user_code(field, f"importing {module_name}"):
+            found = getattr(owner, part, _MISSING)
+        if found is _MISSING:
+            known = [each for each in dir(owner) if not each.startswith("_")]
+            reason = f"{module_name} has no {name[:80]!r}{hint(part, known)}"
+            raise ConfigError(f"{field}: {reason}", field=field)
+    return found
+
+
+@contextmanager
+def _user_code(field: str, doing: str) -> Iterator[None]:
+    """Turn any exception of the user's code into a ConfigError with one line."""
+    try:
+        yield
+    except WindlassError as error:
+        raise ConfigError(f"{field}: {doing} failed: {error}", field=field) from error
+    except (Exception, SystemExit) as error:
+        reason = f"{doing} failed: {type(error).__name__}: {error} (WINDLASS_DEBUG=1 shows where)"
+        raise ConfigError(f"{field}: {reason}", field=field) from error
+
+
+def _as_agent(found: object, address: str) -> Agent[Any, Any]:
+    if callable(found) and not isinstance(found, Agent):
+        with _user_code("agent", f"{address}()"):
+            found = found()
+    if not isinstance(found, Agent):
+        kind = f"{address}, which is {type(found).__name__}"
+        raise ConfigError.at("agent", kind, "an Agent or a function that makes one")
+    return found
+
+
+async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: str) -> None:
+    """Refuse a session whose unfinished turn belongs to another agent that no process is running.
+
+    Raises:
+        ConfigError: no process would drive that turn, so a new one would wait forever.
+    """
+    if not has_file(settings):
+        return
+    async with opened_store(settings) as rows:
+        try:
+            session = await rows.load_session(session_id, history=False)
+        except UnknownSession:
+            return
+        turn, is_owned = await unfinished_turn(rows, session)
+    if turn is None or is_owned or turn.agent in (agent.name, *agent.aliases):
+        return
+    raise ConfigError(
+        f"agent: turn {turn.turn_id} of session {session_id} is unfinished and belongs to agent "
+        f"{turn.agent!r}, found {agent.name!r}; name that agent with -m module:name, "
+        f"or cancel the turn: windlass cancel {session_id}",
+        field="agent",
+    )
+
+
+# ---------------------------------------------------------------------- the default agent
+
+
+def default_agent(model: str) -> Agent[Any, Any]:
+    """Return the agent for commands that name none.
+
+    A local model is too small to choose between tools, so it gets none.
+    """
+    if model.startswith("local:"):
+        return Agent("assistant", model=model, instructions=_PLAIN)
+    return Agent(
+        "assistant",
+        model=model,
+        instructions=_INSTRUCTIONS,
+        tools=[clock, calculate, read_file, list_files],
+    )
+
+
+def chosen_model(settings: Settings) -> tuple[str, str]:
+    """Return the model of the default agent, and where its name comes from."""
+    return settings.model or default_model(), settings.sources.get("model", "the default")
+
+
+def default_model() -> str:
+    """Return the model to use when the user names none: the small local one if it is installed."""
+    return _LOCAL if has_local() else "demo"
+
+
+def has_local() -> bool:
+    """Whether the small local model is installed."""
+    return find_spec("xllamacpp") is not None and find_weights() is not None

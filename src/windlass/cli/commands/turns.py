@@ -1,0 +1,316 @@
+"""`windlass show` and `tail`: a session, a turn, and a turn's journal, also as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+from rich.tree import Tree
+
+from windlass import journal
+from windlass.cli import output
+from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
+from windlass.cli.opening import with_store
+from windlass.cli.terminal import (
+    call_line,
+    console,
+    count,
+    ending,
+    line,
+    message_text,
+    moment,
+    one_line,
+    print_table,
+    result_line,
+    safe,
+    short_key,
+    text_of,
+)
+from windlass.errors import UnknownSession
+from windlass.kernel import ModelReply, messages
+from windlass.kernel.value import snake_case
+from windlass.ports import SessionView, Store, TurnView
+
+_STYLES = {"user": "cyan", "assistant": "green", "tool": "dim", "system": "magenta"}
+_LOOK_S = 0.25
+
+
+def show(
+    session: SessionWord,
+    /,
+    *,
+    turn: str | None = None,
+    journal: bool = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a session turn by turn. --journal shows one turn: that of --turn, the unfinished or the last.
+
+    Args:
+        turn: only this turn, by its id
+        journal: the journal: what was asked, what came back
+    """
+
+    async def read(rows: Store) -> tuple[SessionView, TurnView | None]:
+        view = await rows.load_session(session)
+        last = view.pages[-1].turn_id if view.pages else None
+        turn_id = (view.active or last) if turn is None and journal else turn
+        found = None if turn_id is None else await rows.load_turn(session, turn_id)
+        if turn_id is not None and found is None:
+            raise UnknownSession(f"turn: session {session} has no turn {turn_id}", field="turn")
+        return view, found
+
+    found, shown = with_store(store, read)
+    if shown is not None and journal:
+        _show_journal(shown, json=json)
+    elif json:
+        output.write_json(_session_record(found) if shown is None else _turn_record(shown))
+    else:
+        console().print(_session_tree(found) if shown is None else _turn_tree(shown))
+
+
+# ---------------------------------------------------------------------- a session, a turn
+
+
+def _session_record(view: SessionView) -> output.Record:
+    turns = [output.page_record(page) for page in view.pages]
+    return output.session_record(view, turns, queued=list(view.queued), parent=view.parent)
+
+
+def _session_tree(view: SessionView) -> Tree:
+    about = f"  agent {view.agent}, started {moment(view.created_ms)}"
+    if view.parent is not None:
+        about += f", forked from {view.parent} at turn {view.parent_head}"
+    tree = Tree(line((view.session_id, "bold cyan"), (about, "dim")))
+    for number, page in enumerate(view.pages, start=1):
+        about = f"  {page.turn_id}, {moment(page.committed_ms)}"
+        label = line((f"{number}  {ending(page.outcome)}", "bold"), (about, "dim"))
+        _add_messages(tree.add(label), output.page_messages(page))
+    if view.active is not None:
+        tree.add(line((f"unfinished: {view.active}", "yellow")))
+    for turn_id in view.queued:
+        tree.add(line((f"queued: {turn_id}", "dim")))
+    return tree
+
+
+def _add_messages(branch: Tree, shown: list[messages.Message]) -> None:
+    for message in shown:
+        is_result = any(isinstance(part, messages.ToolResult) for part in message.parts)
+        role = "tool" if is_result else message.role
+        text = message_text(message) or "(empty)"
+        branch.add(line((f"{role} ", _STYLES.get(role, "")), (text, "not bold default")))
+
+
+def _turn_record(view: TurnView) -> output.Record:
+    return {
+        "session": view.session_id,
+        "turn": view.turn_id,
+        "agent": view.agent,
+        "state": view.state,
+        "outcome": output.plain(view.outcome),
+        "input": None if view.request is None else output.plain(view.request.input),
+        "messages": None if view.page is None else output.page_record(view.page)["messages"],
+        "waits": [{**output.wait_record(each.wait), "state": each.state} for each in view.waits],
+        "takeovers": view.takeovers,
+        "units": len(view.pages),
+    }
+
+
+def _turn_tree(view: TurnView) -> Tree:
+    about = f"  {view.state}, {ending(view.outcome)}"
+    tree = Tree(line((view.turn_id, "bold cyan"), (about, "default")))
+    if view.page is not None:
+        _add_messages(tree, output.page_messages(view.page))
+    elif view.request is not None:
+        tree.add(line((f"user {one_line(text_of(view.request.input), 200)}", "")))
+    for wait in view.waits:
+        tree.add(line((f"{wait.wait.kind}: {wait.wait.title} ({wait.state})", "yellow")))
+    return tree
+
+
+# ---------------------------------------------------------------------- a journal
+
+
+class JournalRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry; `unit` is the commit that made it durable."""
+
+    unit: int
+    generation: int
+    entry: str
+    key: str = ""
+    asked: str = ""
+    answered: str = ""
+
+
+def _journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
+    """Yield the entries of a turn's journal, from unit number `since` on."""
+    for unit, page in enumerate(turn.pages[since:], start=since):
+        for entry in page.entries:
+            yield JournalRow(
+                unit=unit,
+                generation=page.generation,
+                entry=type(entry).__name__.removeprefix("Turn").lower(),
+                key=getattr(entry, "key", ""),
+                asked=_asked(entry),
+                answered=_answered(entry) if isinstance(entry, journal.Recorded) else "",
+            )
+
+
+def _asked(entry: journal.Entry) -> str:
+    if isinstance(entry, journal.TurnStarted):
+        tools = count(len(entry.contracts), "tool")
+        return f"agent {entry.agent}, model {entry.model}, {tools}"
+    if not isinstance(entry, journal.Claimed | journal.Recorded):
+        return ""
+    command = entry.command
+    if isinstance(command, journal.ToolCallCommand):
+        contract = (
+            f"{entry.contract}: " if isinstance(entry, journal.Claimed) and entry.contract else ""
+        )
+        return f"{contract}{call_line(command.name, command.args, 120)}"
+    if isinstance(command, journal.ModelCallCommand):
+        return count(command.request.message_count, "message")
+    if isinstance(command, journal.AwaitEventCommand):
+        return f"wait {short_key(command.wait_key)}"
+    return "" if command is None else _words(type(command).__name__.removesuffix("Command"))
+
+
+def _answered(entry: journal.Recorded) -> str:
+    outcome = entry.outcome
+    if isinstance(outcome, journal.CallReturned):
+        return f"{outcome.outcome.status}: {result_line(outcome.outcome, 120)}"
+    if isinstance(outcome, journal.ModelAnswered):
+        reply = outcome.result
+        if not isinstance(reply, ModelReply):
+            return f"failed: {one_line(reply.message, 120)}"
+        calls = [
+            call_line(part.name, part.args or {}, 80)
+            for part in reply.parts
+            if isinstance(part, messages.ToolCall)
+        ]
+        return one_line(" ".join(filter(None, [reply.text, *calls])), 120)
+    if isinstance(outcome, journal.CallDecided):
+        return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
+    if isinstance(outcome, journal.EventAwaited):
+        return safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
+    return _words(type(outcome).__name__)
+
+
+def _words(name: str) -> str:
+    return snake_case(name).replace("_", " ")
+
+
+def _write_row(turn: TurnView, row: JournalRow) -> None:
+    place = {"session": turn.session_id, "turn": turn.turn_id}
+    output.write_json({**place, **msgspec.structs.asdict(row)})
+
+
+def _show_journal(view: TurnView, *, json: bool) -> None:
+    rows = list(_journal_rows(view))
+    if json:
+        for each in rows:
+            _write_row(view, each)
+        return
+    console().print(line((f"turn {view.turn_id}: {view.state}, {ending(view.outcome)}", "bold")))
+    cells = [
+        (
+            str(each.unit),
+            each.entry,
+            each.key and journal.key_place(each.key)[0],
+            each.asked,
+            each.answered,
+        )
+        for each in rows
+    ]
+    heads = ("unit", "entry", "effect", "asked", "came back")
+    print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
+
+
+# ---------------------------------------------------------------------- as it grows
+
+
+def tail(
+    session: SessionWord,
+    /,
+    *,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"])] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Watch the unfinished turn until it ends or waits; with --follow, also all later turns.
+
+    Args:
+        follow: continue after the turn has ended
+    """
+    watched = _Tail(session, is_json=json)
+    with_store(store, lambda rows: watched.watch(rows, follow=follow))
+
+
+class _Tail:
+    """Reads the store again and again, and shows what is new."""
+
+    def __init__(self, session: str, *, is_json: bool) -> None:
+        self._session = session
+        self._is_json = is_json
+        self._units: dict[str, int] = {}
+        self._states: dict[str, str] = {}
+        self._head: int | None = None
+
+    async def watch(self, rows: Store, *, follow: bool) -> None:
+        """Look until there is nothing more to see."""
+        while True:
+            view = await rows.load_session(self._session, history=False)
+            pending = [turn for turn, state in self._states.items() if state != "done"]
+            ended = await self._ended(rows, view.head)
+            for turn_id in dict.fromkeys([*pending, *ended, *filter(None, [view.active])]):
+                await self._look(rows, turn_id)
+            rests = view.active is None or self._states.get(view.active) in ("parked", "done")
+            if rests and not follow:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    async def _ended(self, rows: Store, head: int) -> list[str]:
+        """Return the turns that ended since the last look: one may start and end between two."""
+        before, self._head = self._head, head
+        if before is None or head <= before:
+            return []
+        pages = (await rows.load_session(self._session)).pages
+        return [page.turn_id for page in pages[before - head :]]
+
+    async def _look(self, rows: Store, turn_id: str) -> None:
+        turn = await rows.load_turn(self._session, turn_id)
+        if turn is None:
+            return
+        for each in _journal_rows(turn, self._units.get(turn_id, 0)):
+            self._show_row(turn, each)
+        self._units[turn_id] = len(turn.pages)
+        if self._states.get(turn_id) != turn.state:
+            self._states[turn_id] = turn.state
+            self._show_state(turn)
+
+    def _show_row(self, turn: TurnView, row: JournalRow) -> None:
+        if self._is_json:
+            _write_row(turn, row)
+            return
+        answered = f"  ⇒ {row.answered}" if row.answered else ""
+        start = (f"{row.unit:>3} {row.entry:<9}", "cyan")
+        console().print(line(start, (row.asked, "default"), (answered, "green")))
+
+    def _show_state(self, turn: TurnView) -> None:
+        waits = [each.wait for each in turn.waits if each.state == "open"]
+        if self._is_json:
+            record = {
+                "session": self._session,
+                "turn": turn.turn_id,
+                "state": turn.state,
+                "outcome": output.plain(turn.outcome),
+                "waits": [output.wait_record(wait) for wait in waits],
+            }
+            output.write_json(record)
+            return
+        told = ending(turn.outcome) if turn.state == "done" else ", ".join(w.kind for w in waits)
+        words = f"turn {turn.turn_id}: {turn.state}{f' ({told})' if told else ''}"
+        console().print(line((words, "bold")))
