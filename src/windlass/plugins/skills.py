@@ -31,8 +31,7 @@ from windlass.ports.policy import Deny
 from windlass.ports.prompt import Contribution
 from windlass.ports.tool import Tool
 from windlass.tools.body import Body
-from windlass.tools.finder import FINDER
-from windlass.tools.toolbox import Toolbox
+from windlass.tools.toolbox import FINDER, Toolbox
 
 __all__ = ["Skills"]
 
