@@ -15,8 +15,7 @@ from windlass.errors import Unavailable
 from windlass.kernel import ModelReply, ModelRequest, events
 from windlass.kernel.tokens import tokens_of_request
 from windlass.plugins.model_retry import ModelRetry
-from windlass.plugins.prices import Price, bill
-from windlass.plugins.spend_limits import Budget, SpendLimits
+from windlass.plugins.spend_limits import Budget, Price, SpendLimits, bill
 from windlass.testing import (
     FunctionModel,
     Scenario,

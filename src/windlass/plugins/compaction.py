@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from windlass.errors import ConfigError
 from windlass.guards.text import is_clean
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.outcomes import Outcome, Stopped
@@ -53,9 +52,11 @@ class Compaction(Plugin):
         self, *, window: int, at: float = 0.8, keep: int = 1, instructions: str = ""
     ) -> None:
         self._window = options.whole(window, field="Compaction.window", low=1)
-        self._limit = math.ceil(_share(at, "Compaction.at") * self._window)
+        self._limit = math.ceil(options.share(at, field="Compaction.at") * self._window)
         self._keep = options.whole(keep, field="Compaction.keep")
-        self._instructions = _instructions(instructions, "Compaction.instructions")
+        if not isinstance(instructions, str) or not is_clean(instructions):
+            raise options.refused(instructions, "clean text", field="Compaction.instructions")
+        self._instructions = instructions
 
     # ------------------------------------------------------------------ hooks
 
@@ -141,20 +142,3 @@ def _tries_so_far(turn: PluginTurn) -> int:
     tries: int = before.get("tries", 0)
     has_grown = len(turn.messages) - then >= max(_GROWN_MESSAGES, then // 4)
     return 0 if tries >= _MAX_TRIES and has_grown else tries
-
-
-def _share(found: object, field: str) -> float:
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    if is_number and 0 < found <= 1:  # type: ignore[operator] # a number
-        return float(found)  # type: ignore[arg-type] # a number
-    shown = found if is_number else type(found).__name__
-    raise ConfigError(
-        f"{field}: found {shown}, wanted a share above 0, at most 1", field=field, found=shown
-    )
-
-
-def _instructions(found: object, field: str) -> str:
-    if isinstance(found, str) and is_clean(found):
-        return found
-    name = type(found).__name__
-    raise ConfigError(f"{field}: found {name}, wanted clean text", field=field, found=name)

@@ -17,8 +17,7 @@ from windlass.kernel import canonical
 from windlass.kernel.messages import Message, PluginOrigin, Reasoning, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelReply
 from windlass.plugins import options
-from windlass.plugins.nudge import has_room, nudge
-from windlass.plugins.wording import filled
+from windlass.plugins.wording import filled, has_room, nudge
 from windlass.ports.directives import Delivery, Stop
 from windlass.ports.plugin import AtCheckpoint, Plugin
 from windlass.ports.plugin_turn import PluginTurn

@@ -88,13 +88,7 @@ class Recovery(Plugin):
 
     def _rule_for(self, given: object, field: str) -> _Rule:
         if not isinstance(given, ToolRecovery):
-            found = type(given).__name__
-            raise ConfigError(
-                f"{field}: found {found}, wanted ToolRecovery",
-                field=field,
-                found=found,
-                wanted="ToolRecovery",
-            )
+            raise ConfigError.at(field, type(given).__name__, "ToolRecovery")
         said = {
             name: getattr(given, name)
             for name in _Rule._fields

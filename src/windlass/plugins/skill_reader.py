@@ -15,9 +15,9 @@ from windlass.errors import (
 from windlass.guards.text import is_clean
 from windlass.kernel.messages import ResultPart, Text
 from windlass.kernel.tool_call import ToolSpec
+from windlass.plugins.front_matter import Unreadable
 from windlass.plugins.skill import read_skill
 from windlass.plugins.skill_folder import SKILL_FILE, Listed, SkillFolder, as_shown, names_of
-from windlass.plugins.yaml_text import Unreadable
 from windlass.ports.tool import Tool, ToolContext
 from windlass.tools.body import Body
 from windlass.tools.dynamic_tool import DynamicTool

@@ -20,10 +20,10 @@ from windlass.kernel import canonical
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins.kept_output import READER
-from windlass.plugins.skill import Skill, is_skill_name
+from windlass.plugins.options import refused
+from windlass.plugins.skill import LeftOut, Look, Shelf, Skill, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
 from windlass.plugins.skill_reader import SkillReader, file_of
-from windlass.plugins.skill_shelf import LeftOut, Look, Shelf
 from windlass.ports.directives import Finale
 from windlass.ports.plugin import AskedCall, Plugin
 from windlass.ports.plugin_turn import PluginTurn
@@ -66,7 +66,7 @@ class Skills(Plugin):
     ) -> None:
         check_platform()
         if not folders:
-            raise ConfigError("folders: found none, wanted at least one", field="folders")
+            raise ConfigError.at("folders", "none", "at least one")
         _check_bytes(max_file_bytes)
         self._enabled = None if enabled is None else _names(enabled, "enabled")
         self._disabled = _names(disabled, "disabled")
@@ -246,28 +246,16 @@ def _check_bytes(given: object) -> None:
     most = DEFAULT_LIMITS.attachment_bytes
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= most:
         wanted = f"a whole number of bytes from 1 to {most:,}"
-        raise ConfigError(
-            f"max_file_bytes: found {given!r:.40}, wanted {wanted}",
-            field="max_file_bytes",
-            found=given,
-            wanted=wanted,
-        )
+        raise refused(given, wanted, field="max_file_bytes")
 
 
 def _names(given: object, field: str) -> frozenset[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        found = type(given).__name__
-        raise ConfigError(
-            f"{field}: found {found}, wanted names of skills", field=field, found=found
-        )
+        raise refused(given, "names of skills", field=field)
     names = list(given)
     for at, name in enumerate(names):
         if not is_skill_name(name):
-            raise ConfigError(
-                f"{field}[{at}]: found {name!r:.80}, wanted the name of a skill",
-                field=f"{field}[{at}]",
-                wanted="the name of a skill",
-            )
+            raise ConfigError.at(f"{field}[{at}]", f"{name!r:.80}", "the name of a skill")
     return frozenset(names)
 
 
@@ -275,12 +263,7 @@ def _own_tools(given: object) -> dict[str, tuple[Tool, ...]]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise ConfigError(
-            f"tools: found {found}, wanted lists of tools by the name of a skill",
-            field="tools",
-            found=found,
-        )
+        raise refused(given, "lists of tools by the name of a skill", field="tools")
     _names(given, "tools")
     for name, tools in given.items():
         Toolbox(tools, field=f"tools[{name}]")  # refuses what is no tool
@@ -291,9 +274,4 @@ def _check_known(names: Iterable[str], known: Collection[str], field: str) -> No
     for name in sorted(names):
         if name not in known:
             wanted = ", ".join(sorted(known)[:_MAX_TOLD]) or "a folder with skills in it"
-            raise ConfigError(
-                f"{field}: found {name}, which is in no folder; wanted one of: {wanted}",
-                field=field,
-                found=name,
-                wanted=wanted,
-            )
+            raise ConfigError.at(field, f"{name}, which is in no folder", f"one of: {wanted}")
