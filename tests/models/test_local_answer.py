@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.models.local.answer import AnswerReader, read_object
+from windlass.models.local.prompt import AnswerReader, read_object
 
 
 def fed(pieces: list[str]) -> tuple[list[str], AnswerReader]:

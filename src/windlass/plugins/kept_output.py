@@ -1,7 +1,7 @@
 """Outputs that a session kept, and the tool with which a model pages through them.
 
-Law 1. Only what the session's own messages refer to is read: whoever guesses the digest of other bytes learns nothing,
-    not even that they exist.
+Law 1. Only what the session's own messages refer to is read: guessing the digest of other bytes tells nothing, not
+    even that they exist.
 Law 2. A page is within the limits of what is shown of any result.
 """
 
@@ -20,7 +20,7 @@ from windlass.tools import FunctionTool, tool
 from windlass.tools.results import visible
 
 READER: Final = "read_output"
-"""What the tool is called unless somebody wants another name."""
+"""The tool's name, unless the caller wants another."""
 # Enough of a digest that no session has two of; short enough for a model to copy.
 SHOWN_REF_CHARS: Final = 12
 _LEAST_REF_CHARS: Final = 8
@@ -170,7 +170,11 @@ _NOTE: Final = re.compile(r"\n\(cut here: [0-9,]+ of [0-9,]+ bytes are not shown
 
 
 class CutByTurn(NamedTuple):
-    """A view that the turn cut: what stands before the whole text, and after it."""
+    """A view that the turn cut: what stands before the whole text, and after it.
+
+    A turn shows no more of a result than its tool's `output_limit`, or 1 MiB. It then ends the text with a note, and
+    the whole text follows as an attachment; anything after that was added later.
+    """
 
     before: tuple[ResultPart, ...]
     whole: Attachment

@@ -1,4 +1,9 @@
-"""Auto-continue: an answer that was cut at its output limit goes on."""
+"""Guards that answer a checkpoint with a nudge.
+
+AutoContinue      an answer that was cut at its output limit goes on
+ToolEnforcement   an answer without a tool call is not accepted at once
+WrapUp            the model is told before its iterations run out
+"""
 
 from __future__ import annotations
 

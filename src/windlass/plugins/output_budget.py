@@ -248,7 +248,11 @@ _MORE: Final = "…"
 
 
 def shortened(value: Json, n_bytes: int, kind: Window = "head") -> str:
-    """Return JSON of at most `n_bytes` (32 or more) that says as much of the value as it can."""
+    """Return JSON of at most `n_bytes` (32 or more) that says as much of the value as it can.
+
+    What is kept stays as it was, in its place; long text is cut at its end (or where the window says), long lists and
+    dicts lose items and say how many.
+    """
     return canonical.encode(_fit(value, max(n_bytes, _LEAST_BYTES), kind)).decode()
 
 

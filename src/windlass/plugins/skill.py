@@ -1,4 +1,4 @@
-"""A skill: what its SKILL.md says, checked against the convention."""
+"""Skills on disk: what a SKILL.md says, checked against the convention; and the index of all in the host's folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words to a model: templates that are filled, texts that are cut to size."""
+"""Words to a model: nudges that keep a turn going, templates that are filled, texts that are cut to size."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def words_of(parts: Iterable[ResultPart]) -> str:
 
 
 def nudge(text: str) -> Delivery:
-    """Return words to the model, seen in this turn only."""
+    """Return words to the model, seen in this turn and never stored."""
     return Delivery(transient=[text])
 
 
 def has_room(turn: PluginTurn) -> bool:
-    """Whether a turn may go on after the reply at hand.
+    """Whether a turn may go on after this reply.
 
-    After the last iteration there is one more, of grace. Whatever enters after that one ends the turn at its limit,
-    and a guard must not turn an answer into that.
+    After the last iteration there is one more, of grace. Input after that one ends the turn at its limit, and a
+    guard must not turn an answer into that.
     """
     return turn.max_iterations is None or turn.iteration < turn.max_iterations

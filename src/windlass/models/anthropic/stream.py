@@ -15,10 +15,10 @@ from windlass.kernel import canonical
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
 from windlass.kernel.value import Json
-from windlass.models.anthropic.answer_tool import AnswerTool
+from windlass.models.anthropic.request import AnswerTool
+from windlass.models.message_parts import Words, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.words import Words, tool_call, whole_text
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _PROVIDER = "anthropic"

@@ -14,9 +14,8 @@ from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for, redactor_of
-from windlass.models.google.lines import event_lines
 from windlass.models.google.request import Asked, ask_of
-from windlass.models.google.stream import ReplyReader
+from windlass.models.google.stream import ReplyReader, event_lines
 from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import (
     cut_off,

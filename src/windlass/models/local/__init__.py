@@ -16,14 +16,15 @@ from windlass.kernel.messages import ToolCall
 from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
 from windlass.kernel.value import Json
 from windlass.models.capabilities import capabilities_of
-from windlass.models.local.answer import AnswerReader, read_object
 from windlass.models.local.engine import PROVIDER, Generated, check_engine, engine_of
 from windlass.models.local.prompt import (
     ANSWER,
     ARGUMENTS,
     TOOL,
+    AnswerReader,
     messages_of,
     offered_tools,
+    read_object,
     schema_of,
 )
 from windlass.models.local.weights import find_weights, how_to_get, weights_named

@@ -13,10 +13,10 @@ from typing import Any
 from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.models.openai.usage import UsageReport
+from windlass.models.message_parts import Words, tool_call, whole_text
+from windlass.models.openai.parts import UsageReport
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.words import Words, tool_call, whole_text
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _CUT_BY = {"max_output_tokens": "output_limit", "content_filter": "content_filter"}
