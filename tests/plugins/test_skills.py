@@ -195,8 +195,8 @@ async def test_an_image_is_attached(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "wanted"),
     [
-        (b"abc\xffdef", "(f is no text: 7 bytes, not UTF-8 from byte 3 on)"),
-        (b"%PDF-1.7\n\x00\x01", "(f is no text: 11 bytes, with NUL among them)"),
+        (b"abc\xffdef", "(f is not text: 7 bytes, not UTF-8 from byte 3 on)"),
+        (b"%PDF-1.7\n\x00\x01", "(f is not text: 11 bytes, with NUL among them)"),
         (b"", "(f is empty)"),
     ],
 )

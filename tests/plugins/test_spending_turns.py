@@ -105,7 +105,7 @@ async def parked(rt: Runtime[Any]) -> str:
     (wait,) = result.waits
     assert wait.kind == "budget"
     assert wait.title == (
-        "The turn is out of budget: it spent 2 of 2 calls. Let it spend as much again?"
+        "The turn is out of budget: it spent 2 of 2 calls. Allow it to spend as much again?"
     )
     return wait.key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.errors import CallerError, InvalidInput
 from windlass.guards.text import clean_text
 from windlass.kernel import canonical
-from windlass.kernel.messages import Attachment, ToolCall
+from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
 from windlass.kernel.value import Json, freeze
 from windlass.ports.model import READ_BLOB
 
@@ -68,17 +68,21 @@ async def bytes_of(attachment: Attachment) -> bytes:
     """Return an attachment's bytes, from the store of the turn that is running.
 
     Raises:
-        InvalidInput: nobody can read it here; the message names the attachment, not its bytes.
+        InvalidInput: no turn is running, so there is no store to read it from.
         StoreError: the store could not.
     """
     read = READ_BLOB.get()
     if read is None:
-        raise InvalidInput(
-            "Attachment.ref: found an attachment, wanted a turn whose store holds its bytes",
-            field="Attachment.ref",
-            wanted="a model call made by a turn",
-        )
+        wanted = "a turn whose store holds its bytes"
+        raise InvalidInput.at("Attachment.ref", "an attachment", wanted)
     return await read(attachment.ref)
+
+
+def result_words(result: ToolResult) -> str:
+    """Return a result as words alone: an attachment is named."""
+    return "\n".join(
+        [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
+    )
 
 
 def stand_in(attachment: Attachment) -> str:

@@ -83,7 +83,7 @@ __all__ = [
     "append",
 ]
 
-# Shipped plugins are fetched when they are first asked for.
+# Shipped plugins are imported when they are first used.
 _WHERE = {
     "AutoContinue": "windlass.plugins.nudges",
     "Budget": "windlass.plugins.spend_limits",
@@ -105,7 +105,7 @@ _WHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is public
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     where = _WHERE.get(name)
     if where is None:
         raise AttributeError(f"module 'windlass.plugins' has no attribute {name!r}")

@@ -19,21 +19,19 @@ from windlass.ports.plugin_turn import PluginTurn
 
 CONTINUE = "Continue where you stopped."
 
-# After this many compactions that opened no frame, the next one waits until there is more to sum up.
+# After this many compactions that opened no frame, the next one waits until the history has grown.
 _MAX_TRIES = 2
-# So often in a row a turn that ran over the window is gone on with by itself.
+# How often in a row a turn that ran over the window is continued automatically.
 _MAX_CONTINUED = 2
 _OVERFLOW_SHARE = 0.95
-# How a turn ends that ran over the window; whoever ends it otherwise does not want it to go on.
+# How a turn ends that ran over the window; one that ended otherwise is not continued.
 _OVERFLOWN = ("provider_error", "incomplete")
 # How many messages more are worth another try, at least.
 _GROWN_MESSAGES = 4
 _TIRED = (
     "compaction: {tries} in a row opened no new frame; the next waits until the history has grown"
 )
-_NOT_CONTINUED = (
-    "compaction: the window was full {times} times in a row; the work is not gone on with"
-)
+_NOT_CONTINUED = "compaction: the window was full {times} times in a row; the work is not continued"
 
 
 class Compaction(Plugin):
@@ -42,7 +40,7 @@ class Compaction(Plugin):
     `window` is the model's, in tokens; `at` the share of it that may be full when a turn ends. Of the old frame the new one has
     a summary and the last `keep` exchanges in words. `instructions` are added to the wish for the summary.
 
-    A turn that ran over the window is compacted and gone on with.
+    A turn that ran over the window is compacted and continued.
     """
 
     name = "compaction"
@@ -84,7 +82,7 @@ class Compaction(Plugin):
         if not has_overflow and turn.memory.get("continued"):
             turn.remember(continued=None)
         if reason == "cancelled" or not turn.messages:
-            return None  # who cancels wants rest
+            return None  # a cancelled turn asks for no further work
         if not has_overflow and self._tokens(turn) < self._limit:
             return None
         tries = _tries_so_far(turn)

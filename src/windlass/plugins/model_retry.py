@@ -125,7 +125,7 @@ class ModelRetry(Plugin):
 
 
 def _note_asked(turn: PluginTurn, model: str) -> None:
-    """Keep who is asked, for when the reply comes; a turn's own model goes without saying."""
+    """Remember which model is asked, for `after_model`; the turn's own model is not written down."""
     if turn.state.get("asked", turn.model) != model:
         turn.patch(asked=model)
 

@@ -233,7 +233,9 @@ def _given(sources: Sequence[_Source], room: Room) -> list[Room]:
 
 
 def _has_room(texts: Sequence[str], room: Room) -> bool:
-    n_bytes = sum(len(text.encode()) for text in texts)
+    n_bytes = 4 * sum(map(len, texts))  # no character takes more
+    if n_bytes > room.n_bytes:
+        n_bytes = sum(len(text.encode()) for text in texts)
     return n_bytes <= room.n_bytes and sum(map(count_lines, texts)) <= room.n_lines
 
 

@@ -111,7 +111,7 @@ class Recovery(Plugin):
             broken = self._count(turn, call.name, rule.breaker, error)
             if broken is not None:
                 return broken
-        # Of a call that may have acted nobody should say: once more.
+        # A call that may have acted must not be repeated.
         if rule.on_error == "continue" or call.outcome.status == "unknown":
             return Continue()
         return Retry(filled(rule.prompt, tool=call.name, error=error))

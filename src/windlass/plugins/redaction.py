@@ -108,6 +108,9 @@ class Redaction(Plugin):
         """Return the result, redacted."""
         outcome = call.outcome
         content, shown = outcome.content, outcome.shown
+        has_text = isinstance(outcome.value, (str, list, dict))
+        if not has_text and not content and shown is None and outcome.control is None:
+            return None
         for whole in _wholes(content, shown):
             content, shown = await self._without_whole(turn, whole, content, shown)
         kept = msgspec.structs.replace(outcome, content=content, shown=shown)

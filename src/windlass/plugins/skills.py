@@ -266,7 +266,7 @@ def _own_tools(given: object) -> dict[str, tuple[Tool, ...]]:
         raise refused(given, "lists of tools by the name of a skill", field="tools")
     _names(given, "tools")
     for name, tools in given.items():
-        Toolbox(tools, field=f"tools[{name}]")  # refuses what is no tool
+        Toolbox(tools, field=f"tools[{name}]")  # refuses anything that is not a tool
     return {name: tuple(tools) for name, tools in given.items()}
 
 

@@ -5,7 +5,7 @@
     settle    the reply is recorded with what it took, in place of the reservation
 
 A crash between the first and the last leaves the reservation, which counts as spent, once, as `lost`. So what counts
-is never less than what was bought, and is over a budget by no more than one call took beyond its reservation.
+is never less than what was spent, and is over a budget by no more than one call took beyond its reservation.
 """
 
 from __future__ import annotations
@@ -190,12 +190,7 @@ class Budget:
 
     def amounts(self) -> dict[str, Decimal]:
         """Return what is limited, and to how much."""
-        given = {
-            "tokens": self.tokens,
-            "calls": self.calls,
-            "seconds": self.seconds,
-            "cost": self.cost,
-        }
+        given = {what: getattr(self, what) for what in ("tokens", "calls", "seconds", "cost")}
         return {what: Decimal(str(amount)) for what, amount in given.items() if amount is not None}
 
 
@@ -222,7 +217,7 @@ class Over(NamedTuple):
         """Ask a person for more."""
         return Hold(
             key=f"{self.scope}-{self.asked}",
-            title=f"{self.sentence()} Let it spend as much again?",
+            title=f"{self.sentence()} Allow it to spend as much again?",
             detail={
                 "scope": self.scope,
                 "budget": self.what,
@@ -234,7 +229,7 @@ class Over(NamedTuple):
 
 
 class Unpriced(NamedTuple):
-    """A model that costs nobody knows what, where money is counted."""
+    """A model without a price, where money is counted."""
 
     scope: Scope
     model: str
@@ -273,7 +268,7 @@ class Account:
         self._more_ms: int = kept.get("more_ms", 0)
 
     def take_answers(self) -> bool:
-        """Let the budget grow as people answered; return whether none of them said no."""
+        """Grow the budget as people answered; return whether none of them said no."""
         answers = self._turn.answers
         while (key := f"{self.scope}-{self._asked}") in answers:
             times = _read_times(answers[key])

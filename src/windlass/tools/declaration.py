@@ -43,7 +43,7 @@ class ToolOptions(TypedDict, total=False):
 
 
 class DeclaredTool:
-    """What every tool has, whatever its body is. It never changes after it is made."""
+    """What every tool has, with any kind of body. It never changes after it is made."""
 
     def __init__(self, spec: ToolSpec, body: Callable[..., object], options: ToolOptions) -> None:
         field = f"tool {spec.name}"
@@ -82,7 +82,7 @@ class DeclaredTool:
         """Say whether an earlier attempt acted.
 
         Raises:
-            ToolFailed: the reconciler returned something else. Whatever it raises is raised.
+            ToolFailed: the reconciler returned something else. Errors that it raises pass through.
         """
         if self._reconciler is None:
             return Unknown()

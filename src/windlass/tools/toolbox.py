@@ -85,9 +85,9 @@ class Toolbox:
         """Return what a turn that begins with these tools records of them."""
         return tuple(
             ToolContract(
-                tool=tool.spec.name, effect=tool.effect, version=getattr(tool, "version", "")
+                tool=each.spec.name, effect=each.effect, version=getattr(each, "version", "")
             )
-            for tool in self
+            for each in self
         )
 
     def __iter__(self) -> Iterator[Tool]:

@@ -1,6 +1,6 @@
 """A request as Anthropic's Messages API wants it.
 
-Law 1. What is sent is valid whoever answered before: thoughts go only with this route's own signature, and
+Law 1. A request is valid whichever model answered before: thoughts go only with this route's own signature, and
     thinking is not asked for where the API would miss a thought.
 Law 2. The stable prefix is marked for the cache: tools, system, the user's last two messages.
 """
@@ -295,7 +295,7 @@ def output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     None if the API would hold the model to something else: it knows no object with keys of any name, and no
     place where anything may stand.
     """
-    from anthropic import transform_schema  # noqa: PLC0415 - only who asks for a shape needs it
+    from anthropic import transform_schema  # noqa: PLC0415 - only needed for structured output
 
     one_type = _with_one_type(schema)
     if _is_open(one_type):
@@ -342,7 +342,7 @@ _FIELD = "answer"
 
 
 class AnswerTool(NamedTuple):
-    """The tool's name, which no other tool has. `is_wrapped`: the answer is no object, so it stands in one."""
+    """The tool's name, which no other tool has. `is_wrapped`: the answer is not an object, so it is wrapped in one."""
 
     name: str
     is_wrapped: bool

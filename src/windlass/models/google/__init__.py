@@ -161,12 +161,12 @@ def _failure(error: Exception) -> ProviderError:
     from google.genai import errors  # noqa: PLC0415 - imported already when there is something to map
 
     if isinstance(error, CallerError):
-        # Something in the reply is no value that windlass can keep; its message names no payload.
+        # windlass cannot keep something in the reply; the error's message names no payload.
         return malformed(_PROVIDER, f"a reply that cannot be kept: {error}")
     if isinstance(error, errors.UnknownApiResponseError):
         if _is_cut(error.__cause__):
             return cut_off(_PROVIDER)
-        return malformed(_PROVIDER, "an event that is no JSON")
+        return malformed(_PROVIDER, "an event that is not JSON")
     if isinstance(error, errors.APIError):
         # Also those in the middle of a stream, whose response has the status 200.
         headers = getattr(error.response, "headers", None) or {}

@@ -14,7 +14,7 @@ from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, Tool
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.value import thaw
 from windlass.models.capabilities import Capabilities
-from windlass.models.message_parts import bytes_of, schema_words, stand_in
+from windlass.models.message_parts import bytes_of, result_words, schema_words, stand_in
 from windlass.models.route import Route, own_blob
 
 # A call that this route did not make has no signature, and Gemini 3 refuses the request without one.
@@ -116,13 +116,12 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    words = [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
     field = "output" if result.status == "ok" else "error"
     return {
         "function_response": {
             "id": result.call_id,
             "name": result.name,
-            "response": {field: "\n".join(words)},
+            "response": {field: result_words(result)},
         }
     }
 

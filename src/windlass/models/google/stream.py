@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from windlass.guards.text import clean_text
 from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
@@ -20,36 +22,29 @@ from windlass.models.google.request import signature_blob
 from windlass.models.message_parts import Words
 from windlass.models.provider_errors import cut_off, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.server_events import EventReader
+from windlass.models.server_events import EventReader, check_is_stream, count_in, object_in
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 if TYPE_CHECKING:
     from google.genai import types
 
 _PROVIDER = "google"
-_MAX_COUNT = 2**63 - 1
 
+_FILTERED = (
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+)  # fmt: skip
+_FAILED = (
+    "LANGUAGE", "OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER",
+)  # fmt: skip
 _TERMINALS = {
     "STOP": "stop",
     "MAX_TOKENS": "output_limit",
     # It stopped at the limit of one request, with more to say.
     "CONTINUATION": "output_limit",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "LANGUAGE": "provider_error",
-    "OTHER": "provider_error",
-    "MALFORMED_FUNCTION_CALL": "provider_error",
-    "MALFORMED_RESPONSE": "provider_error",
-    "UNEXPECTED_TOOL_CALL": "provider_error",
-    "TOO_MANY_TOOL_CALLS": "provider_error",
-    "NO_IMAGE": "provider_error",
-    "IMAGE_OTHER": "provider_error",
+    **dict.fromkeys(_FILTERED, "content_filter"),
+    **dict.fromkeys(_FAILED, "provider_error"),
 }
 _UNSAID = "FINISH_REASON_UNSPECIFIED"
 
@@ -169,16 +164,7 @@ class ReplyReader:
             replay = part.replay(self._route)
             text = part.words.text
             if part.call is not None:
-                call = part.call
-                parts.append(
-                    ToolCall(
-                        call_id=call.call_id,
-                        name=call.name,
-                        args=call.args,
-                        raw=call.raw,
-                        replay=replay,
-                    )
-                )
+                parts.append(replace(part.call, replay=replay))
             elif part.kind == "thought":
                 parts.append(Reasoning(text=text, replay=replay))
             elif text:
@@ -248,10 +234,7 @@ class _Counts:
         )
 
     def _count(self, name: str) -> int:
-        found = self._said.get(name, 0)
-        if type(found) is not int or not 0 <= found <= _MAX_COUNT:
-            raise malformed(_PROVIDER, f"{name}: found what is no count, wanted 0 to {_MAX_COUNT}")
-        return found
+        return count_in(self._said, name, _PROVIDER)
 
 
 def _word(reason: object) -> str:
@@ -260,9 +243,6 @@ def _word(reason: object) -> str:
 
 
 # -------------------------------------------------------------------------------- lines for the SDK
-
-
-_EVENTS = "text/event-stream"
 
 
 class ByteSource(Protocol):
@@ -287,10 +267,9 @@ async def event_lines(response: ByteSource) -> AsyncIterator[str]:
 
     Raises:
         LimitExceeded: an event, or all of them, is larger than any provider means.
-        Malformed: it is no stream of events, or one of them is none of Gemini's.
+        Malformed: it is not a stream of events, or one of them is not Gemini's.
     """
-    if not response.headers.get("content-type", "").startswith(_EVENTS):
-        raise malformed(_PROVIDER, "an answer that is no stream of events")
+    check_is_stream(response.headers.get("content-type", ""), _PROVIDER)
     events = EventReader(_PROVIDER)
     async for piece in response.aiter_bytes():
         for data in events.feed(piece):
@@ -304,15 +283,9 @@ async def event_lines(response: ByteSource) -> AsyncIterator[str]:
 
 def _check(data: str) -> None:
     """Refuse what the SDK would take for something else."""
-    try:
-        event = canonical.parse(data)
-    except ValueError:
-        raise malformed(_PROVIDER, "an event that is no JSON") from None
-    if not isinstance(event, dict):
-        raise malformed(_PROVIDER, "an event that is no object")
-    usage = event.get("usageMetadata") or {}
+    usage = object_in(data, _PROVIDER).get("usageMetadata") or {}
     if not isinstance(usage, dict):
-        raise malformed(_PROVIDER, "usageMetadata: found what is no object")
-    for name, count in usage.items():
-        if name.endswith("TokenCount") and type(count) not in (int, type(None)):
-            raise malformed(_PROVIDER, f"{name}: found what is no count, wanted a number")
+        raise malformed(_PROVIDER, "usageMetadata: found something else, wanted an object")
+    for name in usage:
+        if name.endswith("TokenCount"):
+            count_in(usage, name, _PROVIDER)

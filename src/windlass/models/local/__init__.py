@@ -56,11 +56,9 @@ class LocalModel:
         check_engine()
         path = find_weights(known) if weights is None else weights
         if path is None or not path.is_file():
-            raise ConfigError(
-                f"model: the weights of {model} are not here; get them with: {how_to_get(known)}",
-                field="model",
-                wanted=how_to_get(known),
-            )
+            how = how_to_get(known)
+            told = f"model: the weights of {model} are not here; get them with: {how}"
+            raise ConfigError(told, field="model", wanted=how)
         self.name = f"{PROVIDER}:{model}"
         self._about = known.title
         self._engine = engine_of(path.absolute(), context_tokens)

@@ -21,7 +21,7 @@ from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import Json
-from windlass.models.message_parts import stand_in
+from windlass.models.message_parts import result_words, stand_in
 
 ANSWER = "answer"
 TOOL = "tool"
@@ -122,16 +122,11 @@ def _said(part: RequestPart, *, is_own: bool) -> str:
             return _json({TOOL: name, ARGUMENTS: args})
         case ToolResult(name=name, status=status):
             how = "" if status == "ok" else f" ({status})"
-            return f"Result of {name}{how}: {_content(part)}"
+            return f"Result of {name}{how}: {result_words(part)}"
         case Attachment():
             return stand_in(part)
         case _:
             return ""  # thoughts: it has none of its own
-
-
-def _content(result: ToolResult) -> str:
-    words = [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
-    return "\n".join(words)
 
 
 def _tools_told(tools: tuple[ToolSpec, ...], *, is_call_required: bool) -> str:
@@ -188,7 +183,6 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self._written: list[str] = []
-        self._shown: list[str] = []
         self._unread = ""
         self._is_open = False
 
@@ -209,19 +203,7 @@ class AnswerReader:
         if not segment:
             return ""
         self._unread = self._unread[len(segment) :]
-        words = clean_text(_ESCAPE.sub(_unescaped, segment))
-        self._shown.append(words)
-        return words
-
-    @property
-    def shown(self) -> str:
-        """All words that were given out."""
-        return "".join(self._shown)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether it is an answer in words, as far as it is written."""
-        return self._is_open
+        return clean_text(_ESCAPE.sub(_unescaped, segment))
 
     @property
     def written(self) -> str:

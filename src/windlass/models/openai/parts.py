@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from windlass.errors import Malformed
 from windlass.guards.text import clean_text
 from windlass.kernel.messages import Attachment
 from windlass.kernel.model_call import NO_USAGE, Usage
@@ -16,6 +15,7 @@ from windlass.kernel.value import Json
 from windlass.models.capabilities import Capabilities
 from windlass.models.message_parts import bytes_of, stand_in
 from windlass.models.provider_errors import malformed
+from windlass.models.server_events import count_in
 
 Kind: TypeAlias = Literal["image", "file", "text"]
 
@@ -127,9 +127,6 @@ def cache_key(session_id: str) -> str:
 # -------------------------------------------------------------------------------------------- usage
 
 
-_MAX_COUNT = 2**63 - 1
-
-
 class UsageReport:
     """The counts of one reply. None stands for a provider that said nothing, which is not zero."""
 
@@ -160,7 +157,7 @@ class UsageReport:
         """Return the counts in windlass's buckets.
 
         Raises:
-            Malformed: a count is no number of tokens.
+            Malformed: a count is not a number of tokens.
         """
         if self.said is None:
             return NO_USAGE
@@ -169,11 +166,11 @@ class UsageReport:
         sent, written = ("prompt", "completion") if is_chat else ("input", "output")
         of_sent = said.get(f"{sent}_tokens_details")
         of_written = said.get(f"{written}_tokens_details")
-        n_sent = self._count(said, f"{sent}_tokens")
-        n_written = self._count(said, f"{written}_tokens")
-        n_cached = self._count(of_sent, "cached_tokens")
-        n_kept = self._count(of_sent, "cache_write_tokens")
-        n_thought = self._count(of_written, "reasoning_tokens")
+        n_sent = count_in(said, f"{sent}_tokens", self._provider)
+        n_written = count_in(said, f"{written}_tokens", self._provider)
+        n_cached = count_in(of_sent, "cached_tokens", self._provider)
+        n_kept = count_in(of_sent, "cache_write_tokens", self._provider)
+        n_thought = count_in(of_written, "reasoning_tokens", self._provider)
         return Usage(
             # Some gateways count what was cached beside what was sent, not within it.
             input_tokens=max(0, n_sent - n_cached - n_kept),
@@ -182,15 +179,3 @@ class UsageReport:
             output_tokens=n_written,
             reasoning_tokens=min(n_thought, n_written),
         )
-
-    def _count(self, counts: object, name: str) -> int:
-        found = counts.get(name) if isinstance(counts, dict) else None
-        if found is None:
-            return 0
-        if type(found) is not int or not 0 <= found <= _MAX_COUNT:
-            raise _no_count(self._provider, name)
-        return found
-
-
-def _no_count(provider: str, name: str) -> Malformed:
-    return malformed(provider, f"usage.{name}: found what is no count, wanted 0 to 2^63 - 1")

@@ -32,7 +32,7 @@ _GAVE_UP = frozenset({"abort", "error", "insufficient_system_resource"})
 
 
 class ChatReader:
-    """Reads one completion. `wants_value`: a schema was asked for, so that a refusal is no answer."""
+    """Reads one completion. `wants_value`: a schema was asked for, so a refusal is not an answer."""
 
     def __init__(
         self, route: Route, dialect: Dialect, emit: EmitModelEvent, *, wants_value: bool = False
