@@ -192,8 +192,8 @@ class Placed(NamedTuple):
     folder: SkillFolder
 
 
-class Look(NamedTuple):
-    """What was on the shelf at one look, in the order of the names."""
+class Scan(NamedTuple):
+    """What one scan of the folders found, by name."""
 
     placed: dict[str, Placed]
     left_out: tuple[LeftOut, ...]
@@ -201,18 +201,18 @@ class Look(NamedTuple):
     """Also those of skills that are left out or not enabled."""
 
 
-class Shelf:
-    """Folders of skills. What it keeps is what it read from files, which is the same for every turn."""
+class SkillIndex:
+    """The skills in the host's folders. It keeps what it read from files, which is the same for every turn."""
 
     def __init__(self, roots: Collection[str | os.PathLike[str]], *, max_bytes: int) -> None:
         self._roots = tuple(_root(given, f"folders[{at}]") for at, given in enumerate(roots))
         self._max_bytes = max_bytes
         self._read: dict[SkillFolder, tuple[Signature, Skill | LeftOut]] = {}
         self._lock = threading.Lock()
-        self.last = Look({}, (), frozenset())
+        self.last = Scan({}, (), frozenset())
 
-    def look(self, *, enabled: frozenset[str] | None, disabled: frozenset[str]) -> Look:
-        """Look at the folders, and read what is new. Any thread may."""
+    def scan(self, *, enabled: frozenset[str] | None, disabled: frozenset[str]) -> Scan:
+        """Scan the folders, and read what is new. Safe to call from any thread."""
         with self._lock:
             found, left_out = self._found()
             placed: dict[str, Placed] = {}
@@ -234,7 +234,7 @@ class Shelf:
             known = {folder for _root, folder in found}
             self._read = {at: kept for at, kept in self._read.items() if at in known}
             names = frozenset(_name_of(root, folder) for root, folder in found)
-            self.last = Look(dict(sorted(placed.items())), tuple(left_out), names)
+            self.last = Scan(dict(sorted(placed.items())), tuple(left_out), names)
             return self.last
 
     def _found(self) -> tuple[list[tuple[Root, SkillFolder]], list[LeftOut]]:

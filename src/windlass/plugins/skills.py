@@ -21,7 +21,7 @@ from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins.kept_output import READER
 from windlass.plugins.options import refused
-from windlass.plugins.skill import LeftOut, Look, Shelf, Skill, is_skill_name
+from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
 from windlass.plugins.skill_reader import SkillReader, file_of
 from windlass.ports.directives import Finale
@@ -72,12 +72,12 @@ class Skills(Plugin):
         self._disabled = _names(disabled, "disabled")
         self._own_tools = _own_tools(tools)
         self._enforces = bool(enforce_allowed_tools)
-        self._shelf = Shelf(folders, max_bytes=max_file_bytes)
-        self._looking = Body(self._look, name="skills")
-        self._look()
+        self._index = SkillIndex(folders, max_bytes=max_file_bytes)
+        self._scanning = Body(self._scan, name="skills")
+        self._scan()
         named = {"tools": self._own_tools, "enabled": enabled or (), "disabled": self._disabled}
         for field, names in named.items():
-            _check_known(names, self._shelf.last.names, field)
+            _check_known(names, self._index.last.names, field)
         self._tool_name = tool_name
         reader = SkillReader(
             tool_name=tool_name,
@@ -93,12 +93,12 @@ class Skills(Plugin):
     @property
     def left_out(self) -> tuple[str, ...]:
         """The skills that could not be read at the last look: file, line, reason."""
-        return tuple(map(str, self._shelf.last.left_out))
+        return tuple(map(str, self._index.last.left_out))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was ignored or put right in skills that could be read at the last look."""
-        placed = self._shelf.last.placed.values()
+        placed = self._index.last.placed.values()
         return tuple(f"{one.skill.name}: {note}" for one in placed for note in one.skill.notes)
 
     def tools(self) -> Sequence[Tool]:
@@ -108,7 +108,7 @@ class Skills(Plugin):
     # ------------------------------------------------------------------ the turn begins
 
     async def before_turn(self, turn: PluginTurn) -> None:
-        """Look at the folders, and write down what this turn is told of them."""
+        """Scan the folders, and record what this turn is told of them."""
         await self._begin(turn)
 
     async def prompt(self, turn: PluginTurn) -> Sequence[Contribution]:
@@ -121,7 +121,7 @@ class Skills(Plugin):
         return (Contribution(briefs, slot="guidance", title="Skills", gate=(self._tool_name,)),)
 
     async def _begin(self, turn: PluginTurn) -> str:
-        seen = cast("Look", await self._looking.call())
+        seen = cast("Scan", await self._scanning.call())
         skills = [one.skill for one in seen.placed.values()]
         briefs = _briefs(skills, self._tool_name)
         turn.patch(
@@ -170,7 +170,7 @@ class Skills(Plugin):
         skill_name = call.args.get("name")
         if not _is_skill_file(file_of(call.args)):
             return
-        seen = cast("Look", await self._looking.call())
+        seen = cast("Scan", await self._scanning.call())
         placed = seen.placed.get(skill_name or "")
         if placed is None:
             return
@@ -191,13 +191,13 @@ class Skills(Plugin):
         ]
         return Finale(issues=issues) if issues else None
 
-    # ------------------------------------------------------------------ the shelf
+    # ------------------------------------------------------------------ the index
 
-    def _look(self) -> Look:
-        return self._shelf.look(enabled=self._enabled, disabled=self._disabled)
+    def _scan(self) -> Scan:
+        return self._index.scan(enabled=self._enabled, disabled=self._disabled)
 
     def _folders(self) -> Mapping[str, SkillFolder]:
-        return {name: placed.folder for name, placed in self._shelf.last.placed.items()}
+        return {name: placed.folder for name, placed in self._index.last.placed.items()}
 
     def _owners(self, tool_name: str) -> list[str]:
         return [

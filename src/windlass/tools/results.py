@@ -132,7 +132,7 @@ def _of_content(parts: Sequence[ResultPart], room: int) -> Clipped:
 
 def _repaired(text: str, room: int) -> Clipped:
     """Show text with NUL or lone surrogates, repaired; the value itself cannot be stored."""
-    note = "(the tool succeeded; what cannot be shown of its text is replaced by \N{REPLACEMENT CHARACTER})\n"
+    note = "(the tool succeeded; what cannot be shown of its text is replaced by \ufffd)\n"
     made = _of_value(note + clean_text(text), room)
     outcome = made.outcome
     shown = outcome.shown or (Text(text=as_text(outcome.value)),)
