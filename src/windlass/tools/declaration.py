@@ -126,10 +126,17 @@ class _Question:
 
 def own_copy(args: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments that the function may change: the next attempt gets them unchanged."""
-    return {
-        name: value if type(value) in _ATOMS else copy.deepcopy(value)
-        for name, value in args.items()
-    }
+    return {name: _copy(value) for name, value in args.items()}
+
+
+def _copy(value: object) -> object:
+    if type(value) in _ATOMS:
+        return value
+    if type(value) is list:
+        return [_copy(item) for item in value]
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    return copy.deepcopy(value)
 
 
 def has_only_atoms(args: Mapping[str, Any]) -> bool:
