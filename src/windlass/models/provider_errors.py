@@ -128,14 +128,17 @@ def malformed(provider: str, what: str) -> Malformed:
     return Malformed(f"{provider}: {clip(what)}")
 
 
-def overflow_reply(error: ProviderError) -> ModelReply | None:
-    """Return the reply that says `context_overflow`, if that is what the provider refused; else None.
+def overflow_reply(error: ProviderError) -> ModelReply:
+    """Return the reply that says `context_overflow`, if that is what the provider refused.
 
     It is a reply and not an error: a shorter request may succeed, and drivers and plugins know how to make one.
+
+    Raises:
+        ProviderError: the error itself, if it means anything else.
     """
     if isinstance(error, Rejected) and error.found == OVERFLOW:
         return ModelReply(terminal=OVERFLOW, diagnostic=str(error))
-    return None
+    raise error
 
 
 def retry_after_s(headers: Mapping[str, str], body_text: str = "") -> float | None:

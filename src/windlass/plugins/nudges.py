@@ -19,6 +19,13 @@ from windlass.ports.plugin import AtCheckpoint, Plugin
 from windlass.ports.plugin_turn import PluginTurn
 
 CONTINUE = "Please continue exactly where you stopped."
+CALL_FIRST = (
+    "You answered without calling a tool. Call {tools} first, then answer from what it returns."
+)
+WRAP_UP = (
+    "This turn is almost over: {remaining} more replies, and it is stopped. "
+    "Finish what you have begun, then give your answer."
+)
 
 
 class AutoContinue(Plugin):
@@ -50,11 +57,6 @@ def _is_cut(at: AtCheckpoint) -> bool:
     is_incomplete = isinstance(at.outcome, Stopped) and at.outcome.reason == "incomplete"
     # Without words there is nothing to go on from.
     return is_incomplete and at.reply is not None and bool(at.reply.text.strip())
-
-
-CALL_FIRST = (
-    "You answered without calling a tool. Call {tools} first, then answer from what it returns."
-)
 
 
 class ToolEnforcement(Plugin):
@@ -101,12 +103,6 @@ class ToolEnforcement(Plugin):
             for message in turn.turn_messages
             for part in message.parts
         )
-
-
-WRAP_UP = (
-    "This turn is almost over: {remaining} more replies, and it is stopped. "
-    "Finish what you have begun, then give your answer."
-)
 
 
 class WrapUp(Plugin):

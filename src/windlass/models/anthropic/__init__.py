@@ -84,10 +84,7 @@ class AnthropicModel:
             raise
         except Exception as raised:  # noqa: BLE001 - an SDK's errors are many; each is mapped
             error = from_exception(raised, provider=_PROVIDER)
-        overflow = overflow_reply(error)
-        if overflow is not None:
-            return overflow
-        raise error
+        return overflow_reply(error)
 
     async def _read(self, body: dict[str, object], reader: StreamReader) -> None:
         """Ask, and hand each event to the reader until the reply is whole.

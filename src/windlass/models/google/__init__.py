@@ -91,10 +91,7 @@ class GoogleModel:
             raise
         except Exception as error:  # noqa: BLE001 - the door: above it only windlass's own errors exist
             failure = _failure(error)
-        refused = overflow_reply(failure)
-        if refused is None:
-            raise failure
-        return refused
+        return overflow_reply(failure)
 
     async def aclose(self) -> None:
         """Close the connections; the next call opens others."""

@@ -83,10 +83,7 @@ class LocalModel:
         try:
             generated = await self._engine.generate(body, schema_of(request), reply.take)
         except ProviderError as error:
-            overflow = overflow_reply(error)
-            if overflow is None:
-                raise
-            return overflow
+            return overflow_reply(error)
         return reply.made(generated)
 
     async def aclose(self) -> None:

@@ -29,7 +29,7 @@ from windlass.models.provider_errors import (
 )
 from windlass.models.route import Route, endpoint_of
 from windlass.models.sdk_client import SdkClient, checked_timeout
-from windlass.models.server_events import json_events
+from windlass.models.server_events import check_is_stream, json_events
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
@@ -112,10 +112,7 @@ class OpenAIConnection:
             await self._read(api, body, reader)
             return self._whole(reader)
         except ProviderError as error:
-            reply = overflow_reply(error)
-            if reply is None:
-                raise
-            return reply
+            return overflow_reply(error)
 
     def _whole(self, reader: ReplyReader) -> ModelReply:
         try:
@@ -195,17 +192,12 @@ class OpenAIConnection:
         Raises:
             ProviderError: always, unless it is a stream of events.
         """
-        found = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-        if found == "text/event-stream":
-            return
-        if found == "application/json":
+        found = str(response.headers.get("content-type", ""))
+        if found.partition(";")[0].strip().lower() == "application/json":
             error = _error_in(await _beginning(response))
             if error is not None:
                 raise from_error_object(error, provider=self.provider)
-        raise malformed(
-            self.provider,
-            f"content-type: found {found or 'none'}, wanted text/event-stream",
-        )
+        check_is_stream(found, self.provider)
 
     def _make(self) -> AsyncOpenAI:
         try:
