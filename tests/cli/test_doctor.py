@@ -229,4 +229,4 @@ def test_a_local_model_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     done = windlass("models", "get", "giant", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert "no local model is called 'giant'" in done.stderr
+    assert "found the local model 'giant'" in done.stderr

@@ -139,7 +139,7 @@ class TestAnthropic(Behaviours):
         assert "thinking" not in await self.body(request(variant="high", generation=tiny))
 
     async def test_a_variant_that_there_is_not_is_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="knows low, medium, high"):
+        with pytest.raises(InvalidInput, match="has: low, medium, high"):
             await self.body(request(variant="absurd"))
 
     async def test_an_attachment_that_the_model_cannot_take_is_named(self) -> None:

@@ -162,7 +162,7 @@ async def test_a_web_page_is_malformed() -> None:
     answer = Played(b"<html>", 200, {}, "text/html")
     async with WireServer({"POST /v1/messages": answer}) as server:
         model = AnthropicModel(wire.MODEL, base_url=server.url, api_key=KEY)
-        with pytest.raises(Malformed, match="no stream of events"):
+        with pytest.raises(Malformed, match="wanted text/event-stream"):
             await ask(model, request())
         await model.aclose()
 

@@ -15,7 +15,7 @@ from windlass.errors import ConfigError, InvalidInput
 from windlass.kernel import Attachment as Stored
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest
 from windlass.models.anthropic import AnthropicModel
-from windlass.models.blob_source import bytes_of, stand_in
+from windlass.models.message_parts import bytes_of, stand_in
 from windlass.ports.model import READ_BLOB
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 

@@ -236,7 +236,7 @@ def test_it_says_what_it_is(model: LocalModel) -> None:
 
 
 async def test_it_thinks_in_one_way_only(model: LocalModel) -> None:
-    with pytest.raises(InvalidInput, match="local:smollm2 knows none at all"):
+    with pytest.raises(InvalidInput, match="local:smollm2 has: none at all"):
         await heard(model, replace(asked(), variant="high"))
 
 

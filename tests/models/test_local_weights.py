@@ -154,5 +154,5 @@ def test_the_cache_is_where_the_desktop_standard_says(
 
 def test_a_name_that_nobody_has_is_refused() -> None:
     assert weights_named("smollm2") is SMOLLM2
-    with pytest.raises(ConfigError, match="no local model is called 'gpt-9', wanted smollm2"):
+    with pytest.raises(ConfigError, match="found the local model 'gpt-9', wanted smollm2"):
         weights_named("gpt-9")

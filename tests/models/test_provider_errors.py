@@ -109,15 +109,19 @@ def test_a_limit_by_the_minute_is_no_spent_quota() -> None:
 )
 def test_an_overflow_is_recognised(status: int, message: str) -> None:
     reply = overflow_reply(of(status, json.dumps({"error": {"message": message}})))
-    assert reply is not None
     assert (reply.terminal, reply.parts) == ("context_overflow", ())
     assert message[:20] in (reply.diagnostic or "")
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
 def test_only_a_refused_request_is_an_overflow(status: int) -> None:
-    assert overflow_reply(of(status, '{"error":{"message":"prompt is too long"}}')) is None
-    assert overflow_reply(of(400, '{"error":{"message":"bad image"}}')) is None
+    for error in (
+        of(status, '{"error":{"message":"prompt is too long"}}'),
+        of(400, '{"error":{"message":"bad image"}}'),
+    ):
+        with pytest.raises(type(error)) as caught:
+            overflow_reply(error)
+        assert caught.value is error
 
 
 def test_a_message_says_who_what_and_why() -> None:

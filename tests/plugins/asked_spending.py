@@ -6,7 +6,7 @@ from tests.plugins.fake_turn import FakeHost, FakeTurn
 from windlass.journal import UsageLine
 from windlass.kernel import Generation, ModelMessage, ModelRequest, Text, Usage
 from windlass.kernel.tokens import tokens_of_request
-from windlass.plugins.prices import Price
+from windlass.plugins.spend_limits import Price
 
 DEAR = Price(input=1_000, output=2_000)  # a thousandth and two thousandths for a token
 CHEAP = Price(input=10, output=20)

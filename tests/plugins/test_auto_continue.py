@@ -15,7 +15,7 @@ from windlass.errors import ConfigError
 from windlass.kernel.messages import Reasoning
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.outcomes import Finished, Outcome, Stopped
-from windlass.plugins.auto_continue import AutoContinue
+from windlass.plugins.nudges import AutoContinue
 from windlass.ports.directives import Delivery
 from windlass.ports.plugin import AtCheckpoint
 from windlass.testing import broken_rules, say

@@ -217,7 +217,7 @@ async def test_work_that_runs_over_every_new_frame_is_not_gone_on_with_forever()
     assert all(asked(one) for one in finales)
     assert [list(one.issues) for one in finales[2:]] == [
         [
-            "compaction: the window was full 3 times in a row; the work is not gone on with",
+            "compaction: the window was full 3 times in a row; the work is not continued",
         ]
     ] * 2
 

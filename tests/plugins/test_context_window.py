@@ -241,14 +241,14 @@ async def test_edges_hold_in_a_later_turn_of_another_worker() -> None:
             {"keep_turns": 0},
             "ContextWindow.keep_turns: found 0, wanted a whole number of 1 or more",
         ),
-        ({"clear_at": 0}, "ContextWindow.clear_at: found 0, wanted a share above 0, and 1 at most"),
+        ({"clear_at": 0}, "ContextWindow.clear_at: found 0, wanted a share above 0, at most 1"),
         (
             {"drop_at": 1.1},
-            "ContextWindow.drop_at: found 1.1, wanted a share above 0, and 1 at most",
+            "ContextWindow.drop_at: found 1.1, wanted a share above 0, at most 1",
         ),
         (
             {"target": True},
-            "ContextWindow.target: found bool, wanted a share above 0, and 1 at most",
+            "ContextWindow.target: found bool, wanted a share above 0, at most 1",
         ),
         ({"target": 0.9}, "ContextWindow.target: found 0.9, wanted drop_at (0.85) or less"),
         ({"clear_at": 0.9}, "ContextWindow.clear_at: found 0.9, wanted drop_at (0.85) or less"),

@@ -10,13 +10,11 @@ import pytest
 from tests.plugins.scene import Script, shown
 from windlass import Agent, Limits, ToolError, tool
 from windlass.kernel import ModelReply
-from windlass.plugins.auto_continue import AutoContinue
 from windlass.plugins.call_limit import CallLimit
 from windlass.plugins.loop_guard import LoopGuard
+from windlass.plugins.nudges import AutoContinue, ToolEnforcement, WrapUp
 from windlass.plugins.recovery import Recovery
-from windlass.plugins.tool_enforcement import ToolEnforcement
 from windlass.plugins.turn_facts import TurnFacts
-from windlass.plugins.wrap_up import WrapUp
 from windlass.ports.plugin import Plugin
 from windlass.testing import Scenario, call, calls, kill_everywhere, say
 

@@ -10,7 +10,8 @@ import pytest
 from windlass.errors import ConfigError
 from windlass.journal import UsageLine
 from windlass.kernel import Usage
-from windlass.plugins.prices import Bill, Price, bill, read_money, shown
+from windlass.plugins.spend_limits import Bill, bill
+from windlass.ports.price import Price, read_money, shown
 
 SONNET = Price(input=3, output=15, cached_input="0.30", cache_write=3.75)
 

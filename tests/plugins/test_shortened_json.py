@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.kernel.value import Json
-from windlass.plugins.shortened_json import shortened
+from windlass.plugins.output_budget import shortened
 from windlass.plugins.windowing import Window
 
 LONG = "x" * 1_000

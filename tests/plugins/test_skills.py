@@ -195,8 +195,8 @@ async def test_an_image_is_attached(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "wanted"),
     [
-        (b"abc\xffdef", "(f is no text: 7 bytes, not UTF-8 from byte 3 on)"),
-        (b"%PDF-1.7\n\x00\x01", "(f is no text: 11 bytes, with NUL among them)"),
+        (b"abc\xffdef", "(f is not text: 7 bytes, not UTF-8 from byte 3 on)"),
+        (b"%PDF-1.7\n\x00\x01", "(f is not text: 11 bytes, with NUL among them)"),
         (b"", "(f is empty)"),
     ],
 )
@@ -347,17 +347,17 @@ async def test_what_a_skill_allows_may_be_left_to_the_policy(tmp_path: Path) -> 
         ({"tool_name": "read skill"}, "tool_name", "wanted a letter or _"),
         ({"tool_name": 7}, "tool_name", "wanted a letter or _"),
         ({"enabled": "pdf"}, "enabled", "found str, wanted names of skills"),
-        ({"enabled": ["pdf", "nope"]}, "enabled", "found nope, which is in no folder; wanted one of: pdf"),
+        ({"enabled": ["pdf", "nope"]}, "enabled", "found nope, which is in no folder, wanted one of: pdf"),
         ({"enabled": ["../pdf"]}, "enabled[0]", "wanted the name of a skill"),
         ({"disabled": ["typo"]}, "disabled", "found typo, which is in no folder"),
-        ({"disabled": 3}, "disabled", "found int"),
+        ({"disabled": 3}, "disabled", "found 3"),
         ({"tools": [fill_form]}, "tools", "found list"),
         ({"tools": {"typo": [fill_form]}}, "tools", "found typo, which is in no folder"),
-        ({"tools": {"pdf": [len]}}, "tools[pdf][0]", "found len, which is no tool"),
+        ({"tools": {"pdf": [len]}}, "tools[pdf][0]", "found len, wanted a tool"),
         ({"tools": {"pdf": fill_form}}, "tools[pdf]", "wanted a list of tools"),
         ({"tools": {"pdf": [rotate]}, "tool_name": "rotate"}, "tools[1]", "a second tool named rotate"),
         ({"max_file_bytes": 0}, "max_file_bytes", "found 0, wanted a whole number of bytes"),
-        ({"max_file_bytes": True}, "max_file_bytes", "found True"),
+        ({"max_file_bytes": True}, "max_file_bytes", "found bool"),
         ({"max_file_bytes": 64 * 1024 * 1024 + 1}, "max_file_bytes", "from 1 to 67,108,864"),
     ],
 )  # fmt: skip

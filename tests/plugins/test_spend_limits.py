@@ -12,8 +12,7 @@ from windlass.errors import ConfigError
 from windlass.journal import UsageLine
 from windlass.kernel import ModelReply, Usage
 from windlass.kernel.outcomes import Finished
-from windlass.plugins.prices import Price
-from windlass.plugins.spend_limits import Budget, SpendLimits
+from windlass.plugins.spend_limits import Budget, Price, SpendLimits
 from windlass.ports.directives import Send, Stop
 
 # ---------------------------------------------------------------------- reserve

@@ -19,7 +19,7 @@ async def test_a_person_is_asked_when_a_budget_is_spent() -> None:
     assert found == Hold(
         key="turn-0",
         title="The turn is out of budget: it spent 950 of 1,000 tokens, and the next call may take "
-        f"{PROMPT + 100} more. Let it spend as much again?",
+        f"{PROMPT + 100} more. Allow it to spend as much again?",
         detail={
             "scope": "turn",
             "budget": "tokens",

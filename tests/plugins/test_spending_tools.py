@@ -15,8 +15,7 @@ from tests.scenarios.stage import STORES, Stage
 from windlass import ToolContext, tool
 from windlass.errors import Unavailable
 from windlass.kernel import ModelMessage, ModelRequest, Text
-from windlass.plugins.prices import Price
-from windlass.plugins.spend_limits import Budget, SpendLimits
+from windlass.plugins.spend_limits import Budget, Price, SpendLimits
 from windlass.testing import ScriptedModel, call, calls, say
 
 

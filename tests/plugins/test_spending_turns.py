@@ -15,8 +15,7 @@ from windlass.errors import Unavailable
 from windlass.kernel import ModelReply, ModelRequest, events
 from windlass.kernel.tokens import tokens_of_request
 from windlass.plugins.model_retry import ModelRetry
-from windlass.plugins.prices import Price, bill
-from windlass.plugins.spend_limits import Budget, SpendLimits
+from windlass.plugins.spend_limits import Budget, Price, SpendLimits, bill
 from windlass.testing import (
     FunctionModel,
     Scenario,
@@ -106,7 +105,7 @@ async def parked(rt: Runtime[Any]) -> str:
     (wait,) = result.waits
     assert wait.kind == "budget"
     assert wait.title == (
-        "The turn is out of budget: it spent 2 of 2 calls. Let it spend as much again?"
+        "The turn is out of budget: it spent 2 of 2 calls. Allow it to spend as much again?"
     )
     return wait.key
 

@@ -15,7 +15,7 @@ from windlass import Agent, tool
 from windlass.errors import ConfigError
 from windlass.kernel.messages import Message
 from windlass.kernel.outcomes import Finished, FinishedByTool, FinishedValue, Outcome, Stopped
-from windlass.plugins.tool_enforcement import ToolEnforcement
+from windlass.plugins.nudges import ToolEnforcement
 from windlass.ports.directives import Delivery
 from windlass.ports.plugin import AtCheckpoint
 from windlass.testing import ScriptedModel, broken_rules, call, say

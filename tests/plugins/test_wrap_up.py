@@ -12,7 +12,7 @@ from tests.plugins.scene import play as play_turn
 from tests.scenarios.stage import STORES, Stage
 from windlass import Limits, tool
 from windlass.errors import ConfigError
-from windlass.plugins.wrap_up import WrapUp
+from windlass.plugins.nudges import WrapUp
 from windlass.ports.directives import Delivery
 from windlass.ports.plugin import AtCheckpoint
 from windlass.testing import call, say

@@ -96,10 +96,11 @@ def taking(hint: Any) -> FunctionTool[..., object]:  # noqa: ANN401 - a hint is 
     ids=str,
 )  # fmt: skip
 def test_json_becomes_what_the_hint_says(hint: object, given: object, wanted: object) -> None:
-    found = taking(hint).check({"x": given})["x"]
+    for args in ({"x": given}, freeze({"x": given})):
+        found = taking(hint).check(args)["x"]
 
-    assert found == wanted
-    assert type(found) is type(wanted)
+        assert found == wanted
+        assert type(found) is type(wanted)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,19 @@ def test_what_does_not_fit_is_refused_with_its_place(
     assert str(caught.value.field).startswith("args.x")
 
 
+@pytest.mark.parametrize(
+    ("hint", "given"), [(int, "1"), (Point, {"x": "1"}), (Order, {}), (Literal["a"], "b")], ids=str
+)
+def test_frozen_arguments_are_refused_in_the_same_words(hint: object, given: object) -> None:
+    said = []
+    for args in ({"x": given}, freeze({"x": given})):
+        with pytest.raises(ArgsInvalid) as caught:
+            taking(hint).check(args)
+        said.append(str(caught.value))
+
+    assert said[0] == said[1]
+
+
 @tool
 def move(x: int, y: int = 0) -> None: ...
 
@@ -175,14 +189,15 @@ def test_missing_unknown_and_shapeless_arguments_are_refused(
     args: Any,  # noqa: ANN401 - whatever a model writes
     message: str,
 ) -> None:
-    with pytest.raises(ArgsInvalid) as caught:
-        made.check(args)
+    for given in (args, freeze(args) if isinstance(args, dict) else args):
+        with pytest.raises(ArgsInvalid) as caught:
+            made.check(given)
 
-    assert str(caught.value) == message
+        assert str(caught.value) == message
 
 
 def test_an_argument_left_out_is_left_to_the_function() -> None:
-    assert move.check({"x": 1}) == {"x": 1}
+    assert move.check({"x": 1}) == move.check(freeze({"x": 1})) == {"x": 1}
 
 
 def test_a_context_cannot_be_given_by_the_model() -> None:
@@ -198,10 +213,11 @@ def test_arguments_at_the_size_limit_pass_and_one_byte_more_does_not() -> None:
     taken = limit - len('{"x":""}')
     made = taking(str)
 
-    assert made.check({"x": "a" * taken})["x"] == "a" * taken
-    for size in (taken + 1, taken * 10):
-        with pytest.raises(ArgsInvalid, match=f"at most {limit:,}"):
-            made.check({"x": "a" * size})
+    for given in (dict, freeze):
+        assert made.check(given({"x": "a" * taken}))["x"] == "a" * taken
+        for size in (taken + 1, taken * 10):
+            with pytest.raises(ArgsInvalid, match=f"at most {limit:,}"):
+                made.check(given({"x": "a" * size}))
 
 
 def test_arguments_nested_too_deeply_are_refused() -> None:

@@ -98,7 +98,7 @@ WIDE = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(1
         ({"properties": {"x": {"items": {"pattern": "a"}}}}, "a regular expression"),
         ({"patternProperties": {"(a+)+$": {}}}, "a regular expression"),
         ({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": WIDE}, "too large"),
-        ({"description": "a" * 70_000}, "the limit is 65,536"),
+        ({"description": "a" * 70_000}, "at most 65,536"),
         ({"type": "array"}, "wanted an object of arguments"),
     ],
 )

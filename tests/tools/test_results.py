@@ -192,6 +192,14 @@ def test_text_and_attachments_are_content(returned: object, content: tuple[Any, 
     assert clipped(returned) == Clipped(ToolOutcome(content=content), None)
 
 
+@pytest.mark.parametrize("char", ["\x7f", "\x9b"])
+def test_a_control_character_inside_a_value_is_written_out(char: str) -> None:
+    outcome = as_outcome({"a": char})
+
+    assert outcome.value == {"a": char}
+    assert outcome.shown == (Text(text=f'{{"a":"\\x{ord(char):02x}"}}'),)
+
+
 @pytest.mark.parametrize(
     "control",
     [EndTurn(value={"a": 1}), FailTurn(value="no"), HandOff(target="other", task="do")],

@@ -19,8 +19,8 @@ from windlass.errors import ConfigError
 from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.kernel import canonical
 from windlass.tools import tool
-from windlass.tools.hints import readable
 from windlass.tools.schema import schema_of_hint
+from windlass.tools.signature import readable
 
 
 class Colour(enum.Enum):

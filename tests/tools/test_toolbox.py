@@ -61,14 +61,14 @@ def test_two_tools_of_one_name_are_refused_and_both_are_named() -> None:
         Toolbox([READ, WRITE, tool(Elsewhere.read)])
 
     message = str(caught.value)
-    assert message.startswith("tools[2] (<tool read of ")
-    assert "Elsewhere.read>): found a second tool named read, the first is tools[0] (" in message
-    assert f"{__name__}.read>); wanted each name once" in message
+    assert message.startswith("tools[2]: found a second tool named read (<tool read of ")
+    assert "Elsewhere.read>), the first is tools[0] (" in message
+    assert f"{__name__}.read>), wanted each name once" in message
 
 
 @pytest.mark.parametrize("given", [read, "read", 7, None, ToolSpec(name="read"), DynamicTool])
 def test_what_is_no_tool_is_refused_by_place(given: Any) -> None:  # noqa: ANN401 - anything
-    with pytest.raises(ConfigError, match=r"tools\[1\]: found .*, which is no tool"):
+    with pytest.raises(ConfigError, match=r"tools\[1\]: found .*, wanted a tool"):
         Toolbox([READ, given])
 
 
@@ -83,5 +83,5 @@ def test_as_many_tools_as_the_limit_pass_and_one_more_does_not() -> None:
     many = [tool(read, name=f"read_{n}") for n in range(limit + 1)]
 
     assert len(Toolbox(many[:limit])) == limit
-    with pytest.raises(ConfigError, match=f"found {limit + 1} tools, the limit is {limit}"):
+    with pytest.raises(ConfigError, match=f"found {limit + 1} tools, wanted at most {limit}"):
         Toolbox(many)

@@ -27,7 +27,7 @@ from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Instructions, Program, Steering
 from windlass.tools import Toolbox
-from windlass.tools.finder import FINDER
+from windlass.tools.toolbox import FINDER
 
 D = TypeVar("D")
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """What a model can do, as data: a table by provider and the beginning of the model's name.
 
-Law 1. Adapters look here and nowhere else; whoever knows better passes his own `Capabilities`.
+Law 1. Adapters look here and nowhere else; a caller who knows better passes `capabilities=`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.errors import InvalidInput
 ReasoningStyle: TypeAlias = Literal["none", "budget", "effort"]
 """How reasoning is asked for: not at all, by a number of tokens, by a word."""
 StructuredOutput: TypeAlias = Literal["native", "tool", "none"]
-"""How a schema is kept: by the provider, by a tool that has to be called, or by nobody."""
+"""How a schema is kept: by the provider, by a tool that has to be called, or not at all."""
 
 NO_VARIANTS: Mapping[str, int | str] = {}
 
@@ -55,9 +55,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if variant not in self.variants:
             known = ", ".join(self.variants) or "none at all"
-            raise InvalidInput(
-                f"variant: {model} knows {known}, found another", field="variant", wanted=known
-            )
+            raise InvalidInput.at("variant", "another one", f"one that {model} has: {known}")
         return self.variants[variant]
 
 

@@ -41,11 +41,6 @@ KEY_SOURCES: dict[str, KeySource] = {
         variables=("OPENAI_API_KEY",),
         url_variable="OPENAI_BASE_URL",
     ),
-    "openai-chat": KeySource(
-        base_url="https://api.openai.com/v1",
-        variables=("OPENAI_API_KEY",),
-        url_variable="OPENAI_BASE_URL",
-    ),
     "google": KeySource(
         base_url="https://generativelanguage.googleapis.com",
         variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -54,28 +49,20 @@ KEY_SOURCES: dict[str, KeySource] = {
     "openrouter": KeySource(
         base_url="https://openrouter.ai/api/v1", variables=("OPENROUTER_API_KEY",)
     ),
-    "ollama": KeySource(
-        base_url="http://localhost:11434/v1",
-        variables=("OLLAMA_API_KEY",),
-        url_variable="OLLAMA_BASE_URL",
-        is_free=True,
-    ),
-    "vllm": KeySource(
-        base_url="http://localhost:8000/v1",
-        variables=("VLLM_API_KEY",),
-        url_variable="VLLM_BASE_URL",
-        is_free=True,
-    ),
-    "llamacpp": KeySource(
-        base_url="http://localhost:8080/v1",
-        variables=("LLAMACPP_API_KEY",),
-        url_variable="LLAMACPP_BASE_URL",
-        is_free=True,
-    ),
+    **{
+        name: KeySource(
+            base_url=f"http://localhost:{port}/v1",
+            variables=(f"{name.upper()}_API_KEY",),
+            url_variable=f"{name.upper()}_BASE_URL",
+            is_free=True,
+        )
+        for name, port in (("ollama", 11434), ("vllm", 8000), ("llamacpp", 8080))
+    },
 }
 """Every provider that is reached over the network."""
+KEY_SOURCES["openai-chat"] = KEY_SOURCES["openai"]
 
-# What SDKs want to see where a server asks for no key. It is no secret.
+# SDKs insist on a key, also for a server that needs none.
 _NO_KEY = "no-key-needed"
 
 _known: set[Secret] = set()
@@ -93,7 +80,7 @@ def base_url_for(
     """Return where a provider is asked: as given, as the environment says, or at home.
 
     Raises:
-        ConfigError: that is no address, or has a password in it.
+        ConfigError: that is not an address, or has a password in it.
     """
     source = KEY_SOURCES[provider]
     env = environment() if env is None else env
@@ -145,10 +132,7 @@ def _key(value: str, name: str) -> Secret:
     """
     found = value.strip() if isinstance(value, str) else value
     if isinstance(found, str) and (" " in found or not (found.isascii() and found.isprintable())):
-        raise ConfigError(
-            f"{name}: found a character that no key has, wanted printable ASCII without spaces",
-            field=name,
-        )
+        raise ConfigError.at(name, "a character that no key has", "printable ASCII without spaces")
     return Secret(found, name=name)
 
 
@@ -177,7 +161,7 @@ def register(key: Secret) -> Secret:
 
 
 def redactor_of(key: Secret | None) -> Redactor:
-    """Return what takes a key out of what its provider says; the stand-in for none is no secret."""
+    """Return what takes a key out of what its provider says; the stand-in for no key is not secret."""
     return Redactor(() if key is None or key.reveal() == _NO_KEY else (key,))
 
 

@@ -1,6 +1,6 @@
 """The model of the demo: a few rules that read the request. No language model, no network, no key.
 
-Law 1. It knows what is in the request and nothing else. Whatever process asks, and however often, the
+Law 1. It knows what is in the request and nothing else. In any process, and however often it is asked, the
     same request gets the same reply.
 Law 2. It says what it is, and claims nothing that it did not read.
 """

@@ -19,7 +19,7 @@ from windlass.ports.model import EmitModelEvent, ModelEvent, ReasoningChunk, Tex
 
 
 class KeyScreen:
-    """Stands between one reply and whoever sees it. `redactor` knows the key that the provider was sent."""
+    """Screens one reply before anything else sees it. `redactor` knows the key that the provider was sent."""
 
     def __init__(self, redactor: Redactor, emit: EmitModelEvent) -> None:
         self._redactor = redactor

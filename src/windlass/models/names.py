@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import cast
-
-import msgspec
+from typing import NamedTuple, cast
 
 from windlass.errors import ConfigError
 from windlass.ports.model import Model
 
 
-class _Maker(msgspec.Struct, frozen=True, kw_only=True):
+class _Maker(NamedTuple):
     """Where the class of a provider's models is, and the SDK it needs."""
 
     module: str
@@ -22,46 +20,16 @@ class _Maker(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str | None = None
 
 
-def _chat(dialect: str) -> _Maker:
-    return _Maker(
-        module="windlass.models.openai_chat",
-        class_name="OpenAIChatModel",
-        sdk="openai",
-        extra="openai",
-        dialect=dialect,
-    )
-
-
+_CHAT = _Maker("windlass.models.openai_chat", "OpenAIChatModel", "openai", "openai")
 _MAKERS: dict[str, _Maker] = {
-    "anthropic": _Maker(
-        module="windlass.models.anthropic",
-        class_name="AnthropicModel",
-        sdk="anthropic",
-        extra="anthropic",
-    ),
+    "anthropic": _Maker("windlass.models.anthropic", "AnthropicModel", "anthropic", "anthropic"),
     "openai": _Maker(
-        module="windlass.models.openai_responses",
-        class_name="OpenAIResponsesModel",
-        sdk="openai",
-        extra="openai",
+        "windlass.models.openai_responses", "OpenAIResponsesModel", "openai", "openai"
     ),
-    "openai-chat": _chat("openai"),
-    "ollama": _chat("ollama"),
-    "openrouter": _chat("openrouter"),
-    "vllm": _chat("vllm"),
-    "llamacpp": _chat("llamacpp"),
-    "google": _Maker(
-        module="windlass.models.google",
-        class_name="GoogleModel",
-        sdk="google.genai",
-        extra="google",
-    ),
-    "local": _Maker(
-        module="windlass.models.local",
-        class_name="LocalModel",
-        sdk="xllamacpp",
-        extra="local",
-    ),
+    "openai-chat": _CHAT._replace(dialect="openai"),
+    **{name: _CHAT._replace(dialect=name) for name in ("ollama", "openrouter", "vllm", "llamacpp")},
+    "google": _Maker("windlass.models.google", "GoogleModel", "google.genai", "google"),
+    "local": _Maker("windlass.models.local", "LocalModel", "xllamacpp", "local"),
 }
 PROVIDERS = tuple(_MAKERS)
 """What may stand before the colon."""
@@ -80,11 +48,7 @@ def model_named(name: str) -> Model | None:
     if maker is None:
         raise _unknown(provider)
     if not model:
-        raise ConfigError(
-            f"model: found {provider}: without a model, wanted {provider}:NAME",
-            field="model",
-            wanted=f"{provider}:NAME",
-        )
+        raise ConfigError.at("model", f"{provider}: without a model", f"{provider}:NAME")
     _check_installed(provider, maker)
     found = getattr(importlib.import_module(maker.module), maker.class_name)
     made = found(model) if maker.dialect is None else found(model, dialect=maker.dialect)
@@ -111,12 +75,12 @@ def _check_installed(provider: str, maker: _Maker) -> None:
 
 
 def _unknown(provider: str) -> ConfigError:
-    from difflib import get_close_matches  # noqa: PLC0415 - only who mistyped needs it
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistyped name needs it
 
     near = get_close_matches(provider, PROVIDERS, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else f"wanted one of {', '.join(PROVIDERS)}"
     return ConfigError(
-        f"model: found the provider {provider[:40]!r}, which nobody knows; {hint}",
+        f"model: found the provider {provider[:40]!r}, which is unknown; {hint}",
         field="model",
         found=provider[:40],
         wanted=near[0] if near else ", ".join(PROVIDERS),

@@ -37,7 +37,7 @@ def cost_of(
     *,
     calls: int = 1,
 ) -> Decimal | None:
-    """Return what tokens of a model cost; None if nobody knows its price.
+    """Return what tokens of a model cost; None if its price is unknown.
 
     Some models cost more for long prompts. `calls` says over how many calls the usage is summed, so that the price
     is that of a prompt of the usual length in it.
@@ -53,7 +53,7 @@ def price_of(
     *,
     prompt_tokens: int = 0,
 ) -> Price | None:
-    """Return the price of a model for prompts of this length; None if nobody knows it."""
+    """Return the price of a model for prompts of this length; None if it is unknown."""
     if overrides is not None and model_name in overrides:
         return overrides[model_name]
     provider, _, model = model_name.partition(":")
@@ -65,35 +65,24 @@ def price_of(
 
 
 def checked_prices(given: object, *, field: str = "prices") -> dict[str, Price]:
-    """Return prices that somebody configured, by model name.
+    """Return configured prices, by model name.
 
     Raises:
         ConfigError: something else was given.
     """
     if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise ConfigError(
-            f"{field}: found {found}, wanted a Price for each model name",
-            field=field,
-            found=found,
-            wanted="a mapping of model names to Price",
-        )
+        raise ConfigError.at(field, type(given).__name__, "a Price for each model name")
     for name, price in given.items():
         if not isinstance(name, str) or not isinstance(price, Price):
             found = f"{type(name).__name__}: {type(price).__name__}"
-            raise ConfigError(
-                f"{field}: found {found}, wanted a model's name and its Price",
-                field=field,
-                found=found,
-                wanted="str: Price",
-            )
+            raise ConfigError.at(field, found, "a model's name and its Price")
     return dict(given)
 
 
 def _look_up(provider: str, model: str) -> ModelPrice | None:
     """Return what the package knows, as of today; None without the package."""
     try:
-        # A third of a second: only who asks for money pays it.
+        # It takes a third of a second, so it is imported when a price is first asked for.
         from genai_prices import Usage as NoUsage  # noqa: PLC0415
         from genai_prices import calc_price  # noqa: PLC0415
     except ImportError:

@@ -25,7 +25,7 @@ OVERFLOW = "context_overflow"
 _MAX_REASON = 300
 _PASSING = frozenset({408, 409, 425, 499})
 _QUOTA_STATUSES = frozenset({400, 402, 403, 429})
-# Words for "pay first", which waiting does not heal, whatever the status they come with.
+# Words for "pay first": waiting does not help, with any of the statuses they come with.
 _QUOTA = re.compile(
     r"insufficient_quota|insufficient[ _]credits|credit balance is too low|billing_(hard|not)_\w+|"
     r"billing_error|exceeded your current quota, please check your plan and billing details\. for more "
@@ -44,34 +44,21 @@ _CONNECTION = frozenset(
 _DELAY = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 # What providers call the trouble, in a body or in an event of a stream.
-_STATUS_OF_KIND = {
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "timeout_error": 408,
-    "request_too_large": 413,
-    "invalid_request_error": 400,
-    "invalid_prompt": 400,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "insufficient_quota": 429,
-    "tokens": 429,
-    "requests": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "internal_error": 500,
-    "overloaded_error": 529,
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "RESOURCE_EXHAUSTED": 429,
-    "INTERNAL": 500,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
+_KINDS = {
+    400: "invalid_request_error invalid_prompt INVALID_ARGUMENT FAILED_PRECONDITION",
+    401: "authentication_error UNAUTHENTICATED",
+    402: "billing_error",
+    403: "permission_error PERMISSION_DENIED",
+    404: "not_found_error NOT_FOUND",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error rate_limit_exceeded insufficient_quota tokens requests RESOURCE_EXHAUSTED",
+    500: "api_error server_error internal_error INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "overloaded_error",
 }
+_STATUS_OF_KIND = {kind: status for status, kinds in _KINDS.items() for kind in kinds.split()}
 
 
 def from_status(
@@ -137,18 +124,21 @@ def cut_off(provider: str) -> Unavailable:
 
 
 def malformed(provider: str, what: str) -> Malformed:
-    """Return the error of an answer that is not in the provider's own protocol; `what` is no payload."""
+    """Return the error of an answer that breaks the provider's protocol; `what` must not hold a payload."""
     return Malformed(f"{provider}: {clip(what)}")
 
 
-def overflow_reply(error: ProviderError) -> ModelReply | None:
-    """Return the reply that says `context_overflow`, if that is what the provider refused; else None.
+def overflow_reply(error: ProviderError) -> ModelReply:
+    """Return the reply that says `context_overflow`, if that is what the provider refused.
 
     It is a reply and not an error: a shorter request may succeed, and drivers and plugins know how to make one.
+
+    Raises:
+        ProviderError: the error itself, if it means anything else.
     """
     if isinstance(error, Rejected) and error.found == OVERFLOW:
         return ModelReply(terminal=OVERFLOW, diagnostic=str(error))
-    return None
+    raise error
 
 
 def retry_after_s(headers: Mapping[str, str], body_text: str = "") -> float | None:
@@ -185,7 +175,7 @@ def _seconds_between(date: str | None, until: str | None) -> float | None:
 
 
 def clip(text: str) -> str:
-    """Return foreign words as they may stand in a message: no keys, one line, not a novel."""
+    """Return foreign words as they may stand in a message: without keys, in one short line."""
     words = " ".join(clean_text(cleaned(text)).split())
     return words if len(words) <= _MAX_REASON else f"{words[: _MAX_REASON - 1]}…"
 
@@ -231,7 +221,7 @@ def _body_of(error: Exception, response: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return what is JSON in a value; whatever else there is becomes null."""
+    """Return what is JSON in a value; anything else becomes null."""
     try:
         return msgspec.to_builtins(value, enc_hook=lambda _: None)
     except (TypeError, RecursionError):

@@ -1,7 +1,7 @@
 """The route of a model call: who serves it, where, under which name.
 
 Law 1. A provider's own blobs (signed thoughts, encrypted reasoning) go back to the very route that made
-    them and nowhere else. Another provider refuses them, and another host has no business seeing them.
+    them and nowhere else. Another provider refuses them, and another host must not see them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def check_model_name(name: object) -> None:
-    """Refuse what no provider calls a model.
+    """Refuse what cannot be the name of a model.
 
     Raises:
-        ConfigError: it is no text, empty, or has spaces or control characters in it.
+        ConfigError: it is not text, is empty, or has spaces or control characters in it.
     """
     if not isinstance(name, str):
         found = type(name).__name__
@@ -48,18 +48,14 @@ def check_model_name(name: object) -> None:
         found = f"{name[:80]!r}"
     else:
         return
-    raise ConfigError(
-        f"model: found {found}, wanted the name of a model",
-        field="model",
-        wanted="the name of a model",
-    )
+    raise ConfigError.at("model", found, "the name of a model")
 
 
 def endpoint_of(url: str) -> str:
     """Return an address in its one spelling: scheme, host, port if it is not the usual one, path.
 
     Raises:
-        ConfigError: it is no address, or carries a name or password that would be stored with it.
+        ConfigError: it is not an address, or carries a name or password that would be stored with it.
     """
     return address_of(url) if url else ""
 
@@ -72,17 +68,10 @@ def address_of(url: str) -> str:
     except ValueError:
         raise _not_an_address() from None
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        raise ConfigError(
-            "base_url: found a name or password in it, wanted an address alone; give the key as api_key",
-            field="base_url",
-            wanted="an address without a name or password",
-        )
+        wanted = "an address alone; give the key as api_key"
+        raise ConfigError.at("base_url", "a name or password in it", wanted)
     if parts.query or parts.fragment:
-        raise ConfigError(
-            "base_url: found something behind ? or # in it, wanted an address alone",
-            field="base_url",
-            wanted="an address without a query",
-        )
+        raise ConfigError.at("base_url", "something behind ? or # in it", "an address alone")
     if parts.scheme not in _PORTS or not parts.hostname or not url.isprintable() or " " in url:
         raise _not_an_address()
     host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
@@ -91,11 +80,7 @@ def address_of(url: str) -> str:
 
 
 def _not_an_address() -> ConfigError:
-    return ConfigError(
-        "base_url: found no address, wanted http://… or https://…",
-        field="base_url",
-        wanted="http://… or https://…",
-    )
+    return ConfigError.at("base_url", "no address", "http://… or https://…")
 
 
 def replay_blob(blob: Json, route: Route) -> Json:

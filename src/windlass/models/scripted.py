@@ -38,12 +38,7 @@ class ScriptedModel:
         for at, line in enumerate(self._script):
             _check_line(line, field=f"replies[{at}]")
         if chunks < 0:
-            raise InvalidInput(
-                f"chunks: found {chunks}, wanted 0 or more",
-                field="chunks",
-                found=chunks,
-                wanted="0 or more",
-            )
+            raise InvalidInput.at("chunks", chunks, "0 or more")
         self.name = name
         self.requests: list[ModelRequest] = []
         self._chunks = chunks
@@ -112,7 +107,7 @@ class FunctionModel:
 def placed(reply: ModelReply, position: int) -> ModelReply:
     """Return a reply of a script with call ids that derive from its position there.
 
-    Ids that somebody wrote by hand stay as they are.
+    Ids that were written by hand stay as they are.
     """
     at = 0
     parts: list[ReplyPart] = []
@@ -147,13 +142,7 @@ def _holds_only_results(message: ModelMessage) -> bool:
 
 def _check_line(line: object, *, field: str) -> None:
     if not isinstance(line, ModelReply | Exception):
-        found = type(line).__name__
-        raise InvalidInput(
-            f"{field}: found {found}, wanted a ModelReply or an exception to raise",
-            field=field,
-            found=found,
-            wanted="ModelReply or Exception",
-        )
+        raise InvalidInput.at(field, type(line).__name__, "a ModelReply or an exception to raise")
 
 
 def _pieces(text: str, wanted: int) -> list[str]:

@@ -21,12 +21,7 @@ def checked_timeout(seconds: float) -> float:
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not is_number or not 0 < seconds < math.inf:
         found = seconds if is_number else type(seconds).__name__
-        raise ConfigError(
-            f"timeout: found {found}, wanted seconds above 0",
-            field="timeout",
-            found=found,
-            wanted="seconds above 0",
-        )
+        raise ConfigError.at("timeout", found, "seconds above 0")
     return float(seconds)
 
 

@@ -13,9 +13,10 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from windlass.errors import LimitExceeded, Malformed
+from windlass.errors import LimitExceeded
 from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.kernel import canonical
+from windlass.models.provider_errors import malformed
 
 # The Responses API repeats all tools and the whole reply in one event, so the table's limit is too narrow.
 MAX_EVENT_BYTES = 8 * DEFAULT_LIMITS.server_event_bytes
@@ -24,6 +25,7 @@ DONE = "[DONE]"
 
 _LINE_END = re.compile(rb"[\r\n]")
 _BOM = b"\xef\xbb\xbf"
+_MAX_COUNT = 2**63 - 1
 
 
 class EventReader:
@@ -88,7 +90,7 @@ class EventReader:
         try:
             return b"\n".join(data).decode()
         except UnicodeDecodeError:
-            raise Malformed(f"{self._provider}: found an event that is no UTF-8") from None
+            raise malformed(self._provider, "found an event that is not UTF-8") from None
 
     def _too_large(self, what: str, found: int, wanted: int) -> LimitExceeded:
         return LimitExceeded(
@@ -113,21 +115,47 @@ async def json_events(
         for data in reader.feed(piece):
             words = data.strip()
             if words:
-                yield None if words == DONE else _object_in(words, provider)
+                yield None if words == DONE else object_in(words, provider)
     if not reader.n_bytes:
-        raise Malformed(f"{provider}: found an empty body, wanted events", field="body")
+        raise malformed(provider, "found an empty body, wanted events")
 
 
-def _object_in(text: str, provider: str) -> dict[str, Any]:
+def object_in(text: str, provider: str) -> dict[str, Any]:
+    """Return the JSON object that an event holds.
+
+    Raises:
+        Malformed: it holds something else.
+    """
     try:
         found = canonical.parse(text)
     except ValueError:
-        raise Malformed(
-            f"{provider}: found an event that is no JSON, wanted an object", field="event"
-        ) from None
+        raise malformed(provider, "found an event that is not JSON, wanted an object") from None
     if not isinstance(found, dict):
-        raise Malformed(
-            f"{provider}: found an event that is a {type(found).__name__}, wanted an object",
-            field="event",
-        )
+        kind = type(found).__name__
+        raise malformed(provider, f"found an event that is a {kind}, wanted an object")
+    return found
+
+
+def check_is_stream(content_type: str, provider: str) -> None:
+    """Refuse an answer that is not a stream of events.
+
+    Raises:
+        Malformed: naming what it is.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "text/event-stream":
+        raise malformed(provider, f"content-type: found {kind or 'none'}, wanted text/event-stream")
+
+
+def count_in(counts: object, name: str, provider: str) -> int:
+    """Return a number of tokens that a provider counted; 0 if it did not.
+
+    Raises:
+        Malformed: it is not such a number.
+    """
+    found = counts.get(name) if isinstance(counts, dict) else None
+    if found is None:
+        return 0
+    if type(found) is not int or not 0 <= found <= _MAX_COUNT:
+        raise malformed(provider, f"{name}: found something else, wanted 0 to 2^63 - 1 tokens")
     return found

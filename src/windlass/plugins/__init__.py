@@ -25,21 +25,18 @@ from windlass.ports.policy import Ask, Deny
 from windlass.ports.prompt import Contribution
 
 if TYPE_CHECKING:
-    from windlass.plugins.auto_continue import AutoContinue
     from windlass.plugins.call_limit import CallLimit
     from windlass.plugins.compaction import Compaction
     from windlass.plugins.context_window import ContextWindow
     from windlass.plugins.loop_guard import LoopGuard
     from windlass.plugins.model_retry import ModelRetry
+    from windlass.plugins.nudges import AutoContinue, ToolEnforcement, WrapUp
     from windlass.plugins.output_budget import OutputBudget
-    from windlass.plugins.prices import Price
     from windlass.plugins.recovery import Recovery, ToolRecovery
     from windlass.plugins.redaction import Redaction
     from windlass.plugins.skills import Skills
-    from windlass.plugins.spend_limits import Budget, SpendLimits
-    from windlass.plugins.tool_enforcement import ToolEnforcement
+    from windlass.plugins.spend_limits import Budget, Price, SpendLimits
     from windlass.plugins.turn_facts import TurnFacts
-    from windlass.plugins.wrap_up import WrapUp
 
 __all__ = [
     "Abort",
@@ -86,9 +83,9 @@ __all__ = [
     "append",
 ]
 
-# Shipped plugins are fetched when they are first asked for.
+# Shipped plugins are imported when they are first used.
 _WHERE = {
-    "AutoContinue": "windlass.plugins.auto_continue",
+    "AutoContinue": "windlass.plugins.nudges",
     "Budget": "windlass.plugins.spend_limits",
     "CallLimit": "windlass.plugins.call_limit",
     "Compaction": "windlass.plugins.compaction",
@@ -96,19 +93,19 @@ _WHERE = {
     "LoopGuard": "windlass.plugins.loop_guard",
     "ModelRetry": "windlass.plugins.model_retry",
     "OutputBudget": "windlass.plugins.output_budget",
-    "Price": "windlass.plugins.prices",
+    "Price": "windlass.plugins.spend_limits",
     "Recovery": "windlass.plugins.recovery",
     "Redaction": "windlass.plugins.redaction",
     "Skills": "windlass.plugins.skills",
     "SpendLimits": "windlass.plugins.spend_limits",
-    "ToolEnforcement": "windlass.plugins.tool_enforcement",
+    "ToolEnforcement": "windlass.plugins.nudges",
     "ToolRecovery": "windlass.plugins.recovery",
     "TurnFacts": "windlass.plugins.turn_facts",
-    "WrapUp": "windlass.plugins.wrap_up",
+    "WrapUp": "windlass.plugins.nudges",
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is public
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     where = _WHERE.get(name)
     if where is None:
         raise AttributeError(f"module 'windlass.plugins' has no attribute {name!r}")

@@ -49,9 +49,7 @@ class CallLimit(Plugin):
             for tool, limit in options.by_tool(per_tool, field="CallLimit.per_tool").items()
         }
         if per_turn is None and not self._per_tool:
-            raise ConfigError(
-                "CallLimit: found no limit, wanted per_turn or per_tool", field="CallLimit.per_turn"
-            )
+            raise ConfigError.at("CallLimit.per_turn", "no limit", "per_turn or per_tool")
         self._stops = options.choice(then, ("deny", "stop"), field="CallLimit.then") == "stop"
 
     async def before_tool(self, turn: PluginTurn, call: AskedCall) -> Deny | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from windlass.errors import ConfigError
 from windlass.guards.text import is_clean
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.outcomes import Outcome, Stopped
@@ -20,21 +19,19 @@ from windlass.ports.plugin_turn import PluginTurn
 
 CONTINUE = "Continue where you stopped."
 
-# After this many compactions that opened no frame, the next one waits until there is more to sum up.
+# After this many compactions that opened no frame, the next one waits until the history has grown.
 _MAX_TRIES = 2
-# So often in a row a turn that ran over the window is gone on with by itself.
+# How often in a row a turn that ran over the window is continued automatically.
 _MAX_CONTINUED = 2
 _OVERFLOW_SHARE = 0.95
-# How a turn ends that ran over the window; whoever ends it otherwise does not want it to go on.
+# How a turn ends that ran over the window; one that ended otherwise is not continued.
 _OVERFLOWN = ("provider_error", "incomplete")
 # How many messages more are worth another try, at least.
 _GROWN_MESSAGES = 4
 _TIRED = (
     "compaction: {tries} in a row opened no new frame; the next waits until the history has grown"
 )
-_NOT_CONTINUED = (
-    "compaction: the window was full {times} times in a row; the work is not gone on with"
-)
+_NOT_CONTINUED = "compaction: the window was full {times} times in a row; the work is not continued"
 
 
 class Compaction(Plugin):
@@ -43,7 +40,7 @@ class Compaction(Plugin):
     `window` is the model's, in tokens; `at` the share of it that may be full when a turn ends. Of the old frame the new one has
     a summary and the last `keep` exchanges in words. `instructions` are added to the wish for the summary.
 
-    A turn that ran over the window is compacted and gone on with.
+    A turn that ran over the window is compacted and continued.
     """
 
     name = "compaction"
@@ -53,9 +50,11 @@ class Compaction(Plugin):
         self, *, window: int, at: float = 0.8, keep: int = 1, instructions: str = ""
     ) -> None:
         self._window = options.whole(window, field="Compaction.window", low=1)
-        self._limit = math.ceil(_share(at, "Compaction.at") * self._window)
+        self._limit = math.ceil(options.share(at, field="Compaction.at") * self._window)
         self._keep = options.whole(keep, field="Compaction.keep")
-        self._instructions = _instructions(instructions, "Compaction.instructions")
+        if not isinstance(instructions, str) or not is_clean(instructions):
+            raise options.refused(instructions, "clean text", field="Compaction.instructions")
+        self._instructions = instructions
 
     # ------------------------------------------------------------------ hooks
 
@@ -83,7 +82,7 @@ class Compaction(Plugin):
         if not has_overflow and turn.memory.get("continued"):
             turn.remember(continued=None)
         if reason == "cancelled" or not turn.messages:
-            return None  # who cancels wants rest
+            return None  # a cancelled turn asks for no further work
         if not has_overflow and self._tokens(turn) < self._limit:
             return None
         tries = _tries_so_far(turn)
@@ -141,20 +140,3 @@ def _tries_so_far(turn: PluginTurn) -> int:
     tries: int = before.get("tries", 0)
     has_grown = len(turn.messages) - then >= max(_GROWN_MESSAGES, then // 4)
     return 0 if tries >= _MAX_TRIES and has_grown else tries
-
-
-def _share(found: object, field: str) -> float:
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    if is_number and 0 < found <= 1:  # type: ignore[operator] # a number
-        return float(found)  # type: ignore[arg-type] # a number
-    shown = found if is_number else type(found).__name__
-    raise ConfigError(
-        f"{field}: found {shown}, wanted a share above 0, at most 1", field=field, found=shown
-    )
-
-
-def _instructions(found: object, field: str) -> str:
-    if isinstance(found, str) and is_clean(found):
-        return found
-    name = type(found).__name__
-    raise ConfigError(f"{field}: found {name}, wanted clean text", field=field, found=name)

@@ -6,24 +6,31 @@ remembers; they move when a request has grown too long, far enough not to move a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from windlass.errors import ConfigError
 from windlass.kernel.chain import Chain
-from windlass.kernel.history_view import WHOLE, HistoryView, MessageReplaced, is_summary
-from windlass.kernel.messages import Message
+from windlass.kernel.history_view import (
+    WHOLE,
+    HistoryView,
+    MessageReplaced,
+    attachment_name,
+    is_summary,
+)
+from windlass.kernel.messages import Message, ResultPart, Text, ToolResult
 from windlass.kernel.model_call import ModelRequest
 from windlass.kernel.tokens import (
+    FRAME_TOKENS,
     estimate_tokens,
     tokens_of,
+    tokens_of_part,
     tokens_of_request,
     tokens_of_tools,
 )
 from windlass.plugins import options
 from windlass.plugins.kept_output import READER
-from windlass.plugins.shortened_results import shortened_results
 from windlass.plugins.window_plan import Edges, Places, Planner, Room, Sizes, is_input
+from windlass.plugins.windowing import head_of, shares, tail_of
 from windlass.ports.plugin import Plugin
 from windlass.ports.plugin_turn import PluginTurn
 
@@ -72,15 +79,14 @@ class ContextWindow(Plugin):
             reserve = min(window // 4, _MOST_RESERVED)
         options.whole(reserve, field="ContextWindow.reserve")
         if reserve >= window:
-            raise _refused("reserve", reserve, f"less than the window of {window}")
+            wanted = f"less than the window of {window}"
+            raise options.refused(reserve, wanted, field="ContextWindow.reserve")
         usable = window - reserve
-        shares = {"target": target, "clear_at": clear_at, "drop_at": drop_at}
-        for field, share in shares.items():
-            _check_share(share, field)
-        if not target <= drop_at:
-            raise _refused("target", target, f"drop_at ({drop_at}) or less")
-        if not clear_at <= drop_at:
-            raise _refused("clear_at", clear_at, f"drop_at ({drop_at}) or less")
+        for field, found in (("drop_at", drop_at), ("target", target), ("clear_at", clear_at)):
+            options.share(found, field=f"ContextWindow.{field}")
+            if found > drop_at:
+                wanted = f"drop_at ({drop_at}) or less"
+                raise options.refused(found, wanted, field=f"ContextWindow.{field}")
         self._room = Room(usable, *(int(usable * share) for share in (clear_at, drop_at, target)))
         self._keep_turns = options.whole(keep_turns, field="ContextWindow.keep_turns", low=1)
         self._reader = options.words(reader, field="ContextWindow.reader")
@@ -222,16 +228,57 @@ def _scale(turn: PluginTurn) -> float:
     return known
 
 
-def _check_share(found: object, field: str) -> None:
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    if not is_number or not 0 < found <= 1:  # type: ignore[operator] # a number
-        raise _refused(field, found, "a share above 0, and 1 at most")
+# -------------------------------------------------------------------------------- shortened results
 
 
-def _refused(field: str, found: object, wanted: str) -> ConfigError:
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    shown = found if is_number else type(found).__name__
-    place = f"ContextWindow.{field}"
-    return ConfigError(
-        f"{place}: found {shown}, wanted {wanted}", field=place, found=shown, wanted=wanted
+_NOTE = "\n({left:,} of {size:,} characters left out{where})\n"
+# Of what has room, so much is the beginning.
+_HEAD = 2 / 3
+
+
+def shortened_results(message: Message, tokens: int, reader: str) -> MessageReplaced:
+    """Return a message with its results within so many tokens.
+
+    `reader` is the tool with which a model reads on, or empty.
+    """
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    sizes = [tokens_of_part(part) for part in results]
+    given = shares(sizes, tokens - FRAME_TOKENS - sum(map(tokens_of_part, others)))
+    parts = [
+        part if share >= size else _shortened(part, share, reader)
+        for part, size, share in zip(results, sizes, given, strict=True)
+    ]
+    return MessageReplaced(id=message.id, parts=(*parts, *others))
+
+
+def _shortened(result: ToolResult, tokens: int, reader: str) -> ToolResult:
+    where = f'; {reader}(call_id="{result.call_id}") shows them' if reader else ""
+    room = tokens - FRAME_TOKENS - estimate_tokens(result.name)
+    text = "\n".join(_words(result.content))
+    size = estimate_tokens(text)
+    n_bytes = len(text.encode())
+    shown = _cut(text, n_bytes, where)
+    while n_bytes > 0 and estimate_tokens(shown) > room:
+        n_bytes = min(n_bytes * max(room, 0) // size, n_bytes * 7 // 8)
+        shown = _cut(text, n_bytes, where)
+        size = max(estimate_tokens(shown), 1)
+    return ToolResult(
+        call_id=result.call_id,
+        name=result.name,
+        content=(Text(text=shown.strip()),),
+        status=result.status,
     )
+
+
+def _words(content: Sequence[ResultPart]) -> list[str]:
+    return [part.text if isinstance(part, Text) else attachment_name(part) for part in content]
+
+
+def _cut(text: str, n_bytes: int, where: str) -> str:
+    head = head_of(text, int(n_bytes * _HEAD))
+    tail = tail_of(text, n_bytes - len(head.encode()))
+    left = len(text) - len(head) - len(tail)
+    if left <= 0:
+        return text
+    return head + _NOTE.format(left=left, size=len(text), where=where) + tail

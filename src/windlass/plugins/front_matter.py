@@ -1,47 +1,63 @@
-"""Front matter: the YAML at the top of a Markdown file, as far as the skills convention uses it.
+"""Front matter: the part of YAML that stands at the top of published SKILL.md files.
 
-Understood: plain, quoted and block text (`|`, `>`), lists of text, one level of keys below a key, comments. All
-else is refused with its line, but for one mistake that real files make and that leaves no doubt: a colon inside plain
-text is text, and is noted.
+Read: plain and quoted text, over several lines if need be, block text (`|`, `>`), lists of text, one level of keys
+below a key, comments. Anything else is refused with its line. One mistake of real files leaves no doubt and is read
+with a note: a colon inside plain text.
 
-A key that nobody asks for is never read, so whatever stands there may be any YAML at all.
+A key that is not asked for is never read, so any YAML may stand there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
-
-from windlass.plugins.yaml_text import Unreadable, folded, quoted, without_comment
 
 _FENCE: Final = "---"
 _MAX_CHARS: Final = 32 * 1024
-_KEY: Final = re.compile(r"\w[\w ./-]*")
-_BLOCK: Final = re.compile(r"[|>](?:[+-]?[1-9]?|[1-9][+-])")
-# Anchors, aliases, tags, directives, and what YAML keeps for itself.
-_RESERVED: Final = "&*!%@`"
+_HEAD: Final = re.compile(r"(\w[\w ./-]*?) *:(?:[ \t]+(.*))?")
+_COMMENT: Final = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
+_DOUBLE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_SINGLE: Final = re.compile(r"'((?:[^']|'')*)'")
+_IN_FLOW: Final = re.compile(
+    r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"',\[\]{}][^,\[\]{}]*)\s*(?:,\s*|$)"""
+)
+# The escapes of JSON. YAML has more, which skills do not use.
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES: Final = {
+    "\\": "\\", '"': '"', "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+}  # fmt: skip
+# What starts an anchor, an alias, a tag, a directive, a complex key or block text in YAML, and what it reserves.
+_NOT_PLAIN: Final = "&*!%@`|>]},"
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-class Line(NamedTuple):
-    """A line of the file, counted from 1."""
+class Unreadable(Exception):
+    """What could not be read, and in which line of the file."""
 
-    number: int
-    text: str
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.reason = reason
+        self.line = line
 
 
 class Entry(NamedTuple):
-    """A key, what stands behind its colon, and the lines below that belong to it."""
+    """A key, the text behind its colon, and the lines below that belong to it."""
 
     key: str
     line: int
     rest: str
-    below: tuple[Line, ...]
+    below: list[str]
+
+    def value(self) -> tuple[int, list[str]]:
+        """Return the lines of the value from its first one on, and the number of that one."""
+        lines = [self.rest, *self.below]
+        at = next((at for at, line in enumerate(lines) if _bare(line)), len(lines))
+        return self.line + at, lines[at:]
 
 
 class FrontMatter:
-    """The keys of a file, to be read by what is wanted of them; and the text that comes after."""
+    """The keys of a file, each read as what the caller wants of it; and the text that comes after."""
 
     __slots__ = ("body", "entries", "notes")
 
@@ -52,15 +68,15 @@ class FrontMatter:
         """What was read although it is not quite right."""
 
     def line(self, key: str) -> int:
-        """Return where a key stands; where it would stand if it is not there."""
+        """Return the line of a key; 1 if there is no such key."""
         found = self.entries.get(key)
         return 1 if found is None else found.line
 
     def text(self, key: str) -> str | None:
-        """Return a key's text; None if it is not there or null.
+        """Return a key's text; None if there is no such key, or its value is null.
 
         Raises:
-            Unreadable: it is something else.
+            Unreadable: it is not text.
         """
         found = self.entries.get(key)
         return None if found is None else self._text(found)
@@ -69,20 +85,20 @@ class FrontMatter:
         """Return a key's list of texts, or its text.
 
         Raises:
-            Unreadable: it is something else.
+            Unreadable: it is neither.
         """
         found = self.entries.get(key)
         if found is None:
             return None
+        number, lines = found.value()
         if found.rest.startswith("["):
             return _flow_list(found)
-        below = _filled(found.below)
-        if not _value_behind(found) and below and _is_item(below[0].text):
-            return _block_list(below)
+        if not found.rest and lines and _is_item(lines[0]):
+            return _block_list(lines, number)
         return self._text(found)
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Return the texts below a key. What is no text there is left out, and noted.
+        """Return the texts below a key. A value that is not text is left out, with a note.
 
         Raises:
             Unreadable: there are no keys below it.
@@ -90,61 +106,50 @@ class FrontMatter:
         found = self.entries.get(key)
         if found is None:
             return {}
-        if found.rest.startswith("{"):
+        number, lines = found.value()
+        if lines and lines[0].lstrip().startswith("{"):
             self.notes.append(f"line {found.line}: {key} is written in braces and left out")
             return {}
-        if _value_behind(found):
+        if found.rest:
             raise Unreadable(f"found text for {key}, wanted keys below it", found.line)
-        below = _filled(found.below)
-        if below and below[0].text.lstrip().startswith("{"):
-            self.notes.append(f"line {found.line}: {key} is written in braces and left out")
-            return {}
         kept: dict[str, str] = {}
-        for entry in _entries(found.below, _indent(below[0].text) if below else 0).values():
+        for entry in _entries(lines, number, _indent(lines[0]) if lines else 0).values():
             try:
                 kept[entry.key] = self._text(entry) or ""
             except Unreadable as error:
-                self.notes.append(
-                    f"line {error.line}: {key}.{entry.key} is left out: {error.reason}"
-                )
+                note = f"line {error.line}: {key}.{entry.key} is left out: {error.reason}"
+                self.notes.append(note)
         return kept
 
     def _text(self, entry: Entry) -> str | None:
-        rest = entry.rest
-        if rest.startswith(("|", ">")):
+        if entry.rest.startswith(("|", ">")):
             return _block_text(entry)
-        if not _value_behind(entry):
-            return self._plain_below(entry)
-        if rest.startswith(('"', "'")):
-            return quoted([rest, *(line.text for line in entry.below)], entry.line)
-        _refuse_start(rest, entry.key, entry.line)
-        return self._plain(entry, [Line(entry.line, rest), *entry.below])
-
-    def _plain_below(self, entry: Entry) -> str | None:
-        below = _filled(entry.below)
-        if not below:
+        number, lines = entry.value()
+        if not lines:
             return None
-        first = below[0].text.strip()
-        lines = [line for line in entry.below if line.number >= below[0].number]
-        if first.startswith(('"', "'")):
-            return quoted([first, *(line.text for line in lines[1:])], below[0].number)
-        _refuse_start(first, entry.key, below[0].number)
-        if _split(first) is not None:
-            raise Unreadable(f"found keys below {entry.key}, wanted text", below[0].number)
-        return self._plain(entry, lines)
+        first = lines[0].strip()
+        if first[0] in "\"'":
+            return _quoted("\n".join(lines).lstrip(), number)
+        if first[0] in "[{" or _is_item(first):
+            raise Unreadable(f"found a list or keys for {entry.key}, wanted text", number)
+        if first[0] in _NOT_PLAIN or first == "?" or first.startswith("? "):
+            raise Unreadable(f"found {entry.key} beginning with {first[0]}, wanted text", number)
+        if not entry.rest and _HEAD.fullmatch(first):
+            raise Unreadable(f"found keys below {entry.key}, wanted text", number)
+        return self._plain_text(entry.key, lines, number)
 
-    def _plain(self, entry: Entry, lines: Sequence[Line]) -> str | None:
+    def _plain_text(self, key: str, lines: Sequence[str], first: int) -> str | None:
         parts: list[str] = []
-        has_ended = False
-        for line in lines:
-            bare = without_comment(line.text).strip()
-            if has_ended and bare:
-                raise Unreadable(f"found more of {entry.key} behind a comment", line.number)
-            has_ended = has_ended or bare != line.text.strip()
+        has_comment = False
+        for number, line in enumerate(lines, first):
+            bare = _bare(line)
+            if bare and has_comment:
+                raise Unreadable(f"found more of {key} behind a comment", number)
             if ": " in bare or bare.endswith(":"):
-                self.notes.append(f"line {line.number}: {entry.key} has a colon and no quotes")
+                self.notes.append(f"line {number}: {key} has a colon and no quotes")
+            has_comment = has_comment or bare != line.strip()
             parts.append(bare)
-        text = folded(parts)
+        text = _folded(parts)
         return None if text in _NULLS else text
 
 
@@ -152,7 +157,7 @@ def read_front_matter(text: str) -> FrontMatter:
     """Return what stands at the top of a file, and the rest of it.
 
     Raises:
-        Unreadable: there is none, or it is not as the convention has it.
+        Unreadable: there is no front matter, or a line of it is not a key, a comment or part of a value.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -160,176 +165,151 @@ def read_front_matter(text: str) -> FrontMatter:
     end = next((at for at in range(1, len(lines)) if lines[at].rstrip() == _FENCE), None)
     if end is None:
         raise Unreadable("found no end of the front matter, wanted a second ---", 1)
-    top = [Line(at + 1, lines[at]) for at in range(1, end)]
-    if sum(len(line.text) for line in top) > _MAX_CHARS:
+    if sum(map(len, lines[1:end])) > _MAX_CHARS:
         raise Unreadable(f"found a front matter of over {_MAX_CHARS:,} characters", 1)
-    return FrontMatter(_entries(top, 0), "\n".join(lines[end + 1 :]).strip("\n"))
+    return FrontMatter(_entries(lines[1:end], 2, 0), "\n".join(lines[end + 1 :]).strip("\n"))
 
 
-# ------------------------------------------------------------------------------------- keys
-
-
-def _entries(lines: Iterable[Line], indent: int) -> dict[str, Entry]:
+def _entries(lines: Sequence[str], first: int, indent: int) -> dict[str, Entry]:
+    """Return the keys that stand at this indent, in lines of which the first has this number."""
     entries: dict[str, Entry] = {}
-    below: list[Line] = []
     head: Entry | None = None
-    for line in lines:
-        text = line.text
-        depth = _indent(text)
-        _refuse_tabs(line)
-        if (
-            not text.strip()
-            or depth > indent
-            or (head is not None and _goes_on(text, head, below, indent))
-        ):
-            if head is None and text.strip() and not text.lstrip().startswith("#"):
-                raise Unreadable("found an indented line before any key", line.number)
-            below.append(line)
-            continue
-        if text.lstrip().startswith("#"):
-            continue
-        if head is not None:
-            entries[head.key] = head._replace(below=tuple(below))
-        head, below = _head(line, depth, indent, entries), []
-    if head is not None:
-        entries[head.key] = head._replace(below=tuple(below))
+    value = ""  # how the value of that key begins
+    for number, line in enumerate(lines, first):
+        if line.strip() and line.lstrip(" ").startswith("\t"):
+            raise Unreadable("found a tab at the start, wanted spaces", number)
+        is_comment = line.lstrip().startswith("#") and _indent(line) <= indent
+        if line.strip() and not is_comment and not _belongs(line, head, value, indent):
+            head = _head(line, number, indent, entries)
+            entries[head.key] = head
+            value = head.rest
+        elif head is not None:
+            head.below.append("" if is_comment else line)
+            value = value or _bare(line)
+        elif _bare(line):
+            raise Unreadable("found an indented line before any key", number)
     return entries
 
 
-def _head(line: Line, depth: int, indent: int, known: dict[str, Entry]) -> Entry:
-    found = _split(line.text.strip())
-    if found is None or depth < indent:
-        raise Unreadable("found a line that is no `key: value`", line.number)
-    key, rest = found
+def _belongs(line: str, head: Entry | None, value: str, indent: int) -> bool:
+    """Whether a line is part of the value of the key above it."""
+    if _indent(line) != indent or head is None:
+        return _indent(line) > indent
+    if line.strip() in ("]", "}"):
+        return value.startswith(("[", "{"))
+    # YAML lets the items of a list stand as far left as their key.
+    return _is_item(line) and not head.rest and (not value or _is_item(value))
+
+
+def _head(line: str, number: int, indent: int, known: dict[str, Entry]) -> Entry:
+    found = _HEAD.fullmatch(line.strip())
+    if found is None or _indent(line) < indent:
+        raise Unreadable("found a line that is not `key: value`", number)
+    key, rest = found[1], found[2] or ""
     if key in known:
-        raise Unreadable(f"found {key} again, the first is in line {known[key].line}", line.number)
-    return Entry(key, line.number, rest, ())
+        raise Unreadable(f"found {key} again, the first is in line {known[key].line}", number)
+    return Entry(key, number, "" if rest.startswith("#") else rest, [])
 
 
-def _goes_on(text: str, head: Entry, below: Iterable[Line], indent: int) -> bool:
-    """Whether a line that is not indented still belongs to the key above, as YAML allows."""
-    bare = text.strip()
-    if _indent(text) != indent:
-        return False
-    if _is_item(bare) and not _value_behind(head):
-        return all(_is_item(line.text) for line in _filled(below))
-    return bare in ("]", "}") and head.rest.startswith(("[", "{"))
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
 
 
-def _split(text: str) -> tuple[str, str] | None:
-    at = text.find(":")
-    if at < 1 or (at + 1 < len(text) and text[at + 1] not in " \t"):
-        return None
-    key = text[:at].rstrip()
-    return (key, text[at + 1 :].strip()) if _KEY.fullmatch(key) else None
+def _bare(line: str) -> str:
+    """Return a line without its comment."""
+    return _COMMENT.sub("", line, count=1).strip()
 
 
-def _value_behind(entry: Entry) -> bool:
-    return bool(entry.rest) and not entry.rest.startswith("#")
+def _is_item(line: str) -> bool:
+    return line.strip() == "-" or line.lstrip().startswith("- ")
 
 
-def _filled(lines: Iterable[Line]) -> list[Line]:
-    return [line for line in lines if line.text.strip() and not line.text.lstrip().startswith("#")]
+def _folded(lines: Sequence[str]) -> str:
+    """Return lines as one: an end of line is a space, each empty line after it an end of line.
 
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip(" "))
-
-
-def _refuse_tabs(line: Line) -> None:
-    if line.text.lstrip(" ").startswith("\t") and line.text.strip():
-        raise Unreadable("found a tab at the start, wanted spaces", line.number)
-
-
-def _refuse_start(text: str, key: str, number: int) -> None:
-    if text[0] in _RESERVED + "|>":
-        raise Unreadable(f"found {key} beginning with {text[0]}, wanted text", number)
-    if text[0] in "[{" or _is_item(text):
-        raise Unreadable(f"found a list or keys for {key}, wanted text", number)
-    if text[0] in "]}," or text == "?" or text.startswith("? "):
-        raise Unreadable(f"found {key} beginning with {text[0]}, wanted text", number)
-
-
-# ------------------------------------------------------------------------------------- values
+    Lines that are indented keep their line ends.
+    """
+    made, joint, was_indented = "", "", False
+    for line in lines:
+        if not line.strip():
+            joint += "\n"
+            continue
+        is_indented = line[0] in " \t"
+        if made:
+            made += joint + "\n" if is_indented or was_indented else joint or " "
+        made += line
+        joint, was_indented = "", is_indented
+    return made
 
 
 def _block_text(entry: Entry) -> str:
-    header = without_comment(entry.rest).strip()
-    if not _BLOCK.fullmatch(header):
+    header = _bare(entry.rest)
+    if header.rstrip("+-") not in ("|", ">") or len(header) > 2:
         raise Unreadable(
             f"found {entry.key} beginning with {header[:8]}, wanted | or >", entry.line
         )
-    digits = [char for char in header if char.isdigit()]
-    filled = [line for line in entry.below if line.text.strip()]
-    if not filled:
-        return ""
-    margin = int(digits[0]) if digits else _indent(filled[0].text)
-    for line in filled:
-        if _indent(line.text) < margin:
-            raise Unreadable(f"found a line left of the text of {entry.key}", line.number)
-    texts = [line.text[margin:].rstrip() for line in entry.below]
-    # How many line ends are kept at the end (+, -) does not matter: nobody wants any.
-    return ("\n".join(texts) if header[0] == "|" else folded(texts, keep_indented=True)).strip("\n")
+    margin = next((_indent(line) for line in entry.below if line.strip()), 0)
+    for number, line in enumerate(entry.below, entry.line + 1):
+        if line.strip() and _indent(line) < margin:
+            raise Unreadable(f"found a line left of the text of {entry.key}", number)
+    texts = [line[margin:].rstrip() for line in entry.below]
+    # + and - say how many line ends to keep at the end; a skill needs none.
+    return ("\n".join(texts) if header[0] == "|" else _folded(texts)).strip("\n")
 
 
-def _is_item(text: str) -> bool:
-    bare = text.strip()
-    return bare == "-" or bare.startswith("- ")
+def _quoted(text: str, number: int) -> str:
+    """Return what stands in the quotes that these lines begin with."""
+    found = (_DOUBLE if text[0] == '"' else _SINGLE).match(text)
+    if found is None:
+        raise Unreadable("found a quote that is not closed", number)
+    for line, behind in enumerate(text[found.end() :].split("\n"), number + found[0].count("\n")):
+        if _bare(behind):
+            raise Unreadable("found something behind the quotes", line)
+    first, *more = found[1].split("\n")
+    inner = _folded([first.rstrip() if more else first, *(line.strip() for line in more)])
+    if text[0] == "'":
+        return inner.replace("''", "'")
+    return _ESCAPE.sub(lambda escape: _meant(escape[1], number), inner)
 
 
-def _block_list(lines: Sequence[Line]) -> list[str]:
+def _meant(code: str, number: int) -> str:
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    if code not in _ESCAPES:
+        raise Unreadable(f"found the escape \\{code}, wanted one that JSON has", number)
+    return _ESCAPES[code]
+
+
+def _block_list(lines: Sequence[str], number: int) -> list[str]:
     items: list[str] = []
-    depth = _indent(lines[0].text)
-    for line in lines:
-        if _indent(line.text) != depth or not _is_item(line.text):
-            raise Unreadable("found a line that is no `- item`", line.number)
-        item = line.text.strip()[1:].strip()
-        if item.startswith(('"', "'")):
-            items.append(quoted([item], line.number))
+    for at, line in enumerate(lines, number):
+        if not _bare(line):
             continue
-        bare = without_comment(item).strip()
-        if not _is_text(bare) or _is_item(bare):
-            raise Unreadable("found an item that is no text", line.number)
-        items.append(bare)
+        if _indent(line) != _indent(lines[0]) or not _is_item(line):
+            raise Unreadable("found a line that is not `- item`", at)
+        items.append(_item(line.strip()[1:].strip(), at))
     return items
-
-
-def _is_text(item: str) -> bool:
-    has_colon = ": " in item or item.endswith(":")
-    return bool(item) and item[0] not in _RESERVED + "[]{},|>?" and not has_colon
 
 
 def _flow_list(entry: Entry) -> list[str]:
-    lines = [Line(entry.line, entry.rest), *entry.below]
-    text = " ".join(without_comment(line.text).strip() for line in lines).strip()
+    text = " ".join(map(_bare, [entry.rest, *entry.below])).strip()
     if not text.endswith("]"):
         raise Unreadable(f"found no end of the list {entry.key}, wanted ]", entry.line)
     items: list[str] = []
-    for item in _between_commas(text[1:-1], entry):
-        if item.startswith(('"', "'")):
-            items.append(quoted([item], entry.line))
-        elif not _is_text(item) or any(char in item for char in "[]{}"):
-            raise Unreadable(f"found an item of {entry.key} that is no text", entry.line)
-        else:
-            items.append(item)
+    at, inner = 0, text[1:-1].strip()
+    while at < len(inner):
+        found = _IN_FLOW.match(inner, at)
+        if found is None:
+            raise Unreadable(f"found an item of {entry.key} that is not text", entry.line)
+        items.append(_item(found[1].strip(), entry.line))
+        at = found.end()
     return items
 
 
-def _between_commas(text: str, entry: Entry) -> list[str]:
-    items: list[str] = []
-    open_quote, start = "", 0
-    for at, char in enumerate(text + ","):
-        if open_quote:
-            open_quote = "" if char == open_quote and text[at - 1] != "\\" else open_quote
-        elif char in "\"'" and not text[start:at].strip():
-            open_quote = char
-        elif char == ",":
-            items.append(text[start:at].strip())
-            start = at + 1
-    if open_quote:
-        raise Unreadable(f"found a quote that is not closed in {entry.key}", entry.line)
-    if items and not items[-1]:
-        items.pop()  # a comma may stand before the end
-    if not all(items):
-        raise Unreadable(f"found an empty item in {entry.key}", entry.line)
-    return items
+def _item(text: str, number: int) -> str:
+    if text[:1] in ('"', "'"):
+        return _quoted(text, number)
+    bare = _bare(text)
+    if not bare or bare[0] in _NOT_PLAIN + "[{?" or _is_item(bare) or ": " in f"{bare} ":
+        raise Unreadable("found an item that is not text", number)
+    return bare

@@ -1,26 +1,26 @@
 """Outputs that a session kept, and the tool with which a model pages through them.
 
-Law 1. Only what the session's own messages refer to is read: whoever guesses the digest of other bytes learns nothing,
-    not even that they exist.
+Law 1. Only what the session's own messages refer to is read: guessing the digest of other bytes tells nothing, not
+    even that they exist.
 Law 2. A page is within the limits of what is shown of any result.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from windlass.errors import CallerError, ToolError
-from windlass.kernel.messages import Attachment, Message, Text, ToolResult
-from windlass.plugins import full_output
-from windlass.plugins.windowing import Lines, Room
+from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolResult
+from windlass.plugins.windowing import Lines, Room, head_of
 from windlass.ports.tool import ToolContext
 from windlass.tools import FunctionTool, tool
 from windlass.tools.results import visible
 
 READER: Final = "read_output"
-"""What the tool is called unless somebody wants another name."""
+"""The tool's name, unless the caller wants another."""
 # Enough of a digest that no session has two of; short enough for a model to copy.
 SHOWN_REF_CHARS: Final = 12
 _LEAST_REF_CHARS: Final = 8
@@ -119,7 +119,7 @@ def _by_call(messages: Sequence[Message], call_id: str) -> Found:
             continue
         mine = kept_name(result.name, call_id)
         for part in result.content:
-            if isinstance(part, Attachment) and (part.name == mine or full_output.is_whole(part)):
+            if isinstance(part, Attachment) and (part.name == mine or is_whole(part)):
                 return Found(mine, by_ref(part.ref), ref=part.ref)
         text = "\n".join(part.text for part in result.content if isinstance(part, Text))
         return Found(mine, f'call_id="{call_id}"', text=text)
@@ -159,3 +159,65 @@ def _page(
     last = start - 1 + max(1, lines.fitting(left, start - 1))
     page = head(last) + lines.between(start - 1, last).removesuffix("\n")
     return page if last == total else f"{page}\n[{asking(tool_name, found.how, last + 1)} reads on]"
+
+
+# ---------------------------------------------------------------------------------- cut by the turn
+
+
+FULL_OUTPUT: Final = "full-output"
+"""The name of the attachment in which a turn keeps the whole of a text that it cut."""
+_NOTE: Final = re.compile(r"\n\(cut here: [0-9,]+ of [0-9,]+ bytes are not shown\)\Z")
+
+
+class CutByTurn(NamedTuple):
+    """A view that the turn cut: what stands before the whole text, and after it.
+
+    A turn shows no more of a result than its tool's `output_limit`, or 1 MiB. It then ends the text with a note, and
+    the whole text follows as an attachment; anything after that was added later.
+    """
+
+    before: tuple[ResultPart, ...]
+    whole: Attachment
+    after: tuple[ResultPart, ...]
+
+    @property
+    def n_shown(self) -> int:
+        """How many bytes of text it shows."""
+        texts = "".join(part.text for part in self.before if isinstance(part, Text))
+        return len(_NOTE.sub("", texts).encode())
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """What else came before the whole text."""
+        return tuple(part for part in self.before if isinstance(part, Attachment))
+
+
+def is_whole(part: object) -> bool:
+    """Whether a part is the attachment in which a turn kept a whole text."""
+    return (
+        isinstance(part, Attachment)
+        and part.name == FULL_OUTPUT
+        and part.media_type == "text/plain"
+    )
+
+
+def cut_by_turn(parts: Sequence[ResultPart]) -> CutByTurn | None:
+    """Return what the turn cut, if it did."""
+    at = next((at for at, part in enumerate(parts) if is_whole(part)), None)
+    if at is None:
+        return None
+    whole = parts[at]
+    texts = [part.text for part in parts[:at] if isinstance(part, Text)]
+    if not isinstance(whole, Attachment) or not texts or not _NOTE.search(texts[-1]):
+        return None
+    return CutByTurn(tuple(parts[:at]), whole, tuple(parts[at + 1 :]))
+
+
+def cut_again(text: str, n_bytes: int, n_more: int = 0) -> str:
+    """Return what a turn would show of a text, of which `n_more` bytes are missing already."""
+    shown = visible(text)
+    size = len(shown.encode()) + n_more
+    if size <= n_bytes:
+        return shown
+    head = head_of(shown, n_bytes)
+    return f"{head}\n(cut here: {size - len(head.encode()):,} of {size:,} bytes are not shown)"

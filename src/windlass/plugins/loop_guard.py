@@ -1,8 +1,8 @@
 """Loop guard: a model that does the same again and again, or says nothing at all.
 
-Law 1. What is judged is the history of the turn, so a crash cannot lose it.
-Law 2. Reasoning is never an answer, and nothing is put into the model's mouth: a reply without words leaves no
-    message, the turn only goes on.
+Law 1. The guard judges the turn's own history, so a crash cannot lose what it has seen.
+Law 2. Reasoning is never an answer, and the guard invents no words for the model: a reply without words leaves no
+    message, and the turn goes on.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from windlass.kernel import canonical
 from windlass.kernel.messages import Message, PluginOrigin, Reasoning, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelReply
 from windlass.plugins import options
-from windlass.plugins.nudge import has_room, nudge
-from windlass.plugins.wording import filled
+from windlass.plugins.wording import filled, has_room, nudge
 from windlass.ports.directives import Delivery, Stop
 from windlass.ports.plugin import AtCheckpoint, Plugin
 from windlass.ports.plugin_turn import PluginTurn
@@ -38,12 +37,12 @@ SILENT: dict[Silence, str] = {
 # A loop may go through several calls: A, B, A, B.
 _MAX_CALLS_IN_LOOP = 4
 _MAX_LOOPS = 8
-# Replies that ended for a reason of their own.
+# Replies that ended for another reason than silence.
 _NOT_SILENT = frozenset({"context_overflow", "content_filter", "provider_error", "cancelled"})
 
 
 class LoopGuard(Plugin):
-    """Breaks loops: first with a word, then by ending the turn.
+    """Breaks loops: first with a nudge, then by ending the turn.
 
     Args:
         repeats: How often in a row the same calls with the same results make a loop (of up to four calls); 0 for never.
@@ -67,7 +66,7 @@ class LoopGuard(Plugin):
     ) -> None:
         self._repeats = options.whole(repeats, field="LoopGuard.repeats")
         if self._repeats == 1:
-            # One call is no loop.
+            # One call is not a loop.
             options.whole(repeats, field="LoopGuard.repeats", low=2)
         self._strikes: dict[Silence, int] = {
             "empty": options.whole(empty, field="LoopGuard.empty"),
@@ -79,9 +78,9 @@ class LoopGuard(Plugin):
     # ------------------------------------------------------------------ silence
 
     async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | None:
-        """Let a turn go on that would end with an empty reply.
+        """Keep a turn going that would end with an empty reply.
 
-        As a reply that was cut off before its first word, it leads to a checkpoint and leaves no message.
+        Marked as cut off before its first word, the reply leads to a checkpoint and leaves no message.
         """
         silence = _silence(reply)
         if silence is None or reply.terminal == "output_limit" or not self._forgives(turn, silence):
@@ -128,7 +127,7 @@ class LoopGuard(Plugin):
 
 
 class _Done(NamedTuple):
-    """A call and its result, as far as one can tell two of them apart."""
+    """A call and its result; equal digests mean the same call with the same result."""
 
     tool: str
     digest: str
@@ -156,7 +155,7 @@ def _calls_back(messages: Sequence[Message]) -> Iterator[tuple[ToolCall, ToolRes
         results.update(found)
         is_said = message.role != "system" and not isinstance(message.origin, PluginOrigin)
         if is_said and not found:
-            return  # somebody said something: what was done before may be done again
+            return  # new input came in: calls from before it may be repeated
 
 
 def _done(call: ToolCall, result: ToolResult) -> _Done:
@@ -165,7 +164,7 @@ def _done(call: ToolCall, result: ToolResult) -> _Done:
 
 
 def _repeated(done: Sequence[T], repeats: int) -> Sequence[T]:
-    """Return the shortest row of calls that was gone through so often, up to now; nothing if none was."""
+    """Return the shortest row of calls that the latest calls repeat this often; nothing if there is none."""
     for length in range(1, _MAX_CALLS_IN_LOOP + 1):
         row = done[:length]
         if len(done) >= length * repeats and list(done[: length * repeats]) == [*row] * repeats:
@@ -174,7 +173,7 @@ def _repeated(done: Sequence[T], repeats: int) -> Sequence[T]:
 
 
 def _loop_key(loop: Sequence[_Done]) -> str:
-    """Return what names a loop wherever in it one stands."""
+    """Return a name for a loop that is the same wherever in it the turn is."""
     digests = [one.digest for one in loop]
     turned = [digests[at:] + digests[:at] for at in range(len(digests))]
     return canonical.digest(min(turned))[:16]

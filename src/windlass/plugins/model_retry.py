@@ -22,7 +22,7 @@ from windlass.guards.text import is_clean
 from windlass.journal.patch import add
 from windlass.kernel import canonical
 from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.plugins.options import whole
+from windlass.plugins.options import number, refused, whole
 from windlass.ports.directives import Continue, ErrorDirective, Retry
 from windlass.ports.plugin import Plugin, Trouble
 from windlass.ports.plugin_turn import PluginTurn
@@ -49,13 +49,13 @@ class ModelRetry(Plugin):
         breaker_s: float = 60,
     ) -> None:
         self._attempts = whole(attempts, field="attempts", low=1)
-        self._first_s = _number(first_s, 0, _DAY_S, field="first_s")
-        self._factor = _number(factor, 1, 1_000, field="factor")
-        self._max_s = _number(max_s, 0, _DAY_S, field="max_s")
-        self._jitter = _number(jitter, 0, 1, field="jitter")
+        self._first_s = number(first_s, 0, _DAY_S, field="first_s")
+        self._factor = number(factor, 1, 1_000, field="factor")
+        self._max_s = number(max_s, 0, _DAY_S, field="max_s")
+        self._jitter = number(jitter, 0, 1, field="jitter")
         self._fallbacks = _names(fallbacks, field="fallbacks")
         self._breaker = None if breaker is None else whole(breaker, field="breaker", low=1)
-        self._breaker_s = _number(breaker_s, 0, _DAY_S, field="breaker_s")
+        self._breaker_s = number(breaker_s, 0, _DAY_S, field="breaker_s")
 
     async def before_model(self, turn: PluginTurn, request: ModelRequest) -> ModelRequest | None:
         """Send the request past a model that is known to be down."""
@@ -125,7 +125,7 @@ class ModelRetry(Plugin):
 
 
 def _note_asked(turn: PluginTurn, model: str) -> None:
-    """Keep who is asked, for when the reply comes; a turn's own model goes without saying."""
+    """Remember which model is asked, for `after_model`; the turn's own model is not written down."""
     if turn.state.get("asked", turn.model) != model:
         turn.patch(asked=model)
 
@@ -141,23 +141,11 @@ def _share(turn: PluginTurn, trouble: Trouble) -> float:
     return int(canonical.digest(place)[:8], 16) / 0xFFFF_FFFF
 
 
-def _number(found: object, low: float, high: float, *, field: str) -> float:
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and low <= found <= high:
-        return float(found)
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    shown = found if is_number else type(found).__name__
-    wanted = f"a number from {low:g} to {high:g}"
-    raise ConfigError(
-        f"{field}: found {shown}, wanted {wanted}", field=field, found=shown, wanted=wanted
-    )
-
-
 def _names(found: object, *, field: str) -> tuple[str, ...]:
     wanted = "names of models, each once"
     if not isinstance(found, (list, tuple)):
-        kind = type(found).__name__
-        raise ConfigError(f"{field}: found {kind}, wanted {wanted}", field=field, found=kind)
+        raise refused(found, wanted, field=field)
     are_names = all(isinstance(name, str) and name and is_clean(name) for name in found)
     if not are_names or len(set(found)) < len(found):
-        raise ConfigError(f"{field}: wanted {wanted}", field=field, wanted=wanted)
+        raise ConfigError.at(field, "another list", wanted)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What a plugin may be given: refused when it is built, by the option's name."""
+"""The options of plugins: a wrong one is refused by its name when the plugin is built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,29 @@ def whole(found: object, *, field: str, low: int = 0, high: float = inf) -> int:
     if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
         return found
     wanted = f"of {low} or more" if high == inf else f"from {low} to {high}"
-    raise _refused(found, f"a whole number {wanted}", field)
+    raise refused(found, f"a whole number {wanted}", field=field)
+
+
+def number(found: object, low: float, high: float, *, field: str) -> float:
+    """Return a number from `low` to `high`.
+
+    Raises:
+        ConfigError: it is not one.
+    """
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and low <= found <= high:
+        return float(found)
+    raise refused(found, f"a number from {low:g} to {high:g}", field=field)
+
+
+def share(found: object, *, field: str) -> float:
+    """Return a share of a whole, which is not nothing.
+
+    Raises:
+        ConfigError: it is not one.
+    """
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found <= 1:
+        return float(found)
+    raise refused(found, "a share above 0, at most 1", field=field)
 
 
 def choice(found: C, wanted: tuple[str, ...], *, field: str) -> C:
@@ -34,50 +56,45 @@ def choice(found: C, wanted: tuple[str, ...], *, field: str) -> C:
     if isinstance(found, str) and found in wanted:
         return found
     shown = found[:40] if isinstance(found, str) else type(found).__name__
-    listed = " or ".join(wanted)
-    raise ConfigError(
-        f"{field}: found {shown}, wanted {listed}", field=field, found=shown, wanted=listed
-    )
+    raise ConfigError.at(field, shown, " or ".join(wanted))
 
 
 def words(found: object, *, field: str) -> str:
-    """Return text that can be said to a model.
+    """Return text for a model.
 
     Raises:
-        ConfigError: it is none, or says nothing.
+        ConfigError: it is not text, or empty.
     """
     if isinstance(found, str) and found.strip() and is_clean(found):
         return found
-    raise _refused(found, "text that is not empty", field)
+    raise refused(found, "text that is not empty", field=field)
 
 
 def tool_names(found: object, *, field: str) -> frozenset[str]:
     """Return names of tools.
 
     Raises:
-        ConfigError: they are none, or a single text, whose letters would be taken for names.
+        ConfigError: they are not, or are a single text, whose letters would be taken for names.
     """
     if isinstance(found, (list, tuple, set, frozenset)) and all(map(is_tool_name, found)):
         return frozenset(found)
-    raise _refused(found, "a list of tools' names", field)
+    raise refused(found, "a list of tools' names", field=field)
 
 
 def by_tool(found: object, *, field: str) -> Mapping[str, Any]:
     """Return what was given for single tools; None means nothing.
 
     Raises:
-        ConfigError: it is no mapping from tools' names.
+        ConfigError: it is not a mapping from tools' names.
     """
     if found is None:
         return {}
     if isinstance(found, Mapping) and all(is_tool_name(name) for name in found):
         return dict(found)
-    raise _refused(found, "a mapping from tools' names", field)
+    raise refused(found, "a mapping from tools' names", field=field)
 
 
-def _refused(found: object, wanted: str, field: str) -> ConfigError:
+def refused(found: object, wanted: str, *, field: str) -> ConfigError:
+    """Return the refusal of an option, which shows a number that was found and the type of anything else."""
     is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    shown = found if is_number else type(found).__name__
-    return ConfigError(
-        f"{field}: found {shown}, wanted {wanted}", field=field, found=shown, wanted=wanted
-    )
+    return ConfigError.at(field, found if is_number else type(found).__name__, wanted)

@@ -88,13 +88,7 @@ class Recovery(Plugin):
 
     def _rule_for(self, given: object, field: str) -> _Rule:
         if not isinstance(given, ToolRecovery):
-            found = type(given).__name__
-            raise ConfigError(
-                f"{field}: found {found}, wanted ToolRecovery",
-                field=field,
-                found=found,
-                wanted="ToolRecovery",
-            )
+            raise ConfigError.at(field, type(given).__name__, "ToolRecovery")
         said = {
             name: getattr(given, name)
             for name in _Rule._fields
@@ -117,7 +111,7 @@ class Recovery(Plugin):
             broken = self._count(turn, call.name, rule.breaker, error)
             if broken is not None:
                 return broken
-        # Of a call that may have acted nobody should say: once more.
+        # A call that may have acted must not be repeated.
         if rule.on_error == "continue" or call.outcome.status == "unknown":
             return Continue()
         return Retry(filled(rule.prompt, tool=call.name, error=error))

@@ -22,7 +22,7 @@ from windlass.kernel.messages import Attachment, Part, Reasoning, ResultPart, Te
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.kernel.tool_call import CompletedToolCall, Control, HandOff, ToolOutcome, as_text
 from windlass.kernel.value import Json
-from windlass.plugins import full_output
+from windlass.plugins import kept_output
 from windlass.plugins.secret_patterns import DEFAULTS, KINDS, PERSONAL, Hit, Patterns
 from windlass.ports.model import ReasoningChunk, TextChunk
 from windlass.ports.plugin import Chunk, Plugin
@@ -65,7 +65,9 @@ class Redaction(Plugin):
         own = _custom({} if custom is None else custom)
         self._patterns = Patterns(_kinds(patterns), own)
         if not isinstance(replacement, str) or not replacement:
-            raise _refused("replacement", type(replacement).__name__, "text, such as [{kind}]")
+            raise ConfigError.at(
+                "Redaction.replacement", type(replacement).__name__, "text, such as [{kind}]"
+            )
         self._replacement = replacement
         kinds = "|".join(map(re.escape, [*KINDS, *own]))
         around = map(re.escape, replacement.split("{kind}"))
@@ -106,6 +108,9 @@ class Redaction(Plugin):
         """Return the result, redacted."""
         outcome = call.outcome
         content, shown = outcome.content, outcome.shown
+        has_text = isinstance(outcome.value, (str, list, dict))
+        if not has_text and not content and shown is None and outcome.control is None:
+            return None
         for whole in _wholes(content, shown):
             content, shown = await self._without_whole(turn, whole, content, shown)
         kept = msgspec.structs.replace(outcome, content=content, shown=shown)
@@ -143,7 +148,9 @@ class Redaction(Plugin):
             Text(text="(The whole text is not kept: it is too long to be redacted.)"),
         )
         if not is_too_long:
-            made = await turn.attach(clean.encode(), media_type="text/plain", name=full_output.NAME)
+            made = await turn.attach(
+                clean.encode(), media_type="text/plain", name=kept_output.FULL_OUTPUT
+            )
             kept = (made,)
         more = max(0, len(data) - _MAX_WHOLE_BYTES)
         views = [content] if shown is None else [content, shown]
@@ -235,7 +242,7 @@ def _wholes(*views: tuple[ResultPart, ...] | None) -> list[Attachment]:
         part.ref: part
         for view in views
         for part in view or ()
-        if isinstance(part, Attachment) and full_output.is_whole(part)
+        if isinstance(part, Attachment) and kept_output.is_whole(part)
     }
     return list(found.values())
 
@@ -244,53 +251,50 @@ def _with_whole(
     parts: tuple[ResultPart, ...], text: str, n_more: int, kept: tuple[ResultPart, ...]
 ) -> tuple[ResultPart, ...]:
     """Return a view of a redacted text, cut where the turn had cut it: half a secret is one, too."""
-    cut = full_output.cut_by_turn(parts)
+    cut = kept_output.cut_by_turn(parts)
     if cut is None:
         return tuple(
-            one for part in parts for one in (kept if full_output.is_whole(part) else (part,))
+            one for part in parts for one in (kept if kept_output.is_whole(part) else (part,))
         )
-    shown = Text(text=full_output.cut_again(text, cut.n_shown, n_more))
+    shown = Text(text=kept_output.cut_again(text, cut.n_shown, n_more))
     return (shown, *cut.attachments, *kept, *cut.after)
 
 
 def _kinds(given: object) -> list[str]:
     wanted = "some of: " + ", ".join(KINDS)
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise _refused("patterns", type(given).__name__, wanted)
+        raise ConfigError.at("Redaction.patterns", type(given).__name__, wanted)
     kinds = list(given)
     for kind in kinds:
         if kind not in KINDS:
             found = repr(kind)[:40] if isinstance(kind, str) else type(kind).__name__
-            raise _refused("patterns", found, wanted)
+            raise ConfigError.at("Redaction.patterns", found, wanted)
     return kinds
 
 
 def _custom(given: object) -> dict[str, re.Pattern[str]]:
     if not isinstance(given, Mapping):
-        raise _refused("custom", type(given).__name__, "a dict of names and regular expressions")
+        raise ConfigError.at(
+            "Redaction.custom", type(given).__name__, "a dict of names and regular expressions"
+        )
     made = {}
     for name, regex in given.items():
         if not isinstance(name, str) or not _CUSTOM_NAME.match(name) or name in KINDS:
             found = repr(name)[:40] if isinstance(name, str) else type(name).__name__
-            raise _refused("custom", found, "a new name of a-z 0-9 -, up to 32, a letter first")
+            raise ConfigError.at(
+                "Redaction.custom", found, "a new name of a-z 0-9 -, up to 32, a letter first"
+            )
         try:
             made[name] = re.compile(regex)
             made[name].search("")
         except (re.error, TypeError, ValueError):
             found = "another kind of text" if isinstance(regex, str) else type(regex).__name__
             wanted = "a regular expression for text"
-            raise _refused(f"custom[{name!r}]", found, wanted) from None
+            raise ConfigError.at(f"Redaction.custom[{name!r}]", found, wanted) from None
     return made
 
 
 def _flag(given: object, name: str) -> bool:
     if isinstance(given, bool):
         return given
-    raise _refused(name, type(given).__name__, "True or False")
-
-
-def _refused(name: str, found: str, wanted: str) -> ConfigError:
-    field = f"Redaction.{name}"
-    return ConfigError(
-        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
-    )
+    raise ConfigError.at(f"Redaction.{name}", type(given).__name__, "True or False")

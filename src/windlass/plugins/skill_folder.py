@@ -1,7 +1,7 @@
 """The folder of a skill: its files, and nothing beyond it.
 
 Law 1. A path is walked name by name, each opened in the folder opened before it, and never through a symbolic link.
-    So what is checked is what is read, whoever moves things about meanwhile.
+    So the file that was checked is the file that is read, even if files are moved meanwhile.
 Law 2. Only plain files are read, only if they are within the limit, and never more of them than the limit.
 Law 3. A refusal names the path as it was given and nothing else of this machine.
 """
@@ -70,7 +70,7 @@ class SkillFolder(NamedTuple):
         """Return the bytes of a file.
 
         Raises:
-            PathDenied: it is outside, not there, or no plain file.
+            PathDenied: it is outside, not there, or not a plain file.
             LimitExceeded: it has more bytes than `limit`.
         """
         return self.read_signed(path, limit)[0]
@@ -241,7 +241,7 @@ def _check_plain(mode: int) -> None:
         return
     if stat.S_ISLNK(mode):
         raise _NotPlain(_LINK)
-    raise _NotPlain("a folder" if stat.S_ISDIR(mode) else "something that is no plain file")
+    raise _NotPlain("a folder" if stat.S_ISDIR(mode) else "something that is not a plain file")
 
 
 def _bytes_of(file: int, limit: int, shown: str) -> bytes:

@@ -15,9 +15,9 @@ from windlass.errors import (
 from windlass.guards.text import is_clean
 from windlass.kernel.messages import ResultPart, Text
 from windlass.kernel.tool_call import ToolSpec
+from windlass.plugins.front_matter import Unreadable
 from windlass.plugins.skill import read_skill
 from windlass.plugins.skill_folder import SKILL_FILE, Listed, SkillFolder, as_shown, names_of
-from windlass.plugins.yaml_text import Unreadable
 from windlass.ports.tool import Tool, ToolContext
 from windlass.tools.body import Body
 from windlass.tools.dynamic_tool import DynamicTool
@@ -62,7 +62,7 @@ class SkillReader:
         """Return the tool.
 
         Raises:
-            ConfigError: `tool_name` is no name for a tool.
+            ConfigError: `tool_name` cannot be the name of a tool.
         """
         return DynamicTool(_spec(self._tool_name), self._run, effect="pure")
 
@@ -134,9 +134,9 @@ def _content(path: str, data: bytes) -> str | Image:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        return f"({path} is no text: {len(data):,} bytes, not UTF-8 from byte {error.start:,} on)"
+        return f"({path} is not text: {len(data):,} bytes, not UTF-8 from byte {error.start:,} on)"
     if not is_clean(text):
-        return f"({path} is no text: {len(data):,} bytes, with NUL among them)"
+        return f"({path} is not text: {len(data):,} bytes, with NUL among them)"
     return text or f"({path} is empty)"
 
 
@@ -147,7 +147,7 @@ def _image_type(data: bytes) -> str | None:
 
 
 def file_of(args: Mapping[str, Any]) -> str:
-    """Return which file a call asks for. Some models fill in all that they may leave out, with nothing."""
+    """Return which file a call asks for. Some models send an empty text for an argument that they could leave out."""
     file: str = args.get("file") or SKILL_FILE
     return file
 

@@ -20,10 +20,10 @@ from windlass.kernel import canonical
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins.kept_output import READER
-from windlass.plugins.skill import Skill, is_skill_name
+from windlass.plugins.options import refused
+from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
 from windlass.plugins.skill_reader import SkillReader, file_of
-from windlass.plugins.skill_shelf import LeftOut, Look, Shelf
 from windlass.ports.directives import Finale
 from windlass.ports.plugin import AskedCall, Plugin
 from windlass.ports.plugin_turn import PluginTurn
@@ -31,8 +31,7 @@ from windlass.ports.policy import Deny
 from windlass.ports.prompt import Contribution
 from windlass.ports.tool import Tool
 from windlass.tools.body import Body
-from windlass.tools.finder import FINDER
-from windlass.tools.toolbox import Toolbox
+from windlass.tools.toolbox import FINDER, Toolbox
 
 __all__ = ["Skills"]
 
@@ -67,18 +66,18 @@ class Skills(Plugin):
     ) -> None:
         check_platform()
         if not folders:
-            raise ConfigError("folders: found none, wanted at least one", field="folders")
+            raise ConfigError.at("folders", "none", "at least one")
         _check_bytes(max_file_bytes)
         self._enabled = None if enabled is None else _names(enabled, "enabled")
         self._disabled = _names(disabled, "disabled")
         self._own_tools = _own_tools(tools)
         self._enforces = bool(enforce_allowed_tools)
-        self._shelf = Shelf(folders, max_bytes=max_file_bytes)
-        self._looking = Body(self._look, name="skills")
-        self._look()
+        self._index = SkillIndex(folders, max_bytes=max_file_bytes)
+        self._scanning = Body(self._scan, name="skills")
+        self._scan()
         named = {"tools": self._own_tools, "enabled": enabled or (), "disabled": self._disabled}
         for field, names in named.items():
-            _check_known(names, self._shelf.last.names, field)
+            _check_known(names, self._index.last.names, field)
         self._tool_name = tool_name
         reader = SkillReader(
             tool_name=tool_name,
@@ -94,12 +93,12 @@ class Skills(Plugin):
     @property
     def left_out(self) -> tuple[str, ...]:
         """The skills that could not be read at the last look: file, line, reason."""
-        return tuple(map(str, self._shelf.last.left_out))
+        return tuple(map(str, self._index.last.left_out))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was ignored or put right in skills that could be read at the last look."""
-        placed = self._shelf.last.placed.values()
+        placed = self._index.last.placed.values()
         return tuple(f"{one.skill.name}: {note}" for one in placed for note in one.skill.notes)
 
     def tools(self) -> Sequence[Tool]:
@@ -109,7 +108,7 @@ class Skills(Plugin):
     # ------------------------------------------------------------------ the turn begins
 
     async def before_turn(self, turn: PluginTurn) -> None:
-        """Look at the folders, and write down what this turn is told of them."""
+        """Scan the folders, and record what this turn is told of them."""
         await self._begin(turn)
 
     async def prompt(self, turn: PluginTurn) -> Sequence[Contribution]:
@@ -122,7 +121,7 @@ class Skills(Plugin):
         return (Contribution(briefs, slot="guidance", title="Skills", gate=(self._tool_name,)),)
 
     async def _begin(self, turn: PluginTurn) -> str:
-        seen = cast("Look", await self._looking.call())
+        seen = cast("Scan", await self._scanning.call())
         skills = [one.skill for one in seen.placed.values()]
         briefs = _briefs(skills, self._tool_name)
         turn.patch(
@@ -171,7 +170,7 @@ class Skills(Plugin):
         skill_name = call.args.get("name")
         if not _is_skill_file(file_of(call.args)):
             return
-        seen = cast("Look", await self._looking.call())
+        seen = cast("Scan", await self._scanning.call())
         placed = seen.placed.get(skill_name or "")
         if placed is None:
             return
@@ -192,13 +191,13 @@ class Skills(Plugin):
         ]
         return Finale(issues=issues) if issues else None
 
-    # ------------------------------------------------------------------ the shelf
+    # ------------------------------------------------------------------ the index
 
-    def _look(self) -> Look:
-        return self._shelf.look(enabled=self._enabled, disabled=self._disabled)
+    def _scan(self) -> Scan:
+        return self._index.scan(enabled=self._enabled, disabled=self._disabled)
 
     def _folders(self) -> Mapping[str, SkillFolder]:
-        return {name: placed.folder for name, placed in self._shelf.last.placed.items()}
+        return {name: placed.folder for name, placed in self._index.last.placed.items()}
 
     def _owners(self, tool_name: str) -> list[str]:
         return [
@@ -247,28 +246,16 @@ def _check_bytes(given: object) -> None:
     most = DEFAULT_LIMITS.attachment_bytes
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= most:
         wanted = f"a whole number of bytes from 1 to {most:,}"
-        raise ConfigError(
-            f"max_file_bytes: found {given!r:.40}, wanted {wanted}",
-            field="max_file_bytes",
-            found=given,
-            wanted=wanted,
-        )
+        raise refused(given, wanted, field="max_file_bytes")
 
 
 def _names(given: object, field: str) -> frozenset[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        found = type(given).__name__
-        raise ConfigError(
-            f"{field}: found {found}, wanted names of skills", field=field, found=found
-        )
+        raise refused(given, "names of skills", field=field)
     names = list(given)
     for at, name in enumerate(names):
         if not is_skill_name(name):
-            raise ConfigError(
-                f"{field}[{at}]: found {name!r:.80}, wanted the name of a skill",
-                field=f"{field}[{at}]",
-                wanted="the name of a skill",
-            )
+            raise ConfigError.at(f"{field}[{at}]", f"{name!r:.80}", "the name of a skill")
     return frozenset(names)
 
 
@@ -276,15 +263,10 @@ def _own_tools(given: object) -> dict[str, tuple[Tool, ...]]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise ConfigError(
-            f"tools: found {found}, wanted lists of tools by the name of a skill",
-            field="tools",
-            found=found,
-        )
+        raise refused(given, "lists of tools by the name of a skill", field="tools")
     _names(given, "tools")
     for name, tools in given.items():
-        Toolbox(tools, field=f"tools[{name}]")  # refuses what is no tool
+        Toolbox(tools, field=f"tools[{name}]")  # refuses anything that is not a tool
     return {name: tuple(tools) for name, tools in given.items()}
 
 
@@ -292,9 +274,4 @@ def _check_known(names: Iterable[str], known: Collection[str], field: str) -> No
     for name in sorted(names):
         if name not in known:
             wanted = ", ".join(sorted(known)[:_MAX_TOLD]) or "a folder with skills in it"
-            raise ConfigError(
-                f"{field}: found {name}, which is in no folder; wanted one of: {wanted}",
-                field=field,
-                found=name,
-                wanted=wanted,
-            )
+            raise ConfigError.at(field, f"{name}, which is in no folder", f"one of: {wanted}")

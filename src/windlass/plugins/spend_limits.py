@@ -5,28 +5,31 @@
     settle    the reply is recorded with what it took, in place of the reservation
 
 A crash between the first and the last leaves the reservation, which counts as spent, once, as `lost`. So what counts
-is never less than what was bought, and is over a budget by no more than one call took beyond its reservation.
+is never less than what was spent, and is over a budget by no more than one call took beyond its reservation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias, get_args
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from windlass.errors import ConfigError
 from windlass.guards.text import is_clean
+from windlass.journal import UsageLine
 from windlass.journal.patch import add
-from windlass.kernel.model_call import ModelReply, ModelRequest, Usage
+from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tokens import tokens_of_request
-from windlass.plugins.budgets import Account, Budget, Over, Scope, Unpriced
-from windlass.plugins.options import choice, whole
-from windlass.plugins.prices import Price
+from windlass.kernel.value import Json
+from windlass.plugins.options import choice, refused, whole
 from windlass.ports.directives import Hold, Send, Stop
 from windlass.ports.plugin import Plugin
 from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports.price import Money, Price, product_of, read_money, shown, sum_of
 
 __all__ = ["Budget", "Price", "SpendLimits", "WhenSpent"]
 
@@ -58,10 +61,7 @@ class SpendLimits(Plugin):
         self._budgets = {"turn": _budget(turn, "turn"), "session": _budget(session, "session")}
         given = [budget for budget in self._budgets.values() if budget is not None]
         if not given:
-            raise ConfigError(
-                "SpendLimits: found no budget, wanted one for the turn or the session",
-                field="SpendLimits",
-            )
+            raise ConfigError.at("SpendLimits", "no budget", "one for the turn or the session")
         choice(when_spent, get_args(WhenSpent), field="when_spent")
         self._asks = when_spent == "ask"
         self._prices = _prices(prices)
@@ -132,16 +132,14 @@ class SpendLimits(Plugin):
 def _budget(given: object, field: str) -> Budget | None:
     if given is None or isinstance(given, Budget):
         return given
-    found = type(given).__name__
-    raise ConfigError(f"{field}: found {found}, wanted a Budget", field=field, found=found)
+    raise ConfigError.at(field, type(given).__name__, "a Budget")
 
 
 def _prices(given: object) -> dict[str, Price]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise ConfigError(f"prices: found {found}, wanted a mapping", field="prices", found=found)
+        raise ConfigError.at("prices", type(given).__name__, "a mapping")
     for model, price in given.items():
         if not isinstance(model, str) or not isinstance(price, Price):
             raise ConfigError("prices: wanted a Price for each model's name", field="prices")
@@ -158,3 +156,225 @@ def _check_cheaper(name: object, prices: Mapping[str, Price], *, has_cost: bool)
         )
     if name not in prices:
         raise ConfigError(f"prices: found none for {name}, the cheaper model", field="prices")
+
+
+# ----------------------------------------------------------------------------------------- accounts
+
+
+Scope: TypeAlias = Literal["turn", "session"]
+# What may be answered to a question for more, in budgets.
+_MOST_TIMES = 1_000_000
+
+
+class Budget:
+    """What may be used up: tokens, money, seconds, model calls; None: as much as it takes."""
+
+    __slots__ = ("calls", "cost", "seconds", "tokens")
+
+    def __init__(
+        self,
+        *,
+        tokens: int | None = None,
+        cost: Money | None = None,
+        seconds: float | None = None,
+        calls: int | None = None,
+    ) -> None:
+        if tokens is cost is seconds is calls is None:
+            raise ConfigError.at("Budget", "nothing", "tokens, cost, seconds or calls")
+        self.tokens = None if tokens is None else whole(tokens, field="Budget.tokens", low=1)
+        self.calls = None if calls is None else whole(calls, field="Budget.calls", low=1)
+        self.seconds = None if seconds is None else _read_seconds(seconds, field="Budget.seconds")
+        self.cost = None if cost is None else read_money(cost, field="Budget.cost")
+        if self.cost == 0:
+            raise ConfigError.at("Budget.cost", 0, "an amount above 0")
+
+    def amounts(self) -> dict[str, Decimal]:
+        """Return what is limited, and to how much."""
+        given = {what: getattr(self, what) for what in ("tokens", "calls", "seconds", "cost")}
+        return {what: Decimal(str(amount)) for what, amount in given.items() if amount is not None}
+
+
+class Over(NamedTuple):
+    """A budget without room for the next call, which may take `wanted`."""
+
+    scope: Scope
+    asked: int
+    what: str
+    spent: Json
+    limit: Json
+    wanted: Json = None
+
+    def sentence(self) -> str:
+        """Say so."""
+        unit = "in cost" if self.what == "cost" else self.what
+        spent = f"{_said(self.spent)} of {_said(self.limit)} {unit}"
+        said = f"The {self.scope} is out of budget: it spent {spent}"
+        if self.wanted is None:
+            return f"{said}."
+        return f"{said}, and the next call may take {_said(self.wanted)} more."
+
+    def question(self) -> Hold:
+        """Ask a person for more."""
+        return Hold(
+            key=f"{self.scope}-{self.asked}",
+            title=f"{self.sentence()} Allow it to spend as much again?",
+            detail={
+                "scope": self.scope,
+                "budget": self.what,
+                "spent": self.spent,
+                "limit": self.limit,
+                "next_call": self.wanted,
+            },
+        )
+
+
+class Unpriced(NamedTuple):
+    """A model without a price, where money is counted."""
+
+    scope: Scope
+    model: str
+
+    def sentence(self) -> str:
+        """Say so."""
+        return f"The {self.scope} has a cost budget, and there is no price for {self.model}."
+
+
+class Account:
+    """What a turn or its session has spent, and may spend.
+
+    How far people let it grow is kept in the turn's state or the session's memory: by `grown` budgets, in `asked`
+    answers. Time grows from the moment of the answer on, or waiting for it would spend it: by `more_ms`.
+    """
+
+    def __init__(
+        self, turn: PluginTurn, scope: Scope, budget: Budget | None, prices: Mapping[str, Price]
+    ) -> None:
+        self.scope: Scope = scope
+        self.budget = budget
+        self._turn = turn
+        self._prices = prices
+        # What tools reserved for calls that are under way is as good as spent.
+        lines = (*turn.usage, *turn.reserved)
+        if scope == "session":
+            lines = (*turn.session_usage, *lines)
+        self.tokens = sum(line.usage.prompt_tokens + line.usage.output_tokens for line in lines)
+        self.calls = sum(line.calls for line in lines)
+        self.lost = sum(line.lost for line in lines)
+        self.bill = bill(lines, prices)
+        kept = turn.state if scope == "turn" else turn.memory
+        self.ms: int = max(0, turn.now_ms - turn.started_ms) + kept.get("took_ms", 0)
+        self._asked: int = kept.get("asked", 0)
+        self._times = sum_of(Decimal(1), Decimal(str(kept.get("grown", 0))))
+        self._more_ms: int = kept.get("more_ms", 0)
+
+    def take_answers(self) -> bool:
+        """Grow the budget as people answered; return whether none of them said no."""
+        answers = self._turn.answers
+        while (key := f"{self.scope}-{self._asked}") in answers:
+            times = _read_times(answers[key])
+            if times is None:
+                return False
+            more_ms = 0
+            if seconds := self._seconds():
+                waited_ms = max(0, self.ms - self._allowed_ms())
+                more_ms = waited_ms + int(times * 1000 * seconds)
+            self._asked += 1
+            self._times = sum_of(self._times, Decimal(str(times)))
+            self._more_ms += more_ms
+            keep = self._turn.patch if self.scope == "turn" else self._turn.remember
+            keep(asked=add(1), grown=add(times), more_ms=add(more_ms))
+        return True
+
+    def lacks(self, model: str, reserve: Usage) -> Over | Unpriced | None:
+        """Return what stands against a call that takes this much."""
+        return next(self._lacks(model, reserve), None)
+
+    def _lacks(self, model: str, reserve: Usage) -> Iterator[Over | Unpriced]:
+        limits = self._limits()
+        if "cost" in limits:
+            price, cost = self._prices.get(model), self.bill.cost
+            if price is None or self.bill.unpriced is not None:
+                yield Unpriced(self.scope, model if price is None else str(self.bill.unpriced))
+            elif sum_of(cost, price.cost(reserve)) > (most := limits["cost"]):
+                wanted = shown(price.cost(reserve))
+                yield Over(self.scope, self._asked, "cost", shown(cost), shown(most), wanted)
+        wanted_tokens = reserve.prompt_tokens + reserve.output_tokens
+        if "tokens" in limits and self.tokens + wanted_tokens > (most := limits["tokens"]):
+            yield Over(self.scope, self._asked, "tokens", self.tokens, int(most), wanted_tokens)
+        if "calls" in limits and self.calls + 1 > (most := limits["calls"]):
+            yield Over(self.scope, self._asked, "calls", self.calls, int(most))
+        if "seconds" in limits and self.ms >= self._allowed_ms():
+            most_s = self._allowed_ms() / 1000
+            yield Over(self.scope, self._asked, "seconds", self.ms / 1000, most_s)
+
+    def report(self) -> Json:
+        """Return what is spent, and the limits that there are now; money is text, for it is exact."""
+        limits: dict[str, Json] = {}
+        for what, most in self._limits().items():
+            limits[what] = shown(most) if what == "cost" else int(most)
+        if "seconds" in limits:
+            limits["seconds"] = self._allowed_ms() / 1000
+        return {
+            "tokens": self.tokens,
+            "calls": self.calls,
+            "lost": self.lost,
+            "seconds": self.ms / 1000,
+            "cost": None if self.bill.unpriced is not None else shown(self.bill.cost),
+            "limits": limits,
+        }
+
+    def _limits(self) -> dict[str, Decimal]:
+        """Return the budget as it has grown."""
+        given = {} if self.budget is None else self.budget.amounts()
+        return {what: product_of(amount, self._times) for what, amount in given.items()}
+
+    def _seconds(self) -> float:
+        return 0.0 if self.budget is None else self.budget.seconds or 0.0
+
+    def _allowed_ms(self) -> int:
+        return int(self._seconds() * 1000) + self._more_ms
+
+
+def _said(amount: Json) -> str:
+    return f"{amount:,}" if isinstance(amount, int) else str(amount)
+
+
+def _read_times(answer: Json) -> float | None:
+    """Return by how many budgets more a person lets it grow; None: by none. Only a clear yes is one."""
+    if answer is None or answer is True:
+        return 1
+    if not isinstance(answer, dict):
+        return None
+    factor = answer.get("factor", 1)
+    if not isinstance(factor, (int, float)) or isinstance(factor, bool):
+        return None
+    return factor if math.isfinite(factor) and 0 < factor <= _MOST_TIMES else None
+
+
+def _read_seconds(found: object, *, field: str) -> float:
+    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if is_number and 0 < found <= 3.2e11:  # type: ignore[operator]  # a number
+        return float(found)  # type: ignore[arg-type]  # a number
+    raise refused(found, "seconds above 0", field=field)
+
+
+# -------------------------------------------------------------------------------------------- bills
+
+
+class Bill(msgspec.Struct, frozen=True, kw_only=True):
+    """What usage costs. `unpriced` names a model that was used and has no price: the cost is at least this."""
+
+    cost: Decimal = Decimal(0)
+    unpriced: str | None = None
+
+
+def bill(lines: Iterable[UsageLine], prices: Mapping[str, Price]) -> Bill:
+    """Return what usage costs; a call that used nothing needs no price."""
+    total, unpriced = Decimal(0), None
+    for line in lines:
+        price = prices.get(line.model)
+        if price is not None:
+            total = sum_of(total, price.cost(line.usage))
+        elif line.usage != NO_USAGE:
+            unpriced = unpriced or line.model
+    return Bill(cost=total, unpriced=unpriced)

@@ -1,4 +1,4 @@
-"""Words to a model: templates that are filled, texts that are cut to size."""
+"""Words to a model: nudges that keep a turn going, templates that are filled, texts that are cut to size."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 
 from windlass.kernel.messages import ResultPart, Text
+from windlass.ports.directives import Delivery
+from windlass.ports.plugin_turn import PluginTurn
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
@@ -28,3 +30,17 @@ def clipped(text: str, chars: int) -> str:
 def words_of(parts: Iterable[ResultPart]) -> str:
     """Return the words among a result's parts."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def nudge(text: str) -> Delivery:
+    """Return words to the model, seen in this turn and never stored."""
+    return Delivery(transient=[text])
+
+
+def has_room(turn: PluginTurn) -> bool:
+    """Whether a turn may go on after this reply.
+
+    After the last iteration there is one more, of grace. Input after that one ends the turn at its limit, and a
+    guard must not turn an answer into that.
+    """
+    return turn.max_iterations is None or turn.iteration < turn.max_iterations

@@ -18,7 +18,7 @@ from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import PluginFault
 from windlass.runtime.turn_start import prompt_of, tools_of
 from windlass.tools import Toolbox
-from windlass.tools.finder import FINDER, found_in
+from windlass.tools.toolbox import FINDER, found_in
 
 
 class Environments:

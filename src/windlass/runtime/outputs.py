@@ -9,9 +9,8 @@ from windlass.journal import TurnStarted
 from windlass.kernel.value import Json, freeze
 from windlass.ports import TurnRequest
 from windlass.runtime.program import Output, Program
-from windlass.tools.arguments import converted
+from windlass.tools.arguments import check_against, converted
 from windlass.tools.schema import schema_of_hint
-from windlass.tools.schema_check import check_against
 
 FIELD = "output"
 

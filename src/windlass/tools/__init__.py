@@ -1,7 +1,7 @@
 """Tools: from a Python function to what a model may call, a turn can drive and a crash cannot surprise.
 
 Law 1. A tool is refused when it is made, with the name of what is wrong; not while a turn runs.
-Law 2. The body sees checked arguments of its own, and whatever it does stays behind one door (`body`).
+Law 2. The body gets checked arguments of its own, and is called in one place only (`body`).
 Law 3. The function stays a function: calling it, in tests or elsewhere, is calling it.
 """
 

@@ -1,10 +1,10 @@
-"""The body of a tool: user code, called so that whatever it does ends at this door.
+"""The body of a tool: user code, called so that what it does ends here.
 
 Law 1. A sync function runs in a thread, with the caller's context variables; it never blocks the loop.
-Law 2. The threads are daemons and nobody joins them: a body that never returns can delay neither a
-    turn that gave up on it nor the end of the program.
-Law 3. What would end the program (SystemExit, KeyboardInterrupt and their like) ends the call. A cancellation passes,
-    if somebody did cancel.
+Law 2. The threads are daemons and are never joined: a body that never returns delays neither a turn
+    that gave up on it nor the end of the program.
+Law 3. What would end the program (SystemExit, KeyboardInterrupt ...) ends the call. A CancelledError passes
+    if the task was cancelled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any
 from windlass.errors import ToolFailed
 
 _IDLE_S = 10.0
+# Values of these very types cannot be awaited.
+_PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple})
 
 
 class Body:
@@ -38,31 +40,31 @@ class Body:
 
         Raises:
             ToolFailed: it raised what would end the program, or returned a coroutine.
-            Exception: whatever else it raised.
+            Exception: anything else it raised.
         """
         if not self.is_async:
             return await _in_thread(functools.partial(self._call_sync, args, kwargs))
-        return self._checked(await self._awaited(self.fn(*args, **kwargs)))
+        try:
+            value = await self.fn(*args, **kwargs)  # type: ignore[misc]  # its call gives a coroutine
+        except BaseException as error:
+            if _passes(error):
+                raise
+            raise self._failed(f"raised {_name(error)}") from error
+        return value if type(value) in _PLAIN else self._checked(value)
 
     async def ask(self, *args: object) -> object:
         """Call it as `call` does; a sync function may also return something to await."""
         if self.is_async:
             return await self.call(*args)
         value = await _in_thread(functools.partial(self._contained, args, {}))
-        return await self._awaited(value) if inspect.isawaitable(value) else value
-
-    async def _awaited(self, coroutine: Any) -> object:  # noqa: ANN401 - anything that can be awaited
+        if not inspect.isawaitable(value):
+            return value
         try:
-            return await coroutine
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise self._failed("raised CancelledError, though nobody cancelled it") from None
-        except Exception:
-            raise
+            return await value
         except BaseException as error:
-            raise self._failed(f"raised {type(error).__name__}") from error
+            if _passes(error):
+                raise
+            raise self._failed(f"raised {_name(error)}") from error
 
     def _call_sync(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return self._checked(self._contained(args, kwargs))
@@ -79,7 +81,7 @@ class Body:
             raise self._failed(f"raised {type(error).__name__}") from error
 
     def _checked(self, value: object) -> object:
-        if isinstance(value, str) or not inspect.isawaitable(value):
+        if not inspect.isawaitable(value):
             return value
         close = getattr(value, "close", None) or getattr(value, "cancel", None)
         if close is not None:
@@ -90,6 +92,20 @@ class Body:
 
     def _failed(self, what: str) -> ToolFailed:
         return ToolFailed(f"{self.name}: the function {what}", field=self.name, found=what)
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether an error is the turn's to handle: an Exception, or a real cancellation."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, Exception)
+
+
+def _name(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "CancelledError, but its task was not cancelled"
+    return type(error).__name__
 
 
 def is_async(fn: Callable[..., object]) -> bool:
@@ -125,7 +141,7 @@ class _Worker:
             if not self._ready.acquire(timeout=_IDLE_S):
                 try:
                     _IDLE.remove(self)
-                except ValueError:  # somebody took it just now; the work is on its way
+                except ValueError:  # taken just now; the work is on its way
                     self._ready.acquire()
                 else:
                     return
@@ -151,12 +167,12 @@ async def _in_thread(fn: Callable[[], object]) -> object:
         error: BaseException | None = None
         try:
             value = context.run(fn)
-        except BaseException as raised:  # noqa: BLE001 - it goes to whoever waits
+        except BaseException as raised:  # noqa: BLE001 - delivered to the awaiting task
             error = raised
         try:
             loop.call_soon_threadsafe(_deliver, future, value, error)
         except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            return  # the loop is closed, so nothing awaits the result
         finally:
             del value, error  # an exception and the frame that holds it would keep each other
 

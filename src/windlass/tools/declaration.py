@@ -1,6 +1,6 @@
-"""How a tool is declared: what a crash may do to it, who must agree, how long and how often.
+"""How a tool is declared: what a crash may do to it, who must approve, how long and how often it runs.
 
-Everything here is refused when the tool is made, never while a turn runs.
+A wrong declaration is refused when the tool is made, never while a turn runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 class ToolOptions(TypedDict, total=False):
-    """What may be said about a tool besides what it does."""
+    """The options of every tool."""
 
     effect: Contract
     approval: Approval
@@ -43,13 +43,14 @@ class ToolOptions(TypedDict, total=False):
 
 
 class DeclaredTool:
-    """What every tool has, whatever its body is. Nothing of it changes after it is made."""
+    """What every tool has, with any kind of body. It never changes after it is made."""
 
-    def __init__(self, spec: ToolSpec, options: ToolOptions) -> None:
+    def __init__(self, spec: ToolSpec, body: Callable[..., object], options: ToolOptions) -> None:
         field = f"tool {spec.name}"
         _check_options(options, field)
         reconcile = options.get("reconcile")
         self.spec = spec
+        self._body = Body(body, name=field)
         self.effect: Contract = _effect(options, field)
         self.approval: Approval = options.get("approval", "never")
         self.risk: Risk = options.get("risk", "low")
@@ -72,42 +73,49 @@ class DeclaredTool:
         """The name that the model calls."""
         return self.spec.name
 
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is awaited; else it runs in a thread."""
+        return self._body.is_async
+
     async def reconcile(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> Reconciled:
         """Say whether an earlier attempt acted.
 
         Raises:
-            ToolFailed: the reconciler returned something else. Whatever it raises is raised.
+            ToolFailed: the reconciler returned something else. Errors that it raises pass through.
         """
         if self._reconciler is None:
             return Unknown()
         answer = await self._reconciler.put(ctx, args)
         if not isinstance(answer, Done | NotDone | Unknown):
             found = type(answer).__name__
+            wanted = "Done(value), NotDone() or Unknown()"
             raise ToolFailed(
-                f"tool {self.name}: reconcile returned {found}, wanted Done(value), NotDone() or Unknown()",
+                f"tool {self.name}: reconcile returned {found}, wanted {wanted}",
                 field="reconcile",
                 found=found,
+                wanted=wanted,
             )
         return answer
 
     async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
-        """Whether this call is to be put to a person. Only a plain `False` lets it pass unasked."""
+        """Whether a person must approve this call. Only a plain `False` says that nobody has to."""
         if self._approver is None:
             return self.approval == "ask"
         return await self._approver.put(ctx, args) is not False
 
 
 class _Question:
-    """A function of the user's that is asked about a call, as `fn(ctx, args)` or `fn(args)`."""
+    """A function of the user's that answers about a call, as `fn(ctx, args)` or `fn(args)`."""
 
     __slots__ = ("_body", "_takes_context")
 
     def __init__(self, fn: object, *, field: str) -> None:
         if not callable(fn):
-            raise _refused(field, type(fn).__name__, "a function of (ctx, args) or (args)")
+            raise ConfigError.at(field, type(fn).__name__, "a function of (ctx, args) or (args)")
         takes = [n for n in (2, 1) if _takes(fn, n)]
         if not takes:
-            raise _refused(field, "another signature", "a function of (ctx, args) or (args)")
+            raise ConfigError.at(field, "another signature", "a function of (ctx, args) or (args)")
         self._takes_context = takes[0] == 2
         self._body = Body(fn, name=field)
 
@@ -117,11 +125,23 @@ class _Question:
 
 
 def own_copy(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments that whoever gets them may change: another attempt gets them unchanged."""
-    return {
-        name: value if type(value) in _ATOMS else copy.deepcopy(value)
-        for name, value in args.items()
-    }
+    """Return arguments that the function may change: the next attempt gets them unchanged."""
+    return {name: _copy(value) for name, value in args.items()}
+
+
+def _copy(value: object) -> object:
+    if type(value) in _ATOMS:
+        return value
+    if type(value) is list:
+        return [_copy(item) for item in value]
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    return copy.deepcopy(value)
+
+
+def has_only_atoms(args: Mapping[str, Any]) -> bool:
+    """Whether no argument can be changed in place."""
+    return _ATOMS.issuperset(map(type, args.values()))
 
 
 def _takes(fn: Callable[..., object], n_args: int) -> bool:
@@ -136,13 +156,13 @@ def _effect(options: ToolOptions, field: str) -> Contract:
     effect = options.get("effect")
     if options.get("reconcile") is not None:
         if effect not in (None, "reconcile"):
-            raise _refused(field, f"reconcile and effect={effect!r}", "one of the two")
+            raise ConfigError.at(field, f"reconcile and effect={effect!r}", "one of the two")
         return "reconcile"
     if effect == "reconcile":
-        raise _refused(field, "effect='reconcile' without a function", "reconcile=fn")
+        raise ConfigError.at(field, "effect='reconcile' without a function", "reconcile=fn")
     effect = effect or "once"
     if effect == "once" and options.get("retries") and not options.get("not_started_retries"):
-        raise _refused(
+        raise ConfigError.at(
             field,
             "retries on a tool with effect='once', which is never run twice",
             "another effect, or not_started_retries=True with a body that raises "
@@ -154,11 +174,11 @@ def _effect(options: ToolOptions, field: str) -> Contract:
 def _check_options(options: ToolOptions, field: str) -> None:
     unknown = sorted(set(options) - set(ToolOptions.__annotations__))
     if unknown:
-        raise _refused(field, f"the option {unknown[0]}", "one of: " + ", ".join(_OPTIONS))
+        raise ConfigError.at(field, f"the option {unknown[0]}", "one of: " + ", ".join(_OPTIONS))
     for name, is_right, wanted in _RULES:
         value = options.get(name, _LEFT_OUT)
         if value is not _LEFT_OUT and not is_right(value):
-            raise _refused(f"{field}: {name}", _told(value), wanted)
+            raise ConfigError.at(f"{field}: {name}", _told(value), wanted)
 
 
 def _told(value: object) -> str:
@@ -208,9 +228,3 @@ _RULES: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ),
     ("expose", _is_one_of(*get_args(Expose)), "one of: " + ", ".join(get_args(Expose))),
 )
-
-
-def _refused(field: str, found: str, wanted: str) -> ConfigError:
-    return ConfigError(
-        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
-    )

@@ -1,7 +1,7 @@
 """Docstrings: what a tool does, and what each parameter means, in Google, NumPy or Sphinx style.
 
-A docstring is prose. Whatever is not understood stays part of the description or is left out; nothing
-here refuses.
+A docstring is prose. Anything not understood stays part of the description or is left out; nothing is
+refused here.
 """
 
 from __future__ import annotations

@@ -9,18 +9,15 @@ from windlass.errors import ConfigError
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import thaw
 from windlass.ports.tool import ToolContext
-from windlass.tools.arguments import frozen_args
-from windlass.tools.body import Body
+from windlass.tools.arguments import check_against, frozen_args
 from windlass.tools.declaration import DeclaredTool, ToolOptions, own_copy
-from windlass.tools.inlining import inline
-from windlass.tools.schema import check_size, refuse_patterns
-from windlass.tools.schema_check import check_against
+from windlass.tools.schema import check_size, inline, refuse_patterns
 
 
 class DynamicTool(DeclaredTool):
     """A tool by its spec and a function of `(ctx, args)`, sync or async.
 
-    The schema is somebody else's: references inside it are written out, those to other documents and
+    The schema comes from elsewhere: references inside it are written out, references to other documents and
     regular expressions are refused, and arguments are checked by its types, names and limits.
     """
 
@@ -31,20 +28,12 @@ class DynamicTool(DeclaredTool):
         **options: Unpack[ToolOptions],
     ) -> None:
         if not isinstance(spec, ToolSpec) or not callable(run):
-            raise ConfigError(
-                "DynamicTool: wanted a ToolSpec and a function of (ctx, args)", field="DynamicTool"
-            )
-        field = f"tool {spec.name}"
-        super().__init__(_own_spec(spec, field), options)
-        self._body = Body(run, name=field)
+            found = f"{type(spec).__name__} and {type(run).__name__}"
+            raise ConfigError.at("DynamicTool", found, "a ToolSpec and a function of (ctx, args)")
+        super().__init__(_own_spec(spec, f"tool {spec.name}"), run, options)
 
     def __repr__(self) -> str:
         return f"<tool {self.name} by its schema>"
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is awaited; else it runs in a thread."""
-        return self._body.is_async
 
     def check(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments, made anew for this call.
@@ -68,9 +57,5 @@ def _own_spec(spec: ToolSpec, field: str) -> ToolSpec:
     definitions = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     parameters = check_size(inline(schema, definitions, field=field), field=field)
     if parameters.setdefault("type", "object") != "object":
-        raise ConfigError(
-            f"{field}: found a schema of another type, wanted an object of arguments",
-            field=field,
-            wanted="an object",
-        )
+        raise ConfigError.at(field, "a schema of another type", "an object of arguments")
     return ToolSpec(name=spec.name, description=spec.description, parameters=parameters)

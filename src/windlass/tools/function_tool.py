@@ -5,25 +5,42 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import (
+    Any,
+    Generic,
+    NotRequired,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+import msgspec
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel.value import FrozenDict, thaw
 from windlass.ports.tool import ToolContext
 from windlass.tools import docstring
-from windlass.tools.arguments import check_names, converted, frozen_args
-from windlass.tools.body import Body
-from windlass.tools.declaration import DeclaredTool, ToolOptions, own_copy
-from windlass.tools.hints import own_description
+from windlass.tools.arguments import (
+    build,
+    check_names,
+    converted,
+    frozen_args,
+    is_within_limit,
+)
+from windlass.tools.declaration import DeclaredTool, ToolOptions, has_only_atoms, own_copy
 from windlass.tools.schema import default_as_json, object_schema, schemas_of
-from windlass.tools.signature import Parameters, innermost, parameters_of
+from windlass.tools.signature import Parameters, innermost, own_description, parameters_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class FunctionToolOptions(ToolOptions, total=False):
-    """What may be said about a function that is a tool."""
+    """The options of a tool that is a function."""
 
     name: str | None
     description: str | None
@@ -44,19 +61,29 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
         **options: Unpack[ToolOptions],
     ) -> None:
         label = _label(fn)
+        said = docstring.parse(getattr(innermost(fn), "__doc__", None))
         self._parameters = parameters_of(fn, field=label)
-        self._schemas = _schemas(fn, self._parameters, label)
+        self._schemas = _schemas(self._parameters, said.parameters, label)
         self._required = frozenset(self._parameters.hints) - frozenset(self._parameters.defaults)
-        spec = _spec(fn, name, description, self._schemas, self._required)
-        super().__init__(spec, options)
-        self._body = Body(fn, name=f"tool {spec.name}")
+        self._shape = _shape(self._parameters.hints, self._required)
+        parameters = object_schema(
+            self._schemas, [each for each in self._schemas if each in self._required], field=label
+        )
+        if name is None:
+            name = getattr(innermost(fn), "__name__", "")
+        try:
+            spec = ToolSpec(
+                name=name,
+                description=said.description if description is None else description,
+                parameters=parameters,
+            )
+        except (InvalidInput, LimitExceeded) as error:
+            raise ConfigError(
+                f"{label}: {error}", field=error.field, found=error.found, wanted=error.wanted
+            ) from None
+        super().__init__(spec, fn, options)
         self._fn = fn
         functools.update_wrapper(self, innermost(fn), updated=())
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is awaited; else it runs in a thread."""
-        return self._body.is_async
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._fn(*args, **kwargs)
@@ -70,6 +97,19 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
         Raises:
             ArgsInvalid: naming the argument, what was found and what was wanted.
         """
+        # Frozen arguments are known to be JSON, so one conversion does. Only a refusal has to name the place.
+        if type(args) is FrozenDict and is_within_limit(args):
+            plain = args if has_only_atoms(args) else thaw(args)
+            try:
+                made = msgspec.convert(plain, self._shape, dec_hook=build, str_keys=True)
+            except (msgspec.ValidationError, RecursionError):
+                pass
+            else:
+                if len(made) == len(args):  # else some are unknown, and were left out
+                    return made  # type: ignore[no-any-return]  # a dict of its own
+        return self._checked_one_by_one(args)
+
+    def _checked_one_by_one(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         given = frozen_args(args)
         hints = self._parameters.hints
         check_names(given, hints, self._required)
@@ -80,7 +120,7 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
 
     async def run(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> object:
         """Call the function with checked arguments and return what it returns."""
-        own = own_copy(args)
+        own = args if has_only_atoms(args) else own_copy(args)
         parameters = self._parameters
         if parameters.context is None:
             return await self._body.call(**own)
@@ -125,14 +165,13 @@ def tool(
 
 def _made(fn: Callable[P, R], options: FunctionToolOptions) -> FunctionTool[P, R]:
     if isinstance(fn, FunctionTool):
-        raise _refused(f"tool {fn.name}", "a tool already", "a function")
+        raise ConfigError.at(f"tool {fn.name}", "a tool already", "a function")
     if isinstance(fn, type) or not callable(fn):
-        raise _refused(
-            "tool", f"{'a class' if isinstance(fn, type) else type(fn).__name__}", "a function"
-        )
+        found = "a class" if isinstance(fn, type) else type(fn).__name__
+        raise ConfigError.at("tool", found, "a function")
     inner = innermost(fn)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise _refused(_label(fn), "a generator function", "one that returns its result")
+        raise ConfigError.at(_label(fn), "a generator function", "one that returns its result")
     return FunctionTool(fn, **options)
 
 
@@ -144,13 +183,12 @@ def _label(fn: Callable[..., object]) -> str:
 
 
 def _schemas(
-    fn: Callable[..., object], parameters: Parameters, label: str
+    parameters: Parameters, said: Mapping[str, str], label: str
 ) -> dict[str, dict[str, Any]]:
     """Return the schema of each parameter, with its description and its default."""
-    said = docstring.parse(getattr(innermost(fn), "__doc__", None)).parameters
     schemas = schemas_of(parameters.hints, field=label)
     for name, schema in schemas.items():
-        if name in said and said[name] and own_description(parameters.hints[name]) is None:
+        if said.get(name) and own_description(parameters.hints[name]) is None:
             schema["description"] = said[name]
         default = default_as_json(parameters.defaults.get(name))
         if default is not ...:
@@ -158,29 +196,7 @@ def _schemas(
     return schemas
 
 
-def _spec(
-    fn: Callable[..., object],
-    name: str | None,
-    description: str | None,
-    schemas: dict[str, dict[str, Any]],
-    required: frozenset[str],
-) -> ToolSpec:
-    label, inner = _label(fn), innermost(fn)
-    if description is None:
-        description = docstring.parse(getattr(inner, "__doc__", None)).description
-    if name is None:
-        name = getattr(inner, "__name__", "")
-    in_order = [each for each in schemas if each in required]
-    parameters = object_schema(schemas, in_order, field=label)
-    try:
-        return ToolSpec(name=name, description=description, parameters=parameters)
-    except (InvalidInput, LimitExceeded) as error:
-        raise ConfigError(
-            f"{label}: {error}", field=error.field, found=error.found, wanted=error.wanted
-        ) from None
-
-
-def _refused(field: str, found: str, wanted: str) -> ConfigError:
-    return ConfigError(
-        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
-    )
+def _shape(hints: Mapping[str, Any], required: frozenset[str]) -> Any:  # noqa: ANN401 - a type
+    """Return all the parameters as one type, whose values are dicts of what was given."""
+    fields = {name: hint if name in required else NotRequired[hint] for name, hint in hints.items()}
+    return TypedDict("Arguments", fields)  # type: ignore[operator]  # its fields are known at run time

@@ -9,16 +9,22 @@ Law 3. Escape sequences are shown, never interpreted: control characters are wri
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
 
 from windlass.errors import WindlassError
 from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.guards.text import clean_text, is_clean
 from windlass.kernel.messages import Attachment, ResultPart, Text
 from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolOutcome, as_text
-from windlass.kernel.value import Json
-from windlass.tools.plain_json import NotPlain, as_json
+from windlass.kernel.value import Json, freeze
+from windlass.tools.schema import is_model
 
 # All but tab, line feed and carriage return, which text files are made of.
 _CONTROL: Final = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -27,6 +33,10 @@ _CONTROL: Final = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Tuples, because a union would be built anew for each look at it.
 _CONTROLS: Final = (EndTurn, FailTurn, HandOff)
 _PARTS: Final = (Text, Attachment)
+_NUMBERS: Final = frozenset({int, float, bool, type(None)})
+# Numbers between these are finite and not huge, so that nothing can refuse them.
+_SAFE: Final = 1e15
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class Clipped(NamedTuple):
@@ -63,9 +73,12 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
 
 
 def _made(value: object, room: int) -> Clipped:
+    kind = type(value)
+    if kind in _NUMBERS and (value is None or -_SAFE < value < _SAFE):  # type: ignore[operator]  # a number
+        return Clipped(ToolOutcome(value=value))
     if isinstance(value, str) and not is_clean(value):
         return _repaired(value, room)
-    if type(value) is str:
+    if kind is str:
         return _of_value(value, room)
     if _is_content(value):
         return _of_content(_parts(value), room)
@@ -73,8 +86,11 @@ def _made(value: object, room: int) -> Clipped:
 
 
 def _of_value(value: Json, room: int) -> Clipped:
-    if value is None or type(value) in (bool, int, float):
-        return Clipped(ToolOutcome(value=value))
+    if type(value) is not str:
+        data = _ENCODER.encode(value)
+        # Of ASCII, JSON leaves one control character as it is.
+        if len(data) <= room and data.isascii() and b"\x7f" not in data:
+            return Clipped(ToolOutcome(value=value))
     text = as_text(value)
     shown = visible(text)
     # No character takes more than four bytes, so most texts are told without encoding them.
@@ -116,7 +132,7 @@ def _of_content(parts: Sequence[ResultPart], room: int) -> Clipped:
 
 def _repaired(text: str, room: int) -> Clipped:
     """Show text with NUL or lone surrogates, repaired; the value itself cannot be stored."""
-    note = "(the tool succeeded; what cannot be shown of its text is replaced by \N{REPLACEMENT CHARACTER})\n"
+    note = "(the tool succeeded; what cannot be shown of its text is replaced by \ufffd)\n"
     made = _of_value(note + clean_text(text), room)
     outcome = made.outcome
     shown = outcome.shown or (Text(text=as_text(outcome.value)),)
@@ -169,3 +185,115 @@ def _note(shown: int, size: int) -> str:
 def _bounded(full: bytes) -> bytes:
     limit = DEFAULT_LIMITS.attachment_bytes
     return full if len(full) <= limit else _head(full, limit).encode()
+
+
+# ------------------------------------------------------------------------------ as plain JSON
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_TEXT: Final = frozenset({str})
+_FEW: Final = 1_000
+_WRITTEN_BY_MSGSPEC: Final = (datetime, date, time, timedelta, UUID, Decimal)
+# Parts that are shared are written out wherever they stand; that can grow without bound.
+_MAX_NODES: Final = 1_000_000
+
+
+class NotPlain(Exception):
+    """Says why a value has no JSON form, in words for a model."""
+
+
+def as_json(value: object) -> Json:
+    """Return the value as frozen JSON.
+
+    Raises:
+        NotPlain: it has no JSON form, or none within the limits.
+    """
+    try:
+        if not _is_flat(value):
+            value = _Walk().plain(value, DEFAULT_LIMITS.json_depth)
+        return freeze(value, field="result")
+    except WindlassError as error:
+        raise NotPlain(str(error)) from None
+
+
+def _is_flat(value: object) -> bool:
+    """Whether a value needs only to be frozen: it is plain, or a small dict or list of plain values."""
+    if type(value) is dict:
+        return (
+            len(value) <= _FEW
+            and _TEXT.issuperset(map(type, value))
+            and _PLAIN.issuperset(map(type, value.values()))
+        )
+    if type(value) is list:
+        return len(value) <= _FEW and _PLAIN.issuperset(map(type, value))
+    return type(value) in _PLAIN
+
+
+class _Walk:
+    """Counts the parts it has seen, so that a value without end is refused."""
+
+    def __init__(self) -> None:
+        self.room = _MAX_NODES
+
+    def plain(self, value: object, depth: int) -> Json:
+        self.room -= 1
+        if self.room < 0 or depth < 0:
+            limit = f"{DEFAULT_LIMITS.json_depth} levels and {_MAX_NODES:,} parts"
+            raise NotPlain(f"it is larger than {limit}, or contains itself")
+        if type(value) in _PLAIN:
+            return value
+        if isinstance(value, Enum):
+            return self.plain(value.value, depth - 1)
+        if isinstance(value, Mapping):
+            return {_key(key): self.plain(item, depth - 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.plain(item, depth - 1) for item in value]
+        if _is_dataclass(value):
+            import dataclasses  # noqa: PLC0415 - already loaded by the code that made the value
+
+            fields = dataclasses.fields(value)  # type: ignore[arg-type]  # it is one
+            return {each.name: self.plain(getattr(value, each.name), depth - 1) for each in fields}
+        return self.plain(_by_its_own_rules(value), depth)
+
+
+def _is_dataclass(value: object) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")
+
+
+def _key(key: object) -> str:
+    if isinstance(key, Enum):
+        key = key.value
+    if not isinstance(key, str):
+        raise NotPlain(f"it has a key of type {type(key).__name__}, and keys must be text")
+    return str.__str__(key)
+
+
+def _base_of(value: str | float) -> str | float:
+    """Return what a subclass of a plain type, such as a number of numpy's, holds."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
+
+
+def _by_its_own_rules(value: Any) -> object:  # noqa: ANN401 - any value may be a result
+    """Return what a type that writes itself makes of the value; it may hold more of them."""
+    kind = type(value)
+    if isinstance(value, (str, int, float)):
+        return _base_of(value)
+    try:
+        if isinstance(value, msgspec.Struct):
+            return msgspec.to_builtins(value, enc_hook=_foreign)
+        if is_model(kind):
+            return value.model_dump(mode="json")
+        if isinstance(value, _WRITTEN_BY_MSGSPEC):
+            return msgspec.to_builtins(value)
+    except NotPlain:
+        raise
+    except Exception as error:  # noqa: BLE001 - the user's own type failed to write itself
+        raise NotPlain(f"{kind.__name__} could not be written: {type(error).__name__}") from None
+    raise NotPlain(f"there is no JSON for {kind.__name__}")
+
+
+def _foreign(value: object) -> object:
+    if _is_dataclass(value) or is_model(type(value)):
+        return as_json(value)
+    raise NotPlain(f"there is no JSON for {type(value).__name__}")

@@ -1,18 +1,22 @@
-"""A function's parameters as a model may fill them: each with a hint, the context taken out."""
+"""A function's parameters as a model may fill them: each with a hint that msgspec reads, the context taken out."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Final, NamedTuple, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from windlass.errors import ConfigError
 from windlass.ports.tool import ToolContext
-from windlass.tools.hints import readable
+from windlass.tools.schema import is_from_pydantic, pattern_refused
 
 # Importers move a name that is only a hint under TYPE_CHECKING, where nothing can evaluate it.
 _CONTEXT_TEXT: Final = re.compile(
@@ -46,7 +50,9 @@ def parameters_of(fn: Callable[..., object], *, field: str) -> Parameters:
     try:
         listed = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
-        raise _refused(field, "a function whose signature is hidden", "a Python function") from None
+        raise ConfigError.at(
+            field, "a function whose signature is hidden", "a Python function"
+        ) from None
     fixed = fn.keywords if isinstance(fn, functools.partial) else {}
     listed = [each for each in listed if each.name not in fixed]
     written = getattr(innermost(fn), "__annotations__", {})
@@ -80,18 +86,20 @@ def _is_context_text(written: object) -> bool:
 def _check(parameter: inspect.Parameter, hint: object, field: str) -> None:
     place = f"{field}({parameter.name})"
     if parameter.kind in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD):
-        raise _refused(place, str(parameter.kind.description) + " arguments", "named parameters")
+        raise ConfigError.at(
+            place, str(parameter.kind.description) + " arguments", "named parameters"
+        )
     if parameter.kind is _Kind.POSITIONAL_ONLY:
-        raise _refused(
+        raise ConfigError.at(
             place, "a positional-only parameter", "one that can be given by name, as models do"
         )
     if hint is _Kind.empty:
         wanted = "a type hint"
         if parameter.name in {"self", "cls"}:
             wanted += "; of a method, make a tool when it is bound: tool(thing.method)"
-        raise _refused(place, "no type hint", wanted)
+        raise ConfigError.at(place, "no type hint", wanted)
     if _is_context(hint):
-        raise _refused(place, "the ToolContext in a later place", "it as the first parameter")
+        raise ConfigError.at(place, "the ToolContext in a later place", "it as the first parameter")
 
 
 def _evaluated(fn: Callable[..., object], written: dict[str, Any], field: str) -> dict[str, Any]:
@@ -107,7 +115,7 @@ def _evaluated(fn: Callable[..., object], written: dict[str, Any], field: str) -
         try:
             hints[name] = _hint(holder, inner, name)
         except Exception as error:  # noqa: BLE001 - a hint as text may raise anything
-            raise _refused(
+            raise ConfigError.at(
                 f"{field}({name})",
                 f"a hint that cannot be evaluated ({type(error).__name__}: {error})",
                 "a hint whose names are known where the tool is made",
@@ -116,7 +124,7 @@ def _evaluated(fn: Callable[..., object], written: dict[str, Any], field: str) -
 
 
 class _Holder:
-    """Lets one annotation be evaluated at a time, so that a failure names its parameter."""
+    """Holds one annotation, so that a failure to evaluate it names its parameter."""
 
     def __init__(self, annotations: dict[str, Any]) -> None:
         self.__annotations__ = annotations
@@ -138,7 +146,77 @@ def _names_around() -> dict[str, Any]:
     return dict(frame.f_locals) if frame is not None else {}
 
 
-def _refused(place: str, found: str, wanted: str) -> ConfigError:
-    return ConfigError(
-        f"{place}: found {found}, wanted {wanted}", field=place, found=found, wanted=wanted
-    )
+# ---------------------------------------------------------------------------------- the hints
+
+_LIMITS: Final = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length")
+_UNIONS: Final = (Union, types.UnionType)
+
+
+def readable(hint: Any, *, field: str) -> Any:  # noqa: ANN401 - a hint is any object
+    """Return the hint with its notes as `msgspec.Meta`: text, limits, pydantic's `Field`.
+
+    Raises:
+        ConfigError: a limit that would be ignored without a word, or a regular expression.
+    """
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        inner, *notes = args
+        metas = [meta for note in notes for meta in _metas(note, field)]
+        return _annotated(readable(inner, field=field), metas)
+    if origin in _UNIONS:
+        # As `A | B` is evaluated: one by one, since a hint may be None or a class.
+        return functools.reduce(operator.or_, (readable(arg, field=field) for arg in args))
+    if origin in {list, tuple, set, frozenset, dict}:
+        inner_hints = tuple(arg if arg is ... else readable(arg, field=field) for arg in args)
+        return origin[inner_hints]
+    return hint
+
+
+def own_description(hint: Any) -> str | None:  # noqa: ANN401 - a hint is any object
+    """Return what a readable hint says about its parameter."""
+    if get_origin(hint) is not Annotated:
+        return None
+    notes = [note.description for note in hint.__metadata__ if isinstance(note, msgspec.Meta)]
+    return next((text for text in notes if text), None)
+
+
+def _annotated(hint: Any, metas: list[msgspec.Meta]) -> Any:  # noqa: ANN401 - a hint is any object
+    for meta in metas:
+        hint = Annotated[hint, meta]
+    return hint
+
+
+def _metas(note: object, field: str) -> Iterator[msgspec.Meta]:
+    if isinstance(note, str):
+        yield msgspec.Meta(description=note)
+    elif isinstance(note, msgspec.Meta):
+        yield note
+    elif isinstance(text := getattr(note, "documentation", None), str):  # typing_extensions.Doc
+        yield msgspec.Meta(description=text)
+    elif is_from_pydantic(note):
+        yield from _foreign_metas(note, field)
+    # PEP 593: a tool ignores the notes it does not know.
+
+
+def _foreign_metas(note: Any, field: str) -> Iterator[msgspec.Meta]:  # noqa: ANN401 - not a type of ours
+    parts = getattr(note, "metadata", None)
+    if isinstance(parts, list):  # pydantic's Field
+        for part in parts:
+            yield from _metas(part, field)
+        if note.description:
+            yield msgspec.Meta(description=note.description)
+        return
+    if getattr(note, "pattern", None) is not None:
+        raise pattern_refused(field)
+    limits = {name: getattr(note, name, None) for name in _LIMITS}
+    given = {name: limit for name, limit in limits.items() if limit not in (None, 0)}
+    if limits.get("min_length") == 0 and not given:
+        return
+    given |= {k: v for k, v in limits.items() if v == 0 and k != "min_length"}
+    if not given:
+        raise ConfigError.at(
+            field,
+            f"{type(note).__name__} in Annotated, which plain hints cannot keep",
+            "limits that msgspec.Meta has, or a pydantic model",
+        )
+    yield msgspec.Meta(**given)

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from typing import Final
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from windlass.errors import ConfigError
 from windlass.guards.limits import DEFAULT_LIMITS
 from windlass.journal import ToolContract
+from windlass.kernel import canonical
+from windlass.kernel.messages import Message, Text, ToolResult
 from windlass.kernel.tool_call import ToolSpec
-from windlass.ports.tool import Tool
-from windlass.tools.finder import FINDER, finder_of
+from windlass.ports.tool import Tool, ToolContext
+from windlass.tools.dynamic_tool import DynamicTool
 
 _METHODS: Final = ("check", "run", "reconcile", "needs_approval")
+FINDER = "find_tools"
+_MAX_FOUND = 10
+_WORD = re.compile(r"[^\W_]+")
+_SPEC = ToolSpec(
+    name=FINDER,
+    description="Find more tools by what they do. Those that are found can be called from then on.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "A few words about what is to be done."}
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
 
 
 class Toolbox:
-    """An immutable set of tools. Two of one name, and what is no tool, are refused when it is made."""
+    """An immutable set of tools. Two tools of one name, and a value that is not a tool, are refused when it is made."""
 
     __slots__ = ("_by_name", "deferred", "specs")
 
@@ -33,23 +51,17 @@ class Toolbox:
             _check_tool(tool, place)
             name = tool.spec.name
             if name in places:
-                raise ConfigError(
-                    f"{place} ({tool!r}): found a second tool named {name}, the first is "
-                    f"{places[name]} ({self._by_name[name]!r}); wanted each name once",
-                    field=place,
-                    found=name,
-                    wanted="each name once",
+                first = f"{places[name]} ({self._by_name[name]!r})"
+                raise ConfigError.at(
+                    place,
+                    f"a second tool named {name} ({tool!r}), the first is {first}",
+                    "each name once",
                 )
             self._by_name[name] = tool
             places[name] = place
         limit = DEFAULT_LIMITS.tools
         if len(places) > limit:
-            raise ConfigError(
-                f"{field}: found {len(places):,} tools, the limit is {limit:,}",
-                field=field,
-                found=len(places),
-                wanted=limit,
-            )
+            raise ConfigError.at(field, f"{len(places):,} tools", f"at most {limit:,}")
         self.deferred = tuple(tool for tool in self if tool.expose == "deferred")
         if self.deferred and FINDER not in self._by_name:
             self._by_name[FINDER] = finder_of(self.deferred)
@@ -60,7 +72,7 @@ class Toolbox:
         return self._by_name.get(name)
 
     def callable_by_model(self, name: str) -> Tool | None:
-        """Return the tool of that name if a model may call it: a hidden one is not there for it."""
+        """Return the tool of that name if a model may call it, which it may not if the tool is hidden."""
         tool = self._by_name.get(name)
         return None if tool is None or tool.expose == "hidden" else tool
 
@@ -73,9 +85,9 @@ class Toolbox:
         """Return what a turn that begins with these tools records of them."""
         return tuple(
             ToolContract(
-                tool=tool.spec.name, effect=tool.effect, version=getattr(tool, "version", "")
+                tool=each.spec.name, effect=each.effect, version=getattr(each, "version", "")
             )
-            for tool in self
+            for each in self
         )
 
     def __iter__(self) -> Iterator[Tool]:
@@ -93,10 +105,7 @@ class Toolbox:
 
 def _listed(tools: Iterable[Tool], field: str) -> list[Tool]:
     if isinstance(tools, str) or not isinstance(tools, Iterable):
-        found = type(tools).__name__
-        raise ConfigError(
-            f"{field}: found {found}, wanted a list of tools", field=field, found=found
-        )
+        raise ConfigError.at(field, type(tools).__name__, "a list of tools")
     return list(tools)
 
 
@@ -106,9 +115,46 @@ def _check_tool(tool: object, place: str) -> None:
     )
     if not is_tool or isinstance(tool, type):
         found = getattr(tool, "__qualname__", None) or type(tool).__name__
-        raise ConfigError(
-            f"{place}: found {found}, which is no tool; wanted one, as @tool makes it of a function",
-            field=place,
-            found=found,
-            wanted="a tool",
-        )
+        raise ConfigError.at(place, found, "a tool, such as @tool makes of a function")
+
+
+# ----------------------------------------------------------------------- finding deferred tools
+
+
+def finder_of(deferred: Iterable[Tool]) -> Tool:
+    """Return the tool with which a model finds these."""
+    words = {
+        tool.spec.name: _words(f"{tool.spec.name} {tool.spec.description}") for tool in deferred
+    }
+    texts = {tool.spec.name: tool.spec.description for tool in deferred}
+
+    async def find(_ctx: ToolContext[Any], args: Mapping[str, Any]) -> list[dict[str, str]]:
+        wanted = _words(args["query"])
+        ranked = sorted(words, key=lambda name: (-len(wanted & words[name]), name))
+        found = [name for name in ranked if wanted & words[name] or not wanted]
+        return [{"name": name, "description": texts[name]} for name in found[:_MAX_FOUND]]
+
+    return DynamicTool(_SPEC, find, effect="pure")
+
+
+def found_in(messages: Iterable[Message]) -> frozenset[str]:
+    """Return the names that the finder gave in these messages."""
+    names: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            if type(part) is ToolResult and part.name == FINDER and part.status == "ok":
+                names |= _names("".join(one.text for one in part.content if type(one) is Text))
+    return frozenset(names)
+
+
+def _names(text: str) -> set[str]:
+    try:
+        listed = canonical.parse(text)
+    except ValueError:
+        return set()  # cut short by a limit: the model may ask again, for less
+    entries = listed if isinstance(listed, list) else []
+    return {str(entry["name"]) for entry in entries if isinstance(entry, dict) and "name" in entry}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))

@@ -163,6 +163,10 @@ def _asked(entry: journal.Entry) -> str:
     if isinstance(entry, journal.TurnStarted):
         tools = count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
+    if isinstance(entry, journal.DriveBegan):
+        return safe(f"worker {entry.worker} {entry.place}".rstrip())
+    if isinstance(entry, journal.DriveEnded):
+        return entry.why
     if not isinstance(entry, journal.Claimed | journal.Recorded):
         return ""
     command = entry.command

@@ -17,7 +17,7 @@ from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import from_exception, malformed, overflow_reply
 from windlass.models.route import Route
 from windlass.models.sdk_client import SdkClient, checked_timeout
-from windlass.models.server_events import EventReader
+from windlass.models.server_events import EventReader, check_is_stream
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
 _PROVIDER = "anthropic"
 _TIMEOUT_S = 300.0
-# Who does not answer at all thinks about nothing.
+# Connecting needs no time to think, so its timeout is short.
 _CONNECT_S = 10.0
 _DRAIN_S = 0.05
-_EVENTS = "text/event-stream"
 
 
 class AnthropicModel:
@@ -85,17 +84,14 @@ class AnthropicModel:
             raise
         except Exception as raised:  # noqa: BLE001 - an SDK's errors are many; each is mapped
             error = from_exception(raised, provider=_PROVIDER)
-        overflow = overflow_reply(error)
-        if overflow is not None:
-            return overflow
-        raise error
+        return overflow_reply(error)
 
     async def _read(self, body: dict[str, object], reader: StreamReader) -> None:
         """Ask, and hand each event to the reader until the reply is whole.
 
         The bytes are read, not the SDK's models: what is stored is what was sent, and no event is endless.
         """
-        from anthropic import AsyncStream  # noqa: PLC0415 - a second of imports; only who asks pays
+        from anthropic import AsyncStream  # noqa: PLC0415 - takes a second, so the first call imports it
 
         stream = await self._client.get().post(
             "/v1/messages",
@@ -106,8 +102,7 @@ class AnthropicModel:
             stream_cls=AsyncStream[object],
         )
         async with stream:
-            if not stream.response.headers.get("content-type", "").startswith(_EVENTS):
-                raise malformed(_PROVIDER, "an answer that is no stream of events")
+            check_is_stream(stream.response.headers.get("content-type", ""), _PROVIDER)
             pieces = stream.response.aiter_bytes()
             events = EventReader(_PROVIDER)
             while not reader.is_over and (piece := await anext(pieces, None)) is not None:

@@ -1,6 +1,6 @@
 """A request as Anthropic's Messages API wants it.
 
-Law 1. What is sent is valid whoever answered before: thoughts go only with this route's own signature, and
+Law 1. A request is valid whichever model answered before: thoughts go only with this route's own signature, and
     thinking is not asked for where the API would miss a thought.
 Law 2. The stable prefix is marked for the cache: tools, system, the user's last two messages.
 """
@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from windlass.kernel import canonical
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult, is_blank
-from windlass.kernel.model_call import ModelMessage, ModelRequest
+from windlass.kernel.model_call import ModelMessage, ModelRequest, ReplyPart
 from windlass.kernel.value import thaw
-from windlass.models.anthropic.answer_tool import AnswerTool
-from windlass.models.anthropic.schema import output_schema
-from windlass.models.blob_source import bytes_of, stand_in
 from windlass.models.capabilities import Capabilities
+from windlass.models.message_parts import bytes_of, stand_in
 from windlass.models.route import Route, own_blob
 
 _Block = dict[str, Any]
@@ -285,3 +284,99 @@ def _stable_ends(body: _Block) -> Iterator[_Block]:
     users = [message for message in body["messages"] if message["role"] == "user"]
     for message in users[-2:]:
         yield message["content"][-1]
+
+
+# ------------------------------------------------------------------------------------------ schemas
+
+
+def output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the schema in the words that the API knows; what it does not know becomes part of a description.
+
+    None if the API would hold the model to something else: it knows no object with keys of any name, and no
+    place where anything may stand.
+    """
+    from anthropic import transform_schema  # noqa: PLC0415 - only needed for structured output
+
+    one_type = _with_one_type(schema)
+    if _is_open(one_type):
+        return None
+    try:
+        return transform_schema(one_type)
+    except (ValueError, TypeError, AttributeError, AssertionError):
+        return None
+
+
+def _with_one_type(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return the schema with `{"type": [a, b]}` as a choice of two."""
+    if isinstance(schema, list):
+        return [_with_one_type(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _with_one_type(value) for key, value in schema.items()}
+    kinds = found.get("type")
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        return found
+    del found["type"]
+    return {"anyOf": [{**(found if kind != "null" else {}), "type": kind} for kind in kinds]}
+
+
+def _is_open(schema: object) -> bool:
+    """Whether an object in it may have keys that it does not name."""
+    if isinstance(schema, list):
+        return any(map(_is_open, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        named = isinstance(schema.get("properties"), dict) and bool(schema["properties"])
+        if not closed and not (named and "additionalProperties" not in schema):
+            return True
+    return any(map(_is_open, schema.values()))
+
+
+# ----------------------------------------------------------------------------- the answer as a tool
+
+
+_NAME = "final_answer"
+_FIELD = "answer"
+
+
+class AnswerTool(NamedTuple):
+    """The tool's name, which no other tool has. `is_wrapped`: the answer is not an object, so it is wrapped in one."""
+
+    name: str
+    is_wrapped: bool
+
+    @classmethod
+    def of(cls, request: ModelRequest) -> AnswerTool:
+        """Return the tool for the answer of a request."""
+        taken = {tool.name for tool in request.tools}
+        name = _NAME
+        while name in taken:
+            name = f"_{name}"
+        schema = request.output
+        is_object = isinstance(schema, dict) and schema.get("type") == "object"
+        return cls(name, is_wrapped=not is_object)
+
+    def offer(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the tool as it is offered."""
+        wrapped = {"type": "object", "properties": {_FIELD: schema}, "required": [_FIELD]}
+        return {
+            "name": self.name,
+            "description": "Give the final answer. Call it when nothing else is to be done.",
+            "input_schema": wrapped if self.is_wrapped else schema,
+        }
+
+    def read(self, parts: list[ReplyPart], terminal: str) -> tuple[list[ReplyPart], str]:
+        """Put the answer in place of the call that gives it; beside other calls it came too early."""
+        calls = [part for part in parts if isinstance(part, ToolCall)]
+        answers = [call for call in calls if call.name == self.name]
+        if not answers:
+            return parts, terminal
+        if len(answers) < len(calls):
+            return [part for part in parts if part not in answers], terminal
+        args = answers[0].args
+        value = args.get(_FIELD) if self.is_wrapped else args
+        thoughts: list[ReplyPart] = [part for part in parts if isinstance(part, Reasoning)]
+        answer = Text(text=canonical.encode(value).decode())
+        return [*thoughts, answer], "stop" if terminal == "tool_use" else terminal

@@ -1,7 +1,6 @@
 """Reads the events of Anthropic's stream into a reply.
 
-Law 1. There is a reply only after `message_stop`. Whatever came before it, and whatever calls were in it, is
-    nothing.
+Law 1. There is a reply only after `message_stop`. Until then neither text nor calls count.
 Law 2. Blocks stand in the order of their numbers; what is unknown is passed over, what contradicts itself is
     malformed.
 """
@@ -11,14 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.errors import CallerError
-from windlass.kernel import canonical
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
 from windlass.kernel.value import Json
-from windlass.models.anthropic.answer_tool import AnswerTool
+from windlass.models.anthropic.request import AnswerTool
+from windlass.models.message_parts import Words, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.words import Words, tool_call, whole_text
+from windlass.models.server_events import count_in, object_in
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _PROVIDER = "anthropic"
@@ -30,20 +29,14 @@ _TERMINALS = {
     "refusal": "content_filter",
     "model_context_window_exceeded": "context_overflow",
 }
-# The field of a delta that carries on a block, by the delta's type.
-_CARRIES = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "input_json_delta": "partial_json",
-    "signature_delta": "signature",
+# By a delta's type: the kind of block that it continues, and its field.
+_DELTAS = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("thinking", "signature"),
+    "input_json_delta": ("tool_use", "partial_json"),
 }
-_SUITS = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "thinking",
-    "input_json_delta": "tool_use",
-}
-_MAX_COUNT = 2**63 - 1
+_KINDS = frozenset(kind for kind, _ in _DELTAS.values())
 
 
 class _Block:
@@ -85,7 +78,7 @@ class StreamReader:
         """
         if self.is_over or not data.strip():
             return
-        event = _object(data)
+        event = object_in(data, _PROVIDER)
         kind = event.get("type")
         if kind == "error":
             raise from_error_object(event.get("error"), provider=_PROVIDER)
@@ -112,11 +105,12 @@ class StreamReader:
         block = self._open_block(event)
         delta = _part(event, "delta")
         kind = delta.get("type")
-        if kind not in _CARRIES:
+        if kind not in _DELTAS:
             return
-        if block.kind in _SUITS.values() and block.kind != _SUITS[kind]:
-            raise malformed(_PROVIDER, "a block was carried on as one of another kind")
-        said = _words(delta, _CARRIES[kind])
+        wanted, field = _DELTAS[kind]
+        if block.kind in _KINDS and block.kind != wanted:
+            raise malformed(_PROVIDER, "a block was continued as one of another kind")
+        said = _words(delta, field)
         if kind == "signature_delta":
             block.signature.append(said)
             return
@@ -129,7 +123,7 @@ class StreamReader:
     def _open_block(self, event: dict[str, Any]) -> _Block:
         block = self._blocks.get(_number(event))
         if block is None or block.is_whole:
-            raise malformed(_PROVIDER, "a block was carried on that is not open")
+            raise malformed(_PROVIDER, "a block was continued that is not open")
         return block
 
     def _message_delta(self, event: dict[str, Any]) -> None:
@@ -152,7 +146,7 @@ class StreamReader:
         if found is None:
             return
         if not isinstance(found, dict):
-            raise malformed(_PROVIDER, "usage: found what is no object")
+            raise malformed(_PROVIDER, "usage: found something else, wanted an object")
         self._usage.update({key: value for key, value in found.items() if value is not None})
 
     # --- the reply --------------------------------------------------------------------------------
@@ -249,31 +243,12 @@ def _call(block: _Block) -> ToolCall:
 def _usage(found: dict[str, Any]) -> Usage:
     details = found.get("output_tokens_details")
     return Usage(
-        input_tokens=_count(found, "input_tokens"),
-        output_tokens=_count(found, "output_tokens"),
-        cached_input_tokens=_count(found, "cache_read_input_tokens"),
-        cache_write_tokens=_count(found, "cache_creation_input_tokens"),
-        reasoning_tokens=_count(details if isinstance(details, dict) else {}, "thinking_tokens"),
+        input_tokens=count_in(found, "input_tokens", _PROVIDER),
+        output_tokens=count_in(found, "output_tokens", _PROVIDER),
+        cached_input_tokens=count_in(found, "cache_read_input_tokens", _PROVIDER),
+        cache_write_tokens=count_in(found, "cache_creation_input_tokens", _PROVIDER),
+        reasoning_tokens=count_in(details, "thinking_tokens", _PROVIDER),
     )
-
-
-def _count(counts: dict[str, Any], name: str) -> int:
-    found = counts.get(name)
-    if found is None:
-        return 0
-    if type(found) is not int or not 0 <= found <= _MAX_COUNT:
-        raise malformed(_PROVIDER, f"{name}: found what is no count, wanted 0 to {_MAX_COUNT}")
-    return found
-
-
-def _object(data: str) -> dict[str, Any]:
-    try:
-        found = canonical.parse(data)
-    except ValueError:
-        raise malformed(_PROVIDER, "an event that is no JSON") from None
-    if not isinstance(found, dict):
-        raise malformed(_PROVIDER, "an event that is no object")
-    return found
 
 
 def _part(owner: dict[str, Any], field: str) -> dict[str, Any]:

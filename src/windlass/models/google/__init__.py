@@ -14,9 +14,8 @@ from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for, redactor_of
-from windlass.models.google.lines import event_lines
 from windlass.models.google.request import Asked, ask_of
-from windlass.models.google.stream import ReplyReader
+from windlass.models.google.stream import ReplyReader, event_lines
 from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import (
     cut_off,
@@ -92,10 +91,7 @@ class GoogleModel:
             raise
         except Exception as error:  # noqa: BLE001 - the door: above it only windlass's own errors exist
             failure = _failure(error)
-        refused = overflow_reply(failure)
-        if refused is None:
-            raise failure
-        return refused
+        return overflow_reply(failure)
 
     async def aclose(self) -> None:
         """Close the connections; the next call opens others."""
@@ -162,12 +158,12 @@ def _failure(error: Exception) -> ProviderError:
     from google.genai import errors  # noqa: PLC0415 - imported already when there is something to map
 
     if isinstance(error, CallerError):
-        # Something in the reply is no value that windlass can keep; its message names no payload.
+        # windlass cannot keep something in the reply; the error's message names no payload.
         return malformed(_PROVIDER, f"a reply that cannot be kept: {error}")
     if isinstance(error, errors.UnknownApiResponseError):
         if _is_cut(error.__cause__):
             return cut_off(_PROVIDER)
-        return malformed(_PROVIDER, "an event that is no JSON")
+        return malformed(_PROVIDER, "an event that is not JSON")
     if isinstance(error, errors.APIError):
         # Also those in the middle of a stream, whose response has the status 200.
         headers = getattr(error.response, "headers", None) or {}

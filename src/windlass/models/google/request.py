@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.value import thaw
-from windlass.models.blob_source import bytes_of, stand_in
 from windlass.models.capabilities import Capabilities
+from windlass.models.message_parts import bytes_of, result_words, schema_words, stand_in
 from windlass.models.route import Route, own_blob
-from windlass.models.schema_words import schema_words
 
 # A call that this route did not make has no signature, and Gemini 3 refuses the request without one.
 # https://ai.google.dev/gemini-api/docs/thought-signatures
@@ -117,13 +116,12 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    words = [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
     field = "output" if result.status == "ok" else "error"
     return {
         "function_response": {
             "id": result.call_id,
             "name": result.name,
-            "response": {field: "\n".join(words)},
+            "response": {field: result_words(result)},
         }
     }
 

@@ -7,7 +7,10 @@ Law 2. What was signed is not joined with what comes behind it: a signature belo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from windlass.guards.text import clean_text
 from windlass.kernel import canonical
@@ -16,38 +19,32 @@ from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, ReplyPart, Usage
 from windlass.kernel.value import Json
 from windlass.models.google.request import signature_blob
+from windlass.models.message_parts import Words
 from windlass.models.provider_errors import cut_off, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.words import Words
+from windlass.models.server_events import EventReader, check_is_stream, count_in, object_in
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 if TYPE_CHECKING:
     from google.genai import types
 
 _PROVIDER = "google"
-_MAX_COUNT = 2**63 - 1
 
+_FILTERED = (
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+)  # fmt: skip
+_FAILED = (
+    "LANGUAGE", "OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER",
+)  # fmt: skip
 _TERMINALS = {
     "STOP": "stop",
     "MAX_TOKENS": "output_limit",
     # It stopped at the limit of one request, with more to say.
     "CONTINUATION": "output_limit",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "LANGUAGE": "provider_error",
-    "OTHER": "provider_error",
-    "MALFORMED_FUNCTION_CALL": "provider_error",
-    "MALFORMED_RESPONSE": "provider_error",
-    "UNEXPECTED_TOOL_CALL": "provider_error",
-    "TOO_MANY_TOOL_CALLS": "provider_error",
-    "NO_IMAGE": "provider_error",
-    "IMAGE_OTHER": "provider_error",
+    **dict.fromkeys(_FILTERED, "content_filter"),
+    **dict.fromkeys(_FAILED, "provider_error"),
 }
 _UNSAID = "FINISH_REASON_UNSPECIFIED"
 
@@ -167,16 +164,7 @@ class ReplyReader:
             replay = part.replay(self._route)
             text = part.words.text
             if part.call is not None:
-                call = part.call
-                parts.append(
-                    ToolCall(
-                        call_id=call.call_id,
-                        name=call.name,
-                        args=call.args,
-                        raw=call.raw,
-                        replay=replay,
-                    )
-                )
+                parts.append(replace(part.call, replay=replay))
             elif part.kind == "thought":
                 parts.append(Reasoning(text=text, replay=replay))
             elif text:
@@ -246,12 +234,58 @@ class _Counts:
         )
 
     def _count(self, name: str) -> int:
-        found = self._said.get(name, 0)
-        if type(found) is not int or not 0 <= found <= _MAX_COUNT:
-            raise malformed(_PROVIDER, f"{name}: found what is no count, wanted 0 to {_MAX_COUNT}")
-        return found
+        return count_in(self._said, name, _PROVIDER)
 
 
 def _word(reason: object) -> str:
     """Return an enum's own word; also of one that the SDK does not know."""
     return str(getattr(reason, "value", reason) or "")
+
+
+# -------------------------------------------------------------------------------- lines for the SDK
+
+
+class ByteSource(Protocol):
+    """A response whose bytes come in pieces."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What was said about them."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Return the pieces."""
+        ...
+
+
+async def event_lines(response: ByteSource) -> AsyncIterator[str]:
+    """Yield each event of a response as one line that ends with a blank one, as the SDK reads them.
+
+    The SDK takes its lines from `httpx2`, which also cuts at U+2028 and its like, in the middle of a text; it takes
+    a comment, or `data:` without a blank behind it, for an answer that is not JSON, and `"12"` or `true` for a count.
+    It has no limit, and reads a web page to its end without an error. Servers other than Google's send all of these.
+
+    Raises:
+        LimitExceeded: an event, or all of them, is larger than any provider means.
+        Malformed: it is not a stream of events, or one of them is not Gemini's.
+    """
+    check_is_stream(response.headers.get("content-type", ""), _PROVIDER)
+    events = EventReader(_PROVIDER)
+    async for piece in response.aiter_bytes():
+        for data in events.feed(piece):
+            if words := data.strip():
+                _check(words)
+                yield f"data: {words}"
+                yield ""
+    if not events.n_bytes:
+        raise malformed(_PROVIDER, "found an empty body, wanted events")
+
+
+def _check(data: str) -> None:
+    """Refuse what the SDK would take for something else."""
+    usage = object_in(data, _PROVIDER).get("usageMetadata") or {}
+    if not isinstance(usage, dict):
+        raise malformed(_PROVIDER, "usageMetadata: found something else, wanted an object")
+    for name in usage:
+        if name.endswith("TokenCount"):
+            count_in(usage, name, _PROVIDER)

@@ -16,14 +16,15 @@ from windlass.kernel.messages import ToolCall
 from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
 from windlass.kernel.value import Json
 from windlass.models.capabilities import capabilities_of
-from windlass.models.local.answer import AnswerReader, read_object
 from windlass.models.local.engine import PROVIDER, Generated, check_engine, engine_of
 from windlass.models.local.prompt import (
     ANSWER,
     ARGUMENTS,
     TOOL,
+    AnswerReader,
     messages_of,
     offered_tools,
+    read_object,
     schema_of,
 )
 from windlass.models.local.weights import find_weights, how_to_get, weights_named
@@ -55,11 +56,9 @@ class LocalModel:
         check_engine()
         path = find_weights(known) if weights is None else weights
         if path is None or not path.is_file():
-            raise ConfigError(
-                f"model: the weights of {model} are not here; get them with: {how_to_get(known)}",
-                field="model",
-                wanted=how_to_get(known),
-            )
+            how = how_to_get(known)
+            told = f"model: the weights of {model} are not here; get them with: {how}"
+            raise ConfigError(told, field="model", wanted=how)
         self.name = f"{PROVIDER}:{model}"
         self._about = known.title
         self._engine = engine_of(path.absolute(), context_tokens)
@@ -84,10 +83,7 @@ class LocalModel:
         try:
             generated = await self._engine.generate(body, schema_of(request), reply.take)
         except ProviderError as error:
-            overflow = overflow_reply(error)
-            if overflow is None:
-                raise
-            return overflow
+            return overflow_reply(error)
         return reply.made(generated)
 
     async def aclose(self) -> None:

@@ -1,10 +1,10 @@
-"""The engine that runs weights in this process: loaded once, one reply at a time, stopped when nobody waits.
+"""The engine that runs weights in this process: loaded once, one reply at a time, stopped when its caller is cancelled.
 
 Law 1. The work is done in one thread of its own. A caller that is cancelled does not go before the thread has
     stopped, or is about to: at most a few tokens later.
-Law 2. The same request gets the same reply at temperature 0, whatever was asked before it.
+Law 2. The same request gets the same reply at temperature 0, independent of earlier requests.
 Law 3. The engine brings an HTTP server that cannot be turned off. It listens on this machine only, on a port
-    of its own, behind a key that nobody is told.
+    of its own, behind a random key that is not handed out.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Run:
     def _pass_on(self, piece: str) -> None:
         try:
             self._loop.call_soon_threadsafe(self._show_unless_stopped, piece)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed, so nothing awaits the reply
             self.stop.set()
 
     def _show_unless_stopped(self, piece: str) -> None:
@@ -142,7 +142,7 @@ def _grammar(schema: Json) -> str:
 
 
 def _engine_module() -> Any:  # noqa: ANN401 - it has no types
-    """Import the engine: 100 MB, for those who ask something."""
+    """Import the engine, which takes 100 MB, when something is first asked."""
     return importlib.import_module("xllamacpp")
 
 
@@ -175,7 +175,7 @@ _engines_lock = threading.Lock()
 
 
 def engine_of(path: Path, context_tokens: int) -> Engine:
-    """Return the engine of a file; the same for all who ask. It loads the file when it is first used."""
+    """Return the engine of a file; the same for all callers. It loads the file when it is first used."""
     with _engines_lock:
         key = (path, context_tokens)
         if key not in _engines:

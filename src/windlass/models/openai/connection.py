@@ -29,7 +29,7 @@ from windlass.models.provider_errors import (
 )
 from windlass.models.route import Route, endpoint_of
 from windlass.models.sdk_client import SdkClient, checked_timeout
-from windlass.models.server_events import json_events
+from windlass.models.server_events import check_is_stream, json_events
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ DEFAULT_TIMEOUT_S = 600.0
 """How long nothing may come: models think before they speak, and the longest for many minutes."""
 
 CONNECT_TIMEOUT_S = 10.0
-"""How long a connection may take: who does not answer at all thinks about nothing."""
+"""How long connecting may take: it needs no time to think, so this is short."""
 
 # A stream that has said its last word is read to its end for so long, so that its connection can be used again.
 _DRAIN_S = 0.05
@@ -112,15 +112,12 @@ class OpenAIConnection:
             await self._read(api, body, reader)
             return self._whole(reader)
         except ProviderError as error:
-            reply = overflow_reply(error)
-            if reply is None:
-                raise
-            return reply
+            return overflow_reply(error)
 
     def _whole(self, reader: ReplyReader) -> ModelReply:
         try:
             return reader.reply()
-        except InvalidInput as error:  # text in a blob or in usage that nobody could store
+        except InvalidInput as error:  # text in a blob or in usage that cannot be stored
             raise malformed(self.provider, str(error)) from None
 
     async def _read(self, api: Api, body: dict[str, Any], reader: ReplyReader) -> None:
@@ -144,7 +141,7 @@ class OpenAIConnection:
             try:
                 response = await stack.enter_async_context(self._open(api, body))
                 await self._check_type(response)
-            except Exception as error:  # noqa: BLE001 - whatever an SDK raises becomes ours here
+            except Exception as error:  # noqa: BLE001 - an SDK's exceptions are mapped here
                 failure = self._failure(error)
             if (
                 failure is not None
@@ -190,26 +187,21 @@ class OpenAIConnection:
         return error if is_ours else from_exception(error, provider=self.provider)
 
     async def _check_type(self, response: AsyncAPIResponse[Any]) -> None:
-        """Refuse an answer that is no stream; an error that came with status 200 is told as one.
+        """Refuse an answer that is not a stream; an error that came with status 200 is raised as one.
 
         Raises:
             ProviderError: always, unless it is a stream of events.
         """
-        found = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-        if found == "text/event-stream":
-            return
-        if found == "application/json":
+        found = str(response.headers.get("content-type", ""))
+        if found.partition(";")[0].strip().lower() == "application/json":
             error = _error_in(await _beginning(response))
             if error is not None:
                 raise from_error_object(error, provider=self.provider)
-        raise malformed(
-            self.provider,
-            f"content-type: found {found or 'none'}, wanted text/event-stream",
-        )
+        check_is_stream(found, self.provider)
 
     def _make(self) -> AsyncOpenAI:
         try:
-            # Importing it takes half a second: only who asks such a model pays for it.
+            # Importing it takes half a second, so the first call does it.
             import openai  # noqa: PLC0415
         except ImportError:
             raise ConfigError(
@@ -228,7 +220,7 @@ class OpenAIConnection:
             http_client=http_client,
         )
         if self.base_url != KEY_SOURCES["openai"].base_url:
-            # The SDK sends the environment's OpenAI headers to whoever is asked; only OpenAI may see them.
+            # The SDK sends the environment's OpenAI headers to every server; only OpenAI may see them.
             client.organization = client.project = None
             client._custom_headers = {}  # noqa: SLF001 - there is no other way to be rid of them
         client.admin_api_key = None
@@ -245,11 +237,7 @@ def _address_and_key(
     """
     if provider not in KEY_SOURCES:
         if base_url is None:
-            raise ConfigError(
-                f"base_url: found none, wanted the address of the {provider} server",
-                field="base_url",
-                wanted="an address",
-            )
+            raise ConfigError.at("base_url", "none", f"the address of the {provider} server")
         if api_key is None:
             return endpoint_of(base_url), None
         given = api_key if isinstance(api_key, Secret) else Secret(api_key, name="api_key")

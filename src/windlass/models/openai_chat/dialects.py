@@ -120,8 +120,5 @@ def dialect_named(name: str) -> Dialect:
     """
     found = DIALECTS.get(name)
     if found is None:
-        known = ", ".join(DIALECTS)
-        raise ConfigError(
-            f"dialect: found {name[:40]!r}, wanted one of {known}", field="dialect", wanted=known
-        )
+        raise ConfigError.at("dialect", f"{name[:40]!r}", f"one of {', '.join(DIALECTS)}")
     return found

@@ -9,15 +9,11 @@ import msgspec
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelMessage, ModelRequest
 from windlass.kernel.value import thaw
-from windlass.models.blob_source import stand_in
 from windlass.models.capabilities import Capabilities
-from windlass.models.openai.attachments import shown
-from windlass.models.openai.cache_key import cache_key
-from windlass.models.openai.schema import is_object_schema, strict_schema
+from windlass.models.message_parts import arguments_of, result_words, schema_words, stand_in
+from windlass.models.openai.parts import cache_key, is_object_schema, shown, strict_schema
 from windlass.models.openai_chat.dialects import Dialect
 from windlass.models.route import Route, own_blob
-from windlass.models.schema_words import schema_words
-from windlass.models.words import arguments_of
 
 
 class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +58,7 @@ class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
         if not request.tools or not self.able.tools:
             return
         if request.tool_choice == "none" and not self.dialect.tool_choice:
-            return  # who cannot be told to leave them is not shown them
+            return  # a server that does not know tool_choice is not offered the tools
         body["tools"] = [
             {
                 "type": "function",
@@ -175,8 +171,7 @@ class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    words = [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
-    return {"role": "tool", "tool_call_id": result.call_id, "content": "\n".join(words)}
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result_words(result)}
 
 
 def _user(content: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,14 +9,10 @@ import msgspec
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelMessage, ModelRequest
 from windlass.kernel.value import thaw
-from windlass.models.blob_source import stand_in
 from windlass.models.capabilities import Capabilities
-from windlass.models.openai.attachments import shown
-from windlass.models.openai.cache_key import cache_key
-from windlass.models.openai.schema import is_object_schema, strict_schema
+from windlass.models.message_parts import arguments_of, schema_words, stand_in
+from windlass.models.openai.parts import cache_key, is_object_schema, shown, strict_schema
 from windlass.models.route import Route, own_blob
-from windlass.models.schema_words import schema_words
-from windlass.models.words import arguments_of
 
 
 class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,10 +13,10 @@ from typing import Any
 from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.models.openai.usage import UsageReport
+from windlass.models.message_parts import Words, tool_call, whole_text
+from windlass.models.openai.parts import UsageReport
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.words import Words, tool_call, whole_text
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _CUT_BY = {"max_output_tokens": "output_limit", "content_filter": "content_filter"}
@@ -49,7 +49,7 @@ class _Item:
 
 
 class ResponseReader:
-    """Reads one response. `wants_value`: a schema was asked for, so that a refusal is no answer."""
+    """Reads one response. `wants_value`: a schema was asked for, so a refusal is not an answer."""
 
     def __init__(self, route: Route, emit: EmitModelEvent, *, wants_value: bool = False) -> None:
         self._route = route
@@ -195,7 +195,7 @@ class ResponseReader:
         raise self._fault(inner if isinstance(inner, dict) else {**event, "type": None})
 
     def _fault(self, error: object) -> ProviderError:
-        """Return what an error of a running response means; one that nobody knows may pass."""
+        """Return what an error of a running response means; an unknown one may pass."""
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(error, dict) and isinstance(code, str) and code.startswith(_REQUESTS_FAULT):
             error = {**error, "status": 400}

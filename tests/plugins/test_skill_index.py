@@ -13,7 +13,7 @@ from tests.plugins.skilled_turn import HEAD, after, begun, brief, may_call, read
 from windlass import ToolError
 from windlass.kernel import canonical
 from windlass.kernel.outcomes import Finished
-from windlass.plugins import skill_shelf
+from windlass.plugins import skill
 from windlass.plugins.skill import read_skill
 from windlass.plugins.skills import Skills
 from windlass.ports.directives import Finale
@@ -87,7 +87,7 @@ async def test_what_did_not_change_is_not_read_again(
         read_again.append(folder)
         return read_skill(data, folder=folder)
 
-    monkeypatch.setattr(skill_shelf, "read_skill", noting)
+    monkeypatch.setattr(skill, "read_skill", noting)
     await begun(plugin)
     make_skill(tmp_path, "b", body="changed")
     await begun(plugin)

@@ -1,12 +1,13 @@
-"""Words and tool calls that come in pieces, some of them cut inside of a character."""
+"""Parts of messages as every adapter reads and sends them: text in pieces, tool calls, attachments, schemas as words."""
 
 from __future__ import annotations
 
-from windlass.errors import CallerError
+from windlass.errors import CallerError, InvalidInput
 from windlass.guards.text import clean_text
 from windlass.kernel import canonical
-from windlass.kernel.messages import ToolCall
-from windlass.kernel.value import freeze
+from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
+from windlass.kernel.value import Json, freeze
+from windlass.ports.model import READ_BLOB
 
 
 class Words:
@@ -61,3 +62,37 @@ def arguments_of(call: ToolCall) -> str:
     except ValueError:
         pass
     return canonical.encode(call.args).decode()
+
+
+async def bytes_of(attachment: Attachment) -> bytes:
+    """Return an attachment's bytes, from the store of the turn that is running.
+
+    Raises:
+        InvalidInput: no turn is running, so there is no store to read it from.
+        StoreError: the store could not.
+    """
+    read = READ_BLOB.get()
+    if read is None:
+        wanted = "a turn whose store holds its bytes"
+        raise InvalidInput.at("Attachment.ref", "an attachment", wanted)
+    return await read(attachment.ref)
+
+
+def result_words(result: ToolResult) -> str:
+    """Return a result as words alone: an attachment is named."""
+    return "\n".join(
+        [part.text if isinstance(part, Text) else stand_in(part) for part in result.content]
+    )
+
+
+def stand_in(attachment: Attachment) -> str:
+    """Return the words that stand for an attachment which is not sent."""
+    return f"[attachment {attachment.name or attachment.media_type}]"
+
+
+def schema_words(schema: Json) -> str:
+    """Return what a model is told that cannot be held to a schema."""
+    return (
+        "Answer with one JSON value and nothing else, no prose and no code fence. "
+        f"It has to fit this JSON schema:\n{canonical.encode(schema).decode()}"
+    )
