@@ -15,7 +15,7 @@ from bench.workloads import hooked_turns
 from bench.workloads.hooked_turns import N_PLUGINS, quiet_plugins
 from tests.perf.test_turn_counts import on_this_python
 from windlass.plugins import Plugin, PluginTurn, add
-from windlass.runtime.plugin_set import HOOKS
+from windlass.ports.plugin import HOOKS
 
 # Bytecode instructions on 3.11 of one iteration, 5 % above what was counted when they were last set.
 PER_PLUGIN_BUDGET = 440

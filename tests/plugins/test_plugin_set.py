@@ -9,9 +9,9 @@ import pytest
 
 from windlass import Agent, Runtime, tool
 from windlass.errors import ConfigError
-from windlass.ports.plugin import Plugin
+from windlass.ports.plugin import HOOKS, Plugin
 from windlass.ports.policy import Allow
-from windlass.runtime.plugin_set import HOOKS, PluginSet, name_of
+from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.testing import ScriptedModel
 
 

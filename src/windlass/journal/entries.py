@@ -42,6 +42,8 @@ class TurnStarted(JsonValue, kw_only=True):
     store however many turns have them. `input` is there when it is not what was accepted, `output` when an
     answer of a certain shape is asked for: its schema. `messages` come before the input, `prompt` is what plugins
     made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
+    `looks` says what plugins look at before anybody else may: each reply ("model") or each result ("tools") of such a
+    turn is recorded as looked at, also when it stays as it was.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output", "patches")
@@ -66,6 +68,7 @@ class TurnStarted(JsonValue, kw_only=True):
     prompt: str | None = None
     patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
+    looks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Freeze what is plain; let equal records have equal bytes."""

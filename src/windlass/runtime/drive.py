@@ -26,7 +26,15 @@ from windlass.kernel.messages import Attachment
 from windlass.ports import Start
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
-from windlass.runtime.announcements import announce_commit, announce_session
+from windlass.runtime.around_model import ModelHooks
+from windlass.runtime.around_turn import (
+    NOTHING_SAID,
+    Opening,
+    announce_commit,
+    announce_session,
+    open_turn,
+    with_prompt,
+)
 from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.deps_scope import deps_for
 from windlass.runtime.feed import TurnFeed
@@ -34,13 +42,11 @@ from windlass.runtime.hooks import Hooks
 from windlass.runtime.job import Job
 from windlass.runtime.lane import Lane
 from windlass.runtime.model_calls import ModelCalls
-from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.obstacles import check_drivable, obstacle_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.start_hooks import NOTHING_SAID, Opening, open_turn, with_prompt
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_runner import Parked, TurnRunner
@@ -253,7 +259,7 @@ class Drive:
         """Return what plugins make of the turn's beginning; a turn that only ends or sums up needs none."""
         if hand.is_cancelled or not hooks.plugins or is_compaction(job.request):
             return NOTHING_SAID
-        hooks.host.models = ModelCalls(hand, ModelHooks(hooks))
+        hooks.models = ModelCalls(hand, ModelHooks(hooks))
         return await open_turn(hooks, job.request.input)
 
     def _start_if_new(self, hand: Turn, job: Job) -> None:

@@ -39,7 +39,7 @@ from windlass.ports.model import (
     ReasoningChunk,
     TextChunk,
 )
-from windlass.runtime.model_hooks import ModelHooks
+from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 

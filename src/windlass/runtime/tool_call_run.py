@@ -41,12 +41,12 @@ from windlass.ports.policy import Allow, Ask, Deny, Ruling
 from windlass.ports.tool import Done, NotDone, Pending, Tool, ToolContext
 from windlass.runtime import approvals
 from windlass.runtime.approvals import Approvals, Leave
+from windlass.runtime.around_tool import CallHooks
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.call_host import CallHost, deferred_claim
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.tool_bodies import Ended, run_body, value_outcome, with_part
-from windlass.runtime.tool_hooks import CallHooks
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_start import policy_version
 

@@ -8,11 +8,11 @@ from windlass.kernel.effects import CallTools
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import ToolsReturned
 from windlass.kernel.tool_call import CompletedToolCall
+from windlass.runtime.around_tool import CallHooks
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.model_calls import ModelCalls
 from windlass.runtime.tool_call_run import ToolCallRun
-from windlass.runtime.tool_hooks import CallHooks
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
 
@@ -57,7 +57,7 @@ class ToolCalls:
         return ToolsReturned(id=effect.id, results=results)
 
     def _hooks_of(self, effect: CallTools, ordinal: int) -> CallHooks | None:
-        if not self._hooks.plugins.has_tool_hooks:
+        if not self._hooks.plugins.has_tool_hooks and not self._hooks.records_looks("tools"):
             return None
         call = effect.calls[ordinal]
         return CallHooks(self._hooks, call, effect.id, ordinal, len(effect.calls))

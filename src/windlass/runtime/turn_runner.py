@@ -42,14 +42,13 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import TurnCommit
 from windlass.ports.directives import Finale
 from windlass.ports.probe import Phase
-from windlass.runtime.checkpoint_hooks import hooked_end
+from windlass.runtime.around_model import ModelHooks
+from windlass.runtime.around_turn import finalized, follow_ups, hooked_end
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes, options_of
 from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
-from windlass.runtime.leavings import finalized, follow_ups
 from windlass.runtime.model_calls import ModelCalls
-from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.outputs import output_of
 from windlass.runtime.phases import phase_of
 from windlass.runtime.spending import over_limit
@@ -101,7 +100,7 @@ class TurnRunner:
         hand.history_now = lambda: self.machine.messages
         hand.offered, hand.system_prompt = config.tools, config.system_prompt
         self._models = ModelCalls(hand, ModelHooks(hooks))
-        hooks.host.models = self._models
+        hooks.models = self._models
         self._tools = ToolCalls(hand, self._models, hooks)
         self._environments = Environments(hand, hooks)
         self.checkpoints = Checkpoints(hand, output, hooks)
@@ -292,7 +291,7 @@ class TurnRunner:
         hand.feed.end()
         # Both hold on to this runner.
         hand.messages_so_far, hand.history_now = tuple, tuple
-        self._hooks.host.models = None
+        self._hooks.close()
         record = TurnRecord.of_hand(hand, outcome, nodes, usage, now_ms)
         return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
 from typing import Any
 
-from windlass.ports.plugin import Plugin
-from windlass.runtime.plugin_set import HOOKS, name_of
+from windlass.ports.plugin import HOOKS, Plugin
+from windlass.runtime.plugin_set import name_of
 from windlass.testing.crashing.fuse import Fuse
-
-# Previews and what happens beside the turn have no place in its journal.
-_UNSEEN = ("after_commit", "on_session_open", "on_stream")
 
 
 def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
@@ -20,8 +18,10 @@ def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
         own = getattr(type(plugin), hook)
         if own is not getattr(Plugin, hook):
             bound = getattr(plugin, hook)
-            handed_on = _handed_on(bound, is_plain=hook == "on_stream")
-            hooks[hook] = handed_on if hook in _UNSEEN else _watched(fuse, plugin, hook)
+            # Previews and what happens beside the turn are not in its journal.
+            is_unseen = not HOOKS[hook].recorded_in
+            handed_on = _handed_on(bound, is_plain=not iscoroutinefunction(getattr(Plugin, hook)))
+            hooks[hook] = handed_on if is_unseen else _watched(fuse, plugin, hook)
     kind: type[Plugin] = type(type(plugin).__name__, (Plugin,), {**hooks, "__getattr__": _inner})
     crashing = kind()
     crashing.__dict__.update(_plugin=plugin, name=name_of(plugin), version=plugin.version)

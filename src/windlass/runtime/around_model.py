@@ -1,4 +1,8 @@
-"""The hooks around a model call: before it is sent, while it streams, when it fails, and once its reply is recorded."""
+"""The hooks around a model call: before it is sent, while it streams, when it fails, and once its reply is recorded.
+
+Law 1. In a turn whose start record says so, each reply is recorded as looked at once its hooks have run, also when they
+    changed nothing. What is recorded so is not shown to them again.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.errors import ProviderError, ToolError
-from windlass.journal import (
-    Envelope,
-    ModelAnswered,
-    ModelHooksCommand,
-    ReplyHooked,
-    RequestSpec,
-)
+from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
 from windlass.kernel import canonical, events
 from windlass.kernel.messages import Text
-from windlass.kernel.model_call import (
-    ModelFailure,
-    ModelMessage,
-    ModelReply,
-    ModelRequest,
-    Usage,
-)
+from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Continue, Hold, Retry, Send, Stop
 from windlass.ports.plugin import Chunk, Trouble
-from windlass.runtime.hooks import Hooks
-from windlass.runtime.hosted_turn import HostedTurn
-from windlass.runtime.plugin_states import Changes, Patches
+from windlass.runtime.hooks import BoundHook, Hooks
+from windlass.runtime.plugin_set import Patches
 from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
 
 _MAX_WAIT_S = 300.0
@@ -46,20 +37,21 @@ class ModelHooks:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._hand = hooks.hand
+        self._turn = hooks.turn
+        self._records_looks = hooks.records_looks("model")
         self.sees_requests = bool(hooks.having("before_model"))
-        self.sees_replies = bool(hooks.having("after_model"))
+        self.sees_replies = self._records_looks or bool(hooks.having("after_model"))
         self.sees_streams = bool(hooks.having("on_stream"))
 
     def take_up(self, answered: ModelAnswered) -> None:
-        """Take in what the hooks of a recorded call changed."""
+        """Apply what the hooks of a recorded call changed."""
         if answered.patches or answered.issues:
             self._hooks.take_up(answered.patches, answered.issues)
 
     def answered(
         self, result: ModelReply | ModelFailure, sent: RequestSpec | None, *, is_shown: bool
     ) -> ModelAnswered:
-        """Return what is recorded of a call: what came back, and what hooks left with it."""
+        """Return what is recorded of a call: what came back, and what hooks changed and noted meanwhile."""
         return ModelAnswered(
             result=result,
             text_streamed=is_shown,
@@ -80,15 +72,15 @@ class ModelHooks:
             ParkTurn: a plugin waits for a person.
         """
         hooks, reserve = self._hooks, None
-        turns, at = hooks.having("before_model"), 0
-        hooks.host.held.clear()
-        while at < len(turns):
-            at, said = await hooks.ask_from(turns, at, "before_model", place, request)
+        bound, at = hooks.having("before_model"), 0
+        hooks.held.clear()
+        while at < len(bound):
+            at, said = await hooks.ask_from(bound, at, "before_model", place, request)
             if isinstance(said, Stop):
-                raise TurnOver(hooks.stopped(said, "limit", turns[at]))
+                raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
             if isinstance(said, Hold):
-                self._answer(turns[at], said, place, key)
-                continue  # it is asked once more, and finds the answer
+                self._answer(bound[at].name, said, place, key)
+                continue  # the plugin is asked once more, and finds the answer
             request, reserve = _sent(said, request, reserve)
             at += 1
         return request, reserve
@@ -99,53 +91,57 @@ class ModelHooks:
         """Return what is sent for a tool or a plugin, what is reserved for it, and what hooks changed.
 
         Raises:
-            ToolError: a plugin ends the turn; whoever asked has to stop, and the turn ends with its batch.
+            ToolError: a plugin ends the turn: the caller has to stop, and the turn ends with its batch.
         """
-        patches: Changes = {}
-        reserve: Usage | None = None
-        for turn in self._hooks.having("before_model"):
-            if not getattr(turn.plugin, "covers_direct_calls", False):
+        hooks, reserve = self._hooks, None
+        plugins = hooks.plugins.having("before_model")
+        if not any(getattr(plugin, "covers_direct_calls", False) for plugin in plugins):
+            return request, reserve, {}
+        # Tools that run side by side may all ask.
+        aside = hooks.place_aside()
+        for plugin, bound in zip(plugins, hooks.having("before_model", aside), strict=True):
+            if not getattr(plugin, "covers_direct_calls", False):
                 continue
-            # Tools that run side by side may all ask: each has a turn of its own.
-            own = self._hooks.apart(turn, patches)
-            said = await self._hooks.ask(own, "before_model", place, request)
+            said = await hooks.ask(bound, "before_model", place, request)
             if isinstance(said, (Stop, Hold)):
-                over = self._direct_end(said, turn)
-                self._hand.over = self._hand.over or over
+                over = self._direct_end(said, bound)
+                self._turn.over = self._turn.over or over
                 raise ToolError(over.detail)
             request, reserve = _sent(said, request, reserve)
-        self._hooks.changed_aside(place, patches)
+        patches = aside.aside or {}
+        hooks.end_aside(aside)
+        hooks.changed_aside(place, patches)
         return request, reserve, patches
 
-    def _direct_end(self, said: Stop | Hold, turn: HostedTurn) -> Stopped:
+    def _direct_end(self, said: Stop | Hold, bound: BoundHook) -> Stopped:
         if isinstance(said, Stop):
-            return self._hooks.stopped(said, "limit", turn)
-        # A body cannot be parked in its middle.
+            return self._hooks.stopped(said, "limit", bound.name)
+        # The body of a tool cannot be parked in its middle.
         detail = f"{said.title} (a tool's own call cannot wait for the answer)"
         return Stopped(reason="limit", detail=detail)
 
-    def _answer(self, turn: HostedTurn, hold: Hold, place: str, key: str) -> None:
-        """Let a plugin find what a person answered.
+    def _answer(self, plugin: str, hold: Hold, place: str, key: str) -> None:
+        """Give a plugin what a person answered.
 
         Raises:
-            ParkTurn: nobody has yet.
-            TurnOver: they said no, or the plugin asks the same once more.
+            ParkTurn: the question is still open.
+            TurnOver: the person said no, or the plugin asks the same once more.
         """
-        hand = self._hand
-        answers = self._hooks.host.held.setdefault(turn.name, {})
+        turn = self._turn
+        answers = self._hooks.held.setdefault(plugin, {})
         if hold.key in answers:
-            detail = f"The plugin {turn.name} asked twice under {hold.key}."
+            detail = f"The plugin {plugin} asked twice under {hold.key}."
             raise TurnOver(Stopped(reason="limit", detail=detail))
-        view = hand.open_wait(
+        view = turn.open_wait(
             "budget",
-            about=f"{key}/{turn.name}",
+            about=f"{key}/{plugin}",
             digest=hold.key,
             title=hold.title,
-            detail={"plugin": turn.name, "key": hold.key, "about": hold.detail},
+            detail={"plugin": plugin, "key": hold.key, "about": hold.detail},
         )
         if view.state == "open":
             raise ParkTurn
-        answer = hand.wait_over(view, f"{place}.{turn.name}.{hold.key}")
+        answer = turn.wait_over(view, f"{place}.{plugin}.{hold.key}")
         if answer.status != "answered":
             raise TurnOver(Stopped(reason="limit", detail=f"{hold.title}: {answer.status}"))
         answers[hold.key] = answer.value
@@ -153,23 +149,23 @@ class ModelHooks:
     # ------------------------------------------------------------------ while it streams
 
     def streamed(self, chunk: Chunk) -> Chunk:
-        """Return a piece of the reply as it is shown; what a plugin fails on is not shown."""
-        for turn in self._hooks.having("on_stream"):
+        """Return a piece of the reply as it is shown; a piece that a plugin fails on is not shown."""
+        for bound in self._hooks.having("on_stream"):
             try:
-                chunk = self._seen(turn, chunk)
+                chunk = self._seen(bound, chunk)
             except PluginFault as fault:
                 self._hooks.note(str(fault))
                 return msgspec.structs.replace(chunk, text="")
         return chunk
 
-    def _seen(self, turn: HostedTurn, chunk: Chunk) -> Chunk:
+    def _seen(self, bound: BoundHook, chunk: Chunk) -> Chunk:
         try:
-            said = turn.plugin.on_stream(turn, chunk)
-        except Exception as error:  # a preview is no reason for a turn to fail
-            raise PluginFault(turn.name, "on_stream", error) from error
+            said = bound.call(chunk)
+        except Exception as error:  # a preview does not make a turn fail
+            raise PluginFault(bound.name, "on_stream", error) from error
         finally:
-            turn.drop_changes()  # previews are not recorded, and neither is what they change
-        return chunk if said is None else self._hooks.read(turn, "on_stream", said)
+            bound.turn.take_changes()  # previews are not recorded, and neither is what they change
+        return chunk if said is None else self._hooks.read(bound.turn, "on_stream", said)
 
     # ------------------------------------------------------------------ when it fails
 
@@ -194,10 +190,10 @@ class ModelHooks:
             attempt=attempt,
         )
         retry: Retry | None = None
-        for turn in self._hooks.having("on_error"):
-            said = await self._error_word(turn, trouble, place)
+        for bound in self._hooks.having("on_error"):
+            said = await self._error_answer(bound, trouble, place)
             if isinstance(said, Stop):
-                raise TurnOver(self._hooks.stopped(said, "provider_error", turn))
+                raise TurnOver(self._hooks.stopped(said, "provider_error", bound.name))
             if isinstance(said, Retry) and retry is None:
                 retry = said
         if retry is None:
@@ -209,10 +205,10 @@ class ModelHooks:
             request = msgspec.structs.replace(request, messages=(*request.messages, note))
         return Again(request, min(_MAX_WAIT_S, max(0.0, retry.after_s)))
 
-    async def _error_word(self, turn: HostedTurn, trouble: Trouble, place: str) -> Any:  # noqa: ANN401 - a directive
+    async def _error_answer(self, bound: BoundHook, trouble: Trouble, place: str) -> Any:  # noqa: ANN401 - a directive
         try:
             where = f"{place}.{trouble.attempt}"
-            return await self._hooks.ask(turn, "on_error", where, trouble)
+            return await self._hooks.ask(bound, "on_error", where, trouble)
         except PluginFault as fault:
             self._hooks.note(str(fault))
             return Continue()
@@ -222,36 +218,35 @@ class ModelHooks:
     async def after(
         self, effect_id: int, raw: ModelReply, *, is_shown: bool
     ) -> tuple[ModelReply, bool]:
-        """Return the reply that the turn goes on with, and whether its text has been shown."""
-        hand = self._hand
-        if hand.journal is not None:
-            known = hand.answer_to(self._envelope(effect_id, raw), ReplyHooked)
+        """Return the reply that the turn continues with, and whether its text has been shown."""
+        turn, hooks, place = self._turn, self._hooks, str(effect_id)
+        envelope = turn.envelope(ModelHooksCommand(reply=canonical.digest(raw)), place)
+        if turn.journal is not None:
+            known = turn.answer_to(envelope, ReplyHooked)
             if known is not None:
-                self._hooks.states.apply(known.patches)
-                return known.reply, is_shown and known.reply.text == raw.text
-            if hand.was_passed(effect_id):
+                hooks.states.apply(known.patches)
+                reply = known.reply or raw
+                return reply, is_shown and reply.text == raw.text
+            if turn.was_passed(effect_id):
                 return raw, is_shown
-            hand.go_live()
+            turn.go_live()
         reply = raw
-        turns, at = self._hooks.having("after_model"), 0
-        while at < len(turns):
-            at, said = await self._hooks.ask_from(turns, at, "after_model", str(effect_id), reply)
+        bound, at = hooks.having("after_model"), 0
+        while at < len(bound):
+            at, said = await hooks.ask_from(bound, at, "after_model", place, reply)
             if isinstance(said, Stop):
-                raise TurnOver(self._hooks.stopped(said, "limit", turns[at]))
+                raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
             reply = reply if said is None else said
             at += 1
-        patches = self._hooks.take()
-        if reply is not raw or patches:
-            hooked = ReplyHooked(reply=reply, patches=dict(patches))
-            hand.record(self._envelope(effect_id, raw), hooked)
+        patches = hooks.take()
+        if reply is not raw or patches or self._records_looks:
+            changed = None if reply is raw else reply
+            turn.record(envelope, ReplyHooked(reply=changed, patches=patches))
         if is_shown and reply.text != raw.text:
-            about = hand.ids.correlation(str(effect_id))
-            hand.tell(events.Retracted(correlation_ids=(about,)), str(effect_id))
+            about = turn.ids.correlation(place)
+            turn.tell(events.Retracted(correlation_ids=(about,)), place)
             is_shown = False
         return reply, is_shown
-
-    def _envelope(self, effect_id: int, raw: ModelReply) -> Envelope:
-        return self._hand.envelope(ModelHooksCommand(reply=canonical.digest(raw)), str(effect_id))
 
 
 def _sent(

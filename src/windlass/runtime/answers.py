@@ -1,42 +1,41 @@
-"""What hooks answered, read: of the kinds that the hook may give, and of nothing that could not be stored.
+"""What hooks answered, read: of the types that the hook may give, and of nothing that could not be stored.
 
-An answer is foreign: a session must not become unreadable because a plugin returned a number where words belong.
+An answer is foreign: a session must not become unreadable because a plugin returned a number where text belongs. Nor
+may it refer to bytes that the store does not keep: such a turn could never be committed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
 from windlass.errors import InvalidInput, WindlassError
 from windlass.guards.text import check_text
 from windlass.kernel import canonical
-from windlass.kernel.history_view import HistoryView
-from windlass.kernel.messages import Part, ResultPart, Text, TurnCause
-from windlass.kernel.model_call import ModelMessage, ModelReply, ModelRequest, RequestPart, Usage
+from windlass.kernel.messages import Attachment, Part, ResultPart, Text, TurnCause
+from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.responses import InjectedMessage
-from windlass.kernel.tool_call import ToolOutcome, ToolSpec
+from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Value, freeze
 from windlass.ports.directives import (
     Abort,
-    Continue,
     Delivery,
     Finale,
     Hold,
-    Proceed,
     Refuse,
     ReplaceArgs,
     Retry,
+    Said,
     Send,
     ShortCircuit,
     Stop,
 )
 from windlass.ports.model import ReasoningChunk, TextChunk
-from windlass.ports.plugin import Chunk
+from windlass.ports.plugin import HOOKS, Chunk
 from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 
@@ -49,7 +48,7 @@ _SENT_ROLES = frozenset({"system", "user", "assistant"})
 _SENT_PARTS = frozenset(get_args(RequestPart))
 
 
-def read_answer(hook: str, said: Any) -> Any:  # noqa: ANN401 - whatever a plugin gave
+def read_answer(hook: str, said: Any) -> Any:  # noqa: ANN401 - anything a plugin gave
     """Return what a hook answered, in the form that the runtime works with; None: nothing.
 
     Raises:
@@ -57,14 +56,11 @@ def read_answer(hook: str, said: Any) -> Any:  # noqa: ANN401 - whatever a plugi
     """
     if said is None:
         return None
-    lists = _LISTS.get(hook)
-    if lists is not None and not isinstance(said, _DIRECTIVES):
-        return tuple(lists(one, f"{hook}[{at}]") for at, one in enumerate(_listed(said)))
-    kinds = _ANSWERS[hook]
+    kinds, each = HOOKS[hook].answers, HOOKS[hook].each
+    if each is not None and not isinstance(said, _DIRECTIVES):
+        return _each(_ELEMENTS[each], said, hook)
     if not isinstance(said, kinds):
-        wanted = " or ".join(kind.__name__ for kind in kinds)
-        found = type(said).__name__
-        raise InvalidInput(f"{hook}: found {found}, wanted {wanted}", field=hook, found=found)
+        raise _wrong(hook, said, " or ".join(kind.__name__ for kind in kinds))
     read = _READ.get(type(said))
     if read is not None:
         return read(said, hook)
@@ -74,7 +70,7 @@ def read_answer(hook: str, said: Any) -> Any:  # noqa: ANN401 - whatever a plugi
 # ---------------------------------------------------------------------- pieces
 
 
-def _listed(said: Any) -> Sequence[Any]:  # noqa: ANN401 - whatever a plugin gave
+def _listed(said: Any) -> Sequence[Any]:  # noqa: ANN401 - anything a plugin gave
     return said if isinstance(said, (list, tuple)) else (said,)
 
 
@@ -87,19 +83,26 @@ def _kept(value: Any, field: str) -> Any:  # noqa: ANN401 - a Value
     return value
 
 
-def _words(found: object, field: str) -> str:
+def _wrong(field: str, found: object, wanted: str) -> InvalidInput:
+    return InvalidInput.at(field, type(found).__name__, wanted)
+
+
+def _text(found: object, field: str) -> str:
     if not isinstance(found, str):
-        name = type(found).__name__
-        raise InvalidInput(f"{field}: found {name}, wanted text", field=field, found=name)
+        raise _wrong(field, found, "text")
     check_text(found, field=field)
     return found
 
 
+def _optional_text(found: object, field: str) -> None:
+    if found is not None:
+        _text(found, field)
+
+
 def _one_of(found: object, wanted: Sequence[object], field: str) -> None:
     if found not in wanted:
-        names = ", ".join(map(str, wanted))
         shown = found if isinstance(found, str) else type(found).__name__
-        raise InvalidInput(f"{field}: found {shown}, wanted {names}", field=field)
+        raise InvalidInput.at(field, shown, ", ".join(map(str, wanted)))
 
 
 def _part(found: object, field: str) -> Any:  # noqa: ANN401 - a Part
@@ -112,19 +115,17 @@ def _result_part(found: object, field: str) -> Any:  # noqa: ANN401 - a ResultPa
 
 def _piece(found: object, kinds: tuple[type, ...], field: str) -> Any:  # noqa: ANN401 - a part
     if isinstance(found, str):
-        return Text(text=_words(found, field))
+        return Text(text=_text(found, field))
     if not isinstance(found, kinds):
-        name = type(found).__name__
-        raise InvalidInput(f"{field}: found {name}, wanted text or a part", field=field, found=name)
+        raise _wrong(field, found, "text or a part")
     return _kept(found, field)
 
 
 def _message(found: object, field: str) -> InjectedMessage:
     if isinstance(found, str):
-        return InjectedMessage(role="user", parts=(Text(text=_words(found, field)),))
+        return InjectedMessage(role="user", parts=(Text(text=_text(found, field)),))
     if not isinstance(found, InjectedMessage):
-        name = type(found).__name__
-        raise InvalidInput(f"{field}: found {name}, wanted text or a message", field=field)
+        raise _wrong(field, found, "text or a message")
     _one_of(found.role, _ROLES, f"{field}.role")
     message: InjectedMessage = _kept(found, field)
     return message
@@ -134,22 +135,20 @@ def _contribution(found: object, field: str) -> Contribution:
     if isinstance(found, str):
         found = Contribution(found)
     if not isinstance(found, Contribution):
-        name = type(found).__name__
-        raise InvalidInput(f"{field}: found {name}, wanted Contribution", field=field, found=name)
-    _words(found.text, f"{field}.text")
-    _words(found.title, f"{field}.title")
+        raise _wrong(field, found, "Contribution")
+    _text(found.text, f"{field}.text")
+    _text(found.title, f"{field}.title")
     _one_of(found.slot, SLOTS, f"{field}.slot")
     _one_of(found.layer, LAYERS, f"{field}.layer")
     if type(found.priority) is not int:
-        raise InvalidInput(f"{field}.priority: wanted a whole number", field=f"{field}.priority")
-    gate = tuple(_words(name, f"{field}.gate") for name in _listed(found.gate))
+        raise _wrong(f"{field}.priority", found.priority, "a whole number")
+    gate = tuple(_text(name, f"{field}.gate") for name in _listed(found.gate))
     return msgspec.structs.replace(found, gate=gate)
 
 
 def _cause(found: object, field: str) -> TurnCause:
     if not isinstance(found, TurnCause):
-        name = type(found).__name__
-        raise InvalidInput(f"{field}: found {name}, wanted TurnCause", field=field, found=name)
+        raise _wrong(field, found, "TurnCause")
     cause: TurnCause = _kept(found, field)
     return cause
 
@@ -158,38 +157,38 @@ def _cause(found: object, field: str) -> TurnCause:
 
 
 def _reason(said: Refuse | Abort | Deny, hook: str) -> Any:  # noqa: ANN401 - the same
-    _words(said.reason, f"{hook}.reason")
+    _text(said.reason, f"{hook}.reason")
     return said
 
 
 def _stop(said: Stop, hook: str) -> Stop:
-    _words(said.detail, f"{hook}.detail")
+    _text(said.detail, f"{hook}.detail")
     if said.reason is not None:
         _one_of(said.reason, _REASONS, f"{hook}.reason")
     return said
 
 
 def _retry(said: Retry, hook: str) -> Retry:
-    _words(said.prompt, f"{hook}.prompt")
-    if said.model is not None:
-        _words(said.model, f"{hook}.model")
+    _text(said.prompt, f"{hook}.prompt")
+    _optional_text(said.model, f"{hook}.model")
     seconds = said.after_s
-    if type(seconds) not in (int, float) or not math.isfinite(seconds) or seconds < 0:
-        raise InvalidInput(f"{hook}.after_s: wanted seconds of 0 or more", field=f"{hook}.after_s")
+    if type(seconds) not in (int, float):
+        raise _wrong(f"{hook}.after_s", seconds, "seconds of 0 or more")
+    if not math.isfinite(seconds) or seconds < 0:
+        raise InvalidInput.at(f"{hook}.after_s", seconds, "seconds of 0 or more")
     return said
 
 
 def _ask(said: Ask, hook: str) -> Ask:
-    _words(said.title, f"{hook}.title")
+    _text(said.title, f"{hook}.title")
     _one_of(said.risk, _RISKS, f"{hook}.risk")
-    if said.action_key is not None:
-        _words(said.action_key, f"{hook}.action_key")
+    _optional_text(said.action_key, f"{hook}.action_key")
     return said
 
 
 def _replace_args(said: ReplaceArgs, hook: str) -> ReplaceArgs:
     if not isinstance(said.args, Mapping):
-        raise InvalidInput(f"{hook}.args: wanted arguments by name", field=f"{hook}.args")
+        raise _wrong(f"{hook}.args", said.args, "arguments by name")
     return ReplaceArgs(freeze(dict(said.args), field=f"{hook}.args"))
 
 
@@ -200,19 +199,19 @@ def _short_circuit(said: ShortCircuit, hook: str) -> ShortCircuit:
 
 
 def _chunk(said: Chunk, hook: str) -> Chunk:
-    _words(said.text, f"{hook}.text")
+    _text(said.text, f"{hook}.text")
     return said
 
 
 def _request(said: ModelRequest, hook: str) -> ModelRequest:
-    _words(said.model, f"{hook}.model")
+    _text(said.model, f"{hook}.model")
     for at, message in enumerate(said.messages):
         if not _is_sendable(message):
             wanted = "a ModelMessage of system, user or assistant with its parts"
-            raise InvalidInput(f"{hook}.messages[{at}]: wanted {wanted}", field=hook)
+            raise _wrong(f"{hook}.messages[{at}]", message, wanted)
     for at, tool in enumerate(said.tools):
         if type(tool) is not ToolSpec:
-            raise InvalidInput(f"{hook}.tools[{at}]: wanted ToolSpec", field=hook)
+            raise _wrong(f"{hook}.tools[{at}]", tool, "ToolSpec")
     return said
 
 
@@ -225,18 +224,18 @@ def _is_sendable(message: ModelMessage) -> bool:
 def _send(said: Send, hook: str) -> Send:
     if said.request is not None:
         if not isinstance(said.request, ModelRequest):
-            raise InvalidInput(f"{hook}.request: wanted ModelRequest", field=f"{hook}.request")
+            raise _wrong(f"{hook}.request", said.request, "ModelRequest")
         _request(said.request, hook)
     if said.reserve is not None:
         if not isinstance(said.reserve, Usage):
-            raise InvalidInput(f"{hook}.reserve: wanted Usage", field=f"{hook}.reserve")
+            raise _wrong(f"{hook}.reserve", said.reserve, "Usage")
         _kept(said.reserve, f"{hook}.reserve")
     return said
 
 
 def _hold(said: Hold, hook: str) -> Hold:
-    _words(said.key, f"{hook}.key")
-    _words(said.title, f"{hook}.title")
+    _text(said.key, f"{hook}.key")
+    _text(said.title, f"{hook}.title")
     return Hold(key=said.key, title=said.title, detail=freeze(said.detail, field=f"{hook}.detail"))
 
 
@@ -252,11 +251,11 @@ def _finale(said: Finale, hook: str) -> Finale:
     compact = said.compact
     if not isinstance(compact, bool):
         if not isinstance(compact, Mapping):
-            raise InvalidInput(f"{hook}.compact: wanted True or options", field=f"{hook}.compact")
+            raise _wrong(f"{hook}.compact", compact, "True or options")
         compact = freeze(dict(compact), field=f"{hook}.compact")
     return Finale(
         messages=_each(_message, said.messages, f"{hook}.messages"),
-        issues=_each(_words, said.issues, f"{hook}.issues"),
+        issues=_each(_text, said.issues, f"{hook}.issues"),
         compact=compact,
     )
 
@@ -266,26 +265,11 @@ def _each(read: Callable[[Any, str], Any], given: object, field: str) -> tuple[A
 
 
 _DIRECTIVES = (Refuse, Abort, Stop, Delivery, Finale)
-_LISTS: dict[str, Callable[[Any, str], Any]] = {
-    "on_input": _part,
-    "before_turn": _message,
-    "prompt": _contribution,
-    "present_result": _result_part,
-}
-_ANSWERS: dict[str, tuple[type, ...]] = {
-    "on_input": (Refuse,),
-    "before_turn": (Abort,),
-    "prompt": (),
-    "view": (HistoryView,),
-    "before_model": (ModelRequest, Send, Hold, Stop),
-    "on_stream": (TextChunk, ReasoningChunk),
-    "after_model": (ModelReply, Stop),
-    "before_tool": (Proceed, ReplaceArgs, ShortCircuit, Deny, Ask),
-    "after_tool": (ToolOutcome, Deny),
-    "present_result": (),
-    "on_error": (Stop, Retry, Continue),
-    "at_checkpoint": (Delivery, Stop),
-    "after_turn": (Finale,),
+_ELEMENTS: dict[object, Callable[[Any, str], Any]] = {
+    Part: _part,
+    Said: _message,
+    Contribution: _contribution,
+    ResultPart: _result_part,
 }
 _READ: dict[type, Callable[[Any, str], Any]] = {
     Refuse: _reason,
@@ -304,3 +288,26 @@ _READ: dict[type, Callable[[Any, str], Any]] = {
     Delivery: _delivery,
     Finale: _finale,
 }
+
+
+# What may hold attachments, and where.
+_HOLDERS: Final[dict[type, tuple[str, ...]]] = {
+    InjectedMessage: ("parts",),
+    Delivery: ("messages", "transient"),
+    Finale: ("messages",),
+    ShortCircuit: ("result",),
+    ToolOutcome: ("content", "shown"),
+    CompletedToolCall: ("outcome",),
+}
+
+
+def refs_in(said: object) -> frozenset[str]:
+    """Return the digests of the bytes that an answer refers to."""
+    if isinstance(said, Attachment):
+        return frozenset([said.ref])
+    inside = said if isinstance(said, (list, tuple)) else _held_by(said)
+    return frozenset().union(*map(refs_in, inside))
+
+
+def _held_by(said: object) -> list[object]:
+    return [getattr(said, field) for field in _HOLDERS.get(type(said), ())]
