@@ -254,6 +254,8 @@ MOMENTS: dict[str, Value] = {
     "CallPresented.ends": CallPresented(outcome=built.outcome, ends=built.stopped, issues=(issue,)),
     "CheckpointGiven.issues": CheckpointGiven(delivery=built.delivery, issues=(issue,)),
     "TurnFinalized.compact": TurnFinalized(compact={"keep": 2}),
+    "ReplyHooked.as_it_was": ReplyHooked(),
+    "CallPresented.as_it_was": CallPresented(),
 }
 
 ENTRIES: dict[str, Value] = {
@@ -291,6 +293,7 @@ ENTRIES: dict[str, Value] = {
         reserved_for="m-small",
     ),
     "Released": Released(key="s-1/t-1/2/3/model_call/e-1"),
+    "TurnStarted.looks": TurnStarted(agent="helper", model="m-large", looks=("model", "tools")),
 }
 
 CLAIMS: dict[str, Value] = {

@@ -45,6 +45,11 @@ class FakeHost:
         self.replies: list[ModelReply] = []
         self.requests: list[ModelRequest] = []
 
+    async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
+        ref = sha256(data).hexdigest()
+        self.blobs[ref] = data
+        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
+
 
 class _Of:
     """An attribute of a turn that its host has under the same name."""
@@ -111,9 +116,7 @@ class FakeTurn(PluginTurn):
     async def attach(
         self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
     ) -> Attachment:
-        ref = sha256(data).hexdigest()
-        self.host.blobs[ref] = data
-        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
+        return await self.host.attach(data, media_type, name)
 
     async def read(self, ref: str) -> bytes:
         return self.host.blobs[ref]

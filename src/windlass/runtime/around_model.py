@@ -18,8 +18,8 @@ from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, M
 from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Continue, Hold, Retry, Send, Stop
 from windlass.ports.plugin import Chunk, Trouble
-from windlass.runtime.hooks import BoundHook, Hooks
-from windlass.runtime.plugin_set import Patches
+from windlass.runtime.hooked_turn import BoundHook, Patches
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
 
 _MAX_WAIT_S = 300.0
@@ -39,9 +39,12 @@ class ModelHooks:
         self._hooks = hooks
         self._turn = hooks.turn
         self._records_looks = hooks.records_looks("model")
-        self.sees_requests = bool(hooks.having("before_model"))
-        self.sees_replies = self._records_looks or bool(hooks.having("after_model"))
-        self.sees_streams = bool(hooks.having("on_stream"))
+        self._before_model = hooks.having("before_model")
+        self._on_stream = hooks.having("on_stream")
+        self._after_model = hooks.having("after_model")
+        self.sees_requests = bool(self._before_model)
+        self.sees_streams = bool(self._on_stream)
+        self.sees_replies = self._records_looks or bool(self._after_model)
 
     def take_up(self, answered: ModelAnswered) -> None:
         """Apply what the hooks of a recorded call changed."""
@@ -72,7 +75,7 @@ class ModelHooks:
             ParkTurn: a plugin waits for a person.
         """
         hooks, reserve = self._hooks, None
-        bound, at = hooks.having("before_model"), 0
+        bound, at = self._before_model, 0
         hooks.held.clear()
         while at < len(bound):
             at, said = await hooks.ask_from(bound, at, "before_model", place, request)
@@ -150,7 +153,7 @@ class ModelHooks:
 
     def streamed(self, chunk: Chunk) -> Chunk:
         """Return a piece of the reply as it is shown; a piece that a plugin fails on is not shown."""
-        for bound in self._hooks.having("on_stream"):
+        for bound in self._on_stream:
             try:
                 chunk = self._seen(bound, chunk)
             except PluginFault as fault:
@@ -231,7 +234,7 @@ class ModelHooks:
                 return raw, is_shown
             turn.go_live()
         reply = raw
-        bound, at = hooks.having("after_model"), 0
+        bound, at = self._after_model, 0
         while at < len(bound):
             at, said = await hooks.ask_from(bound, at, "after_model", place, reply)
             if isinstance(said, Stop):

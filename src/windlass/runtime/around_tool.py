@@ -8,13 +8,15 @@ Law 3. A second replacement by another plugin fails closed, and names both.
 Law 4. A plugin that fails has allowed nothing and shown nothing.
 Law 5. In a turn whose start record says so, each result is recorded as looked at once its hooks have run, also when they
     changed nothing. What is recorded so is not shown to them again.
+
+Length: the laws hold for what comes before a call and after it; in two files they could not be checked by reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from enum import IntEnum
-from functools import reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,8 +39,8 @@ from windlass.ports.directives import Proceed, ReplaceArgs, Retry, ShortCircuit,
 from windlass.ports.plugin import AskedCall, Trouble
 from windlass.ports.policy import Ask, Deny
 from windlass.ports.tool import Tool
-from windlass.runtime.hooks import BoundHook, Hooks, Place
-from windlass.runtime.plugin_set import Patches
+from windlass.runtime.hooked_turn import BoundHook, Patches, Place
+from windlass.runtime.hooks import Hooks
 from windlass.runtime.tool_bodies import with_part
 from windlass.runtime.turn_signals import PluginFault
 from windlass.tools import as_outcome
@@ -81,9 +83,9 @@ def verdict_of(said: object, plugin: str) -> Verdict:
     return Verdict(Strength.PERMISSION, _PROCEED, plugin)
 
 
-def stronger(first: Verdict, second: Verdict) -> Verdict:
-    """Return the stronger of two verdicts; of two alike the first."""
-    return second if second.strength > first.strength else first
+def strongest(*verdicts: Verdict) -> Verdict:
+    """Return the strongest verdict; of two alike the first."""
+    return max(verdicts, key=lambda one: one.strength)
 
 
 def second_verdict(first: Verdict, second: Verdict) -> Verdict:
@@ -93,26 +95,24 @@ def second_verdict(first: Verdict, second: Verdict) -> Verdict:
     """
     if first.strength == Strength.RESULT:
         return second
-    return stronger(first, second) if second.strength > Strength.RESULT else first
+    return strongest(first, second) if second.strength > Strength.RESULT else first
 
 
 def decision(
     verdict: Verdict, args: dict[str, Any], patches: dict[str, Any], issues: tuple[Error, ...]
 ) -> CallDecided:
     """Return the moment that records a verdict."""
-    said = verdict.directive
-    plain = CallDecided(args=args, patches=patches, issues=issues)
+    said, decided = verdict.directive, CallDecided(args=args, patches=patches, issues=issues)
+    change = partial(msgspec.structs.replace, decided)
     if isinstance(said, Deny):
         reason = said.reason or f"The plugin {verdict.plugin} does not allow it."
-        return msgspec.structs.replace(plain, verdict="deny", reason=reason)
+        return change(verdict="deny", reason=reason)
     if isinstance(said, ShortCircuit):
-        outcome = as_outcome(said.result)
-        return msgspec.structs.replace(plain, verdict="short_circuit", outcome=outcome)
+        return change(verdict="short_circuit", outcome=as_outcome(said.result))
     if isinstance(said, Ask):
-        return msgspec.structs.replace(
-            plain, verdict="ask", reason=said.title, risk=said.risk, action_key=said.action_key
-        )
-    return plain
+        about = {"risk": said.risk, "action_key": said.action_key}
+        return change(verdict="ask", reason=said.title, **about)
+    return decided
 
 
 class CallHooks:
@@ -214,11 +214,11 @@ class CallHooks:
         return None
 
     def _strongest(self, verdicts: list[Verdict]) -> Verdict:
-        strongest = reduce(stronger, verdicts, NO_VERDICT)
+        found = strongest(NO_VERDICT, *verdicts)
         results = [one.plugin for one in verdicts if one.strength == Strength.RESULT]
-        if len(results) > 1 and strongest.strength < Strength.DENIAL:
+        if len(results) > 1 and found.strength < Strength.DENIAL:
             return self._conflict(results[0], results[1], "result")
-        return strongest
+        return found
 
     async def _before(
         self, bound: Sequence[BoundHook], at: int, call: AskedCall
@@ -263,11 +263,8 @@ class CallHooks:
             return ended
         moment = CallPresented(outcome=changed, patches=patches, ends=self.ends, issues=issues)
         self._keep(moment.patches)
-        if changed is None:
-            self._record("presented", moment)
-            return ended
-        self._record("presented", moment, self._turn.take_blobs(changed))
-        return _with(ended, changed)
+        self._record("presented", moment, () if changed is None else self._turn.take_blobs(changed))
+        return ended if changed is None else _with(ended, changed)
 
     def _is_to_be_seen(self, ended: CompletedToolCall) -> bool:
         """Whether a plugin is to look at this result before anybody else does."""
@@ -300,8 +297,7 @@ class CallHooks:
             name = bound[at].name
             at += 1
             if isinstance(said, Deny):
-                why = said.reason or f"by the plugin {name}."
-                return _with(ended, withheld(ended.outcome, why))
+                return _denied(ended, said, name)
             if said == ended.outcome:
                 continue
             if replaced_by:
@@ -320,8 +316,7 @@ class CallHooks:
         for one in earlier:
             _, again = await self._ask((one,), 0, "after_tool", ended)
             if isinstance(again, Deny):
-                why = again.reason or f"by the plugin {one.name}."
-                return _with(ended, withheld(ended.outcome, why))
+                return _denied(ended, again, one.name)
             if again is not None and again != ended.outcome:
                 return self._withheld_for(one.name, by, ended)
         return None
@@ -361,10 +356,10 @@ class CallHooks:
     def _having(self, hook: str) -> tuple[BoundHook, ...]:
         return self._hooks.having(hook, self._aside)
 
-    async def _ask(
+    def _ask(
         self, bound: Sequence[BoundHook], at: int, hook: str, given: object
-    ) -> tuple[int, Any]:
-        return await self._hooks.ask_from(bound, at, hook, self._where, given)
+    ) -> Awaitable[tuple[int, Any]]:
+        return self._hooks.ask_from(bound, at, hook, self._where, given)
 
     def _take(self) -> dict[str, Any]:
         """Return all that hooks changed, for the moment that is about to be recorded."""
@@ -398,9 +393,8 @@ class CallHooks:
         return None if row is None else row.outcome
 
     def _envelope(self, subject: str) -> Envelope:
-        command = ToolHooksCommand(
-            call_id=self._call.call_id, name=self._call.name, subject=subject
-        )
+        call = self._call
+        command = ToolHooksCommand(call_id=call.call_id, name=call.name, subject=subject)
         return self._turn.envelope(command, str(self._effect_id), call_ordinal=self._ordinal)
 
     def _record(self, moment: str, outcome: RecordedMoment, blobs: tuple[str, ...] = ()) -> None:
@@ -416,6 +410,10 @@ class CallHooks:
 
 def _with(ended: CompletedToolCall, outcome: ToolOutcome) -> CompletedToolCall:
     return msgspec.structs.replace(ended, outcome=outcome)
+
+
+def _denied(ended: CompletedToolCall, by: Deny, plugin: str) -> CompletedToolCall:
+    return _with(ended, withheld(ended.outcome, by.reason or f"by the plugin {plugin}."))
 
 
 def withheld(outcome: ToolOutcome, why: str) -> ToolOutcome:

@@ -24,8 +24,9 @@ from windlass.ports import NewItem
 from windlass.ports.directives import Abort, Finale, Refuse, Stop
 from windlass.ports.plugin import AtCheckpoint, CommittedTurn
 from windlass.ports.prompt import Contribution, render_prompt
+from windlass.runtime.hooked_turn import Patches
 from windlass.runtime.hooks import Hooks
-from windlass.runtime.plugin_set import Patches, name_of
+from windlass.runtime.plugin_set import name_of
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory

@@ -10,34 +10,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from traceback import format_tb
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from windlass.errors import CallerError, ConfigError, InvalidInput
-from windlass.guards import check_limit
-from windlass.journal import DirectAnswered, UsageLine
+from windlass.journal import DirectAnswered
 from windlass.kernel import events
-from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Stopped, StopReason
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import EMPTY_DICT, Json
+from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Stop
 from windlass.ports.plugin import Plugin
-from windlass.ports.plugin_turn import PluginTurn
 from windlass.runtime.answers import read_answer, refs_in
-from windlass.runtime.plugin_set import (
+from windlass.runtime.hooked_turn import (
+    BoundHook,
     Changes,
+    Held,
+    HookedTurn,
     Patches,
-    PluginSet,
+    Place,
     PluginStates,
     checked,
     merge_changes,
-    name_of,
 )
+from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.tool_bodies import is_kept
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
@@ -52,179 +50,6 @@ class DirectModels(Protocol):
     async def direct(self, request: ModelRequest, place: str, source: str) -> ModelReply: ...
 
 
-class BoundHook(NamedTuple):
-    """A plugin's hook, ready to be called with what it is given beside the turn."""
-
-    turn: HookedTurn
-    call: Callable[..., Any]
-
-    @property
-    def name(self) -> str:
-        """The plugin's name."""
-        return self.turn.name
-
-
-class Place:
-    """Where hooks run one after the other: in which effect, with which states, and what they change.
-
-    With `aside` the changes are collected there instead, and are seen here alone: for what happens side by side.
-    """
-
-    __slots__ = ("aside", "bound", "changed", "hook", "states", "turns", "where")
-
-    def __init__(self, states: PluginStates, aside: Changes | None = None) -> None:
-        self.states = states
-        self.aside = aside
-        self.where = self.hook = ""
-        self.turns: dict[str, HookedTurn] = {}
-        self.bound: dict[str, tuple[BoundHook, ...]] = {}
-        # The turns whose plugins changed something that is not kept yet.
-        self.changed: list[HookedTurn] = []
-
-
-class HookedTurn(PluginTurn):
-    """The turn as one plugin's hooks see it at one place."""
-
-    __slots__ = ("_changes", "_hooks", "_turn", "name", "place")
-
-    def __init__(self, hooks: Hooks, name: str, place: Place) -> None:
-        self._hooks = hooks
-        self._turn = hooks.turn
-        self._changes: dict[str, list[Mapping[str, Any]]] = {}
-        self.name = name
-        self.place = place
-
-    @property
-    def session_id(self) -> str:
-        return self._turn.session_id
-
-    @property
-    def turn_id(self) -> str:
-        return self._turn.turn_id
-
-    @property
-    def agent(self) -> str:
-        return self._turn.program.name
-
-    @property
-    def model(self) -> str:
-        turn = self._turn
-        if turn.started is not None:
-            return turn.started.model
-        wanted: str = turn.request.overrides.get("model", turn.program.model.name)
-        return wanted
-
-    @property
-    def context(self) -> Mapping[str, Json]:
-        return self._turn.request.context
-
-    @property
-    def deps(self) -> Any:  # noqa: ANN401 - the user's own
-        return self._turn.deps
-
-    @property
-    def iteration(self) -> int:
-        return self._turn.iteration
-
-    @property
-    def max_iterations(self) -> int | None:
-        return self._turn.limits.max_iterations
-
-    @property
-    def now_ms(self) -> int:
-        return self._turn.services.clock.now_ms()
-
-    @property
-    def started_ms(self) -> int:
-        started = self._turn.started
-        return self.now_ms if started is None else started.started_ms
-
-    @property
-    def recovered(self) -> bool:
-        return self._turn.is_recovered
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        return self._turn.history_now()
-
-    @property
-    def turn_messages(self) -> Sequence[Message]:
-        return self._turn.messages_so_far()
-
-    @property
-    def tools(self) -> tuple[ToolSpec, ...]:
-        return self._turn.offered
-
-    @property
-    def system_prompt(self) -> str:
-        return self._turn.system_prompt
-
-    @property
-    def usage(self) -> tuple[UsageLine, ...]:
-        return self._turn.spent.lines()
-
-    @property
-    def reserved(self) -> tuple[UsageLine, ...]:
-        return tuple(self._turn.spent.reserved.values())
-
-    @property
-    def session_usage(self) -> tuple[UsageLine, ...]:
-        return self._turn.memory.usage
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        return self.place.states.state(self.name)
-
-    @property
-    def memory(self) -> Mapping[str, Any]:
-        return self.place.states.memory(self.name)
-
-    @property
-    def answers(self) -> Mapping[str, Json]:
-        return self._hooks.held.get(self.name, EMPTY_DICT)
-
-    def patch(self, **changes: Json) -> None:
-        self._change("state", changes)
-
-    def remember(self, **changes: Json) -> None:
-        self._change("memory", changes)
-
-    def _change(self, kind: str, changes: Mapping[str, Any]) -> None:
-        if not self._changes:
-            self.place.changed.append(self)
-        self._changes.setdefault(kind, []).append(changes)
-
-    def take_changes(self) -> dict[str, list[Mapping[str, Any]]]:
-        """Return what a hook changed, and forget it."""
-        if self._changes:
-            self.place.changed.remove(self)
-        changes, self._changes = self._changes, {}
-        return changes
-
-    def emit(self, name: str, data: Json = None) -> None:
-        # A preview that cannot be shown does not make a hook fail.
-        with suppress(CallerError):
-            self._turn.tell(events.PluginEvent(plugin=self.name, name=name, data=data))
-
-    async def attach(
-        self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
-    ) -> Attachment:
-        check_limit("attachment_bytes", len(data), field="data")
-        ref = await self._turn.services.store.put_blob(data, now_ms=self.now_ms)
-        self._turn.blobs.append(ref)
-        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
-
-    async def read(self, ref: str) -> bytes:
-        return await self._turn.services.store.get_blob(ref)
-
-    async def complete(self, request: ModelRequest) -> ModelReply:
-        models = self._hooks.models
-        if models is None:
-            raise ConfigError("complete: no model can be asked here", field="complete")
-        place = f"{self.place.where}.{self.name}.{self.place.hook}"
-        return await models.direct(request, place, f"plugin:{self.name}")
-
-
 class Hooks:
     """Asks the plugins of one turn."""
 
@@ -235,7 +60,7 @@ class Hooks:
         # What answers the model calls of plugins, while the turn is driven.
         self.models: DirectModels | None = None
         # What people answered to the holds of the current model call, by plugin.
-        self.held: dict[str, dict[str, Json]] = {}
+        self.held: Held = {}
         self._place = Place(self.states)
         self._spare: list[Place] = []
         self._taken: Changes = {}
@@ -270,7 +95,7 @@ class Hooks:
         name = name_of(plugin)
         turn = place.turns.get(name)
         if turn is None:
-            turn = place.turns[name] = HookedTurn(self, name, place)
+            turn = place.turns[name] = HookedTurn(self.turn, name, place, self.held, self._complete)
         return BoundHook(turn, partial(getattr(plugin, hook), turn))
 
     def records_looks(self, at: str) -> bool:
@@ -290,6 +115,11 @@ class Hooks:
         """Use a place again: the hooks that ran there have ended."""
         if not place.changed:
             self._spare.append(place)
+
+    async def _complete(self, request: ModelRequest, place: str, source: str) -> ModelReply:
+        if self.models is None:
+            raise ConfigError("complete: no model can be asked here", field="complete")
+        return await self.models.direct(request, place, source)
 
     # ------------------------------------------------------------------ asking
 
@@ -313,7 +143,7 @@ class Hooks:
                     await self._check_refs(turn, hook, said, given)
                     if changed:
                         self._keep(turn, hook)
-                    return bound.index((turn, call)), said  # type: ignore[arg-type]  # a BoundHook is a tuple
+                    return bound.index((turn, call)), said
                 if changed:
                     self._keep(turn, hook)
         except (*_PASS_THROUGH, PluginFault):
