@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -35,14 +35,12 @@ from windlass.ports.directives import (
     Stop,
 )
 from windlass.ports.model import ReasoningChunk, TextChunk
-from windlass.ports.plugin import HOOKS, Chunk
+from windlass.ports.plugin import HOOKS
 from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 
-_REASONS = get_args(StopReason)
-_RISKS = get_args(Risk)
-_PARTS = get_args(Part)
-_RESULT_PARTS = get_args(ResultPart)
+Read: TypeAlias = Callable[[Any, str], Any]
+_DIRECTIVES = (Refuse, Abort, Stop, Delivery, Finale)
 _ROLES = ("user", "system", "event")
 _SENT_ROLES = frozenset({"system", "user", "assistant"})
 _SENT_PARTS = frozenset(get_args(RequestPart))
@@ -58,20 +56,30 @@ def read_answer(hook: str, said: Any) -> Any:  # noqa: ANN401 - anything a plugi
         return None
     kinds, each = HOOKS[hook].answers, HOOKS[hook].each
     if each is not None and not isinstance(said, _DIRECTIVES):
-        return _each(_ELEMENTS[each], said, hook)
+        return _ELEMENTS[each](said, hook)
     if not isinstance(said, kinds):
         raise _wrong(hook, said, " or ".join(kind.__name__ for kind in kinds))
-    read = _READ.get(type(said))
-    if read is not None:
-        return read(said, hook)
+    if type(said) in _FIELDS:
+        return _with_fields(said, hook, type(said))
     return _kept(said, hook) if isinstance(said, Value) else said
 
 
-# ---------------------------------------------------------------------- pieces
+def _with_fields(said: Any, field: str, kind: type) -> Any:  # noqa: ANN401 - of this type
+    """Return a value with its fields read; the same object if none of them had to be changed."""
+    changed = {}
+    for name, read in _FIELDS[kind].items():
+        found = getattr(said, name)
+        value = read(found, f"{field}.{name}")
+        if value is not found:
+            changed[name] = value
+    return msgspec.structs.replace(said, **changed) if changed else said
 
 
-def _listed(said: Any) -> Sequence[Any]:  # noqa: ANN401 - anything a plugin gave
-    return said if isinstance(said, (list, tuple)) else (said,)
+# ---------------------------------------------------------------------- readers: what was found, and the path to it
+
+
+def _wrong(field: str, found: object, wanted: str) -> InvalidInput:
+    return InvalidInput.at(field, type(found).__name__, wanted)
 
 
 def _kept(value: Any, field: str) -> Any:  # noqa: ANN401 - a Value
@@ -83,210 +91,176 @@ def _kept(value: Any, field: str) -> Any:  # noqa: ANN401 - a Value
     return value
 
 
-def _wrong(field: str, found: object, wanted: str) -> InvalidInput:
-    return InvalidInput.at(field, type(found).__name__, wanted)
-
-
-def _text(found: object, field: str) -> str:
+def _text(found: Any, field: str) -> Any:  # noqa: ANN401 - a str
     if not isinstance(found, str):
         raise _wrong(field, found, "text")
     check_text(found, field=field)
     return found
 
 
-def _optional_text(found: object, field: str) -> None:
-    if found is not None:
-        _text(found, field)
+def _frozen(found: Any, field: str) -> Any:  # noqa: ANN401 - JSON
+    return freeze(found, field=field)
 
 
-def _one_of(found: object, wanted: Sequence[object], field: str) -> None:
-    if found not in wanted:
-        shown = found if isinstance(found, str) else type(found).__name__
-        raise InvalidInput.at(field, shown, ", ".join(map(str, wanted)))
+def _seconds(found: Any, field: str) -> Any:  # noqa: ANN401 - a number
+    if type(found) not in (int, float) or not math.isfinite(found) or found < 0:
+        raise _wrong(field, found, "seconds of 0 or more")
+    return found
 
 
-def _part(found: object, field: str) -> Any:  # noqa: ANN401 - a Part
-    return _piece(found, _PARTS, field)
+def _args(found: Any, field: str) -> Any:  # noqa: ANN401 - a dict
+    if not isinstance(found, Mapping):
+        raise _wrong(field, found, "arguments by name")
+    return freeze(dict(found), field=field)
 
 
-def _result_part(found: object, field: str) -> Any:  # noqa: ANN401 - a ResultPart
-    return _piece(found, _RESULT_PARTS, field)
+def _compact(found: Any, field: str) -> Any:  # noqa: ANN401 - a bool or a dict
+    if isinstance(found, bool):
+        return found
+    if not isinstance(found, Mapping):
+        raise _wrong(field, found, "True or options")
+    return freeze(dict(found), field=field)
 
 
-def _piece(found: object, kinds: tuple[type, ...], field: str) -> Any:  # noqa: ANN401 - a part
-    if isinstance(found, str):
-        return Text(text=_text(found, field))
-    if not isinstance(found, kinds):
-        raise _wrong(field, found, "text or a part")
-    return _kept(found, field)
+def _result(found: Any, field: str) -> Any:  # noqa: ANN401 - any value
+    return _kept(found, field) if isinstance(found, ToolOutcome) else found
 
 
-def _message(found: object, field: str) -> InjectedMessage:
+def _message(found: Any, field: str) -> InjectedMessage:  # noqa: ANN401 - anything a plugin gave
     if isinstance(found, str):
         return InjectedMessage(role="user", parts=(Text(text=_text(found, field)),))
-    if not isinstance(found, InjectedMessage):
-        raise _wrong(field, found, "text or a message")
-    _one_of(found.role, _ROLES, f"{field}.role")
-    message: InjectedMessage = _kept(found, field)
+    message: InjectedMessage = _a(InjectedMessage, "text or a message")(found, field)
+    _one_of(_ROLES)(message.role, f"{field}.role")
     return message
 
 
-def _contribution(found: object, field: str) -> Contribution:
+def _contribution(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
     if isinstance(found, str):
         found = Contribution(found)
     if not isinstance(found, Contribution):
         raise _wrong(field, found, "Contribution")
-    _text(found.text, f"{field}.text")
-    _text(found.title, f"{field}.title")
-    _one_of(found.slot, SLOTS, f"{field}.slot")
-    _one_of(found.layer, LAYERS, f"{field}.layer")
-    if type(found.priority) is not int:
-        raise _wrong(f"{field}.priority", found.priority, "a whole number")
-    gate = tuple(_text(name, f"{field}.gate") for name in _listed(found.gate))
-    return msgspec.structs.replace(found, gate=gate)
+    return _with_fields(found, field, Contribution)
 
 
-def _cause(found: object, field: str) -> TurnCause:
-    if not isinstance(found, TurnCause):
-        raise _wrong(field, found, "TurnCause")
-    cause: TurnCause = _kept(found, field)
-    return cause
+def _request(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+    if not isinstance(found, ModelRequest):
+        raise _wrong(field, found, "ModelRequest")
+    return _with_fields(found, field, ModelRequest)
 
 
-# ---------------------------------------------------------------------- directives
+def _sent_message(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+    is_known = type(found) is ModelMessage and found.role in _SENT_ROLES
+    if not is_known or not _SENT_PARTS.issuperset(map(type, found.parts)):
+        raise _wrong(field, found, "a ModelMessage of system, user or assistant with its parts")
+    return found
 
 
-def _reason(said: Refuse | Abort | Deny, hook: str) -> Any:  # noqa: ANN401 - the same
-    _text(said.reason, f"{hook}.reason")
-    return said
+# ---------------------------------------------------------------------- makers of readers
 
 
-def _stop(said: Stop, hook: str) -> Stop:
-    _text(said.detail, f"{hook}.detail")
-    if said.reason is not None:
-        _one_of(said.reason, _REASONS, f"{hook}.reason")
-    return said
+def _a(kinds: type | tuple[type, ...], wanted: str) -> Read:
+    """Read a value of these types, which can be stored."""
+
+    def read(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+        if not isinstance(found, kinds):
+            raise _wrong(field, found, wanted)
+        return _kept(found, field)
+
+    return read
 
 
-def _retry(said: Retry, hook: str) -> Retry:
-    _text(said.prompt, f"{hook}.prompt")
-    _optional_text(said.model, f"{hook}.model")
-    seconds = said.after_s
-    if type(seconds) not in (int, float):
-        raise _wrong(f"{hook}.after_s", seconds, "seconds of 0 or more")
-    if not math.isfinite(seconds) or seconds < 0:
-        raise InvalidInput.at(f"{hook}.after_s", seconds, "seconds of 0 or more")
-    return said
-
-
-def _ask(said: Ask, hook: str) -> Ask:
-    _text(said.title, f"{hook}.title")
-    _one_of(said.risk, _RISKS, f"{hook}.risk")
-    _optional_text(said.action_key, f"{hook}.action_key")
-    return said
-
-
-def _replace_args(said: ReplaceArgs, hook: str) -> ReplaceArgs:
-    if not isinstance(said.args, Mapping):
-        raise _wrong(f"{hook}.args", said.args, "arguments by name")
-    return ReplaceArgs(freeze(dict(said.args), field=f"{hook}.args"))
-
-
-def _short_circuit(said: ShortCircuit, hook: str) -> ShortCircuit:
-    if isinstance(said.result, ToolOutcome):
-        _kept(said.result, f"{hook}.result")
-    return said
-
-
-def _chunk(said: Chunk, hook: str) -> Chunk:
-    _text(said.text, f"{hook}.text")
-    return said
-
-
-def _request(said: ModelRequest, hook: str) -> ModelRequest:
-    _text(said.model, f"{hook}.model")
-    for at, message in enumerate(said.messages):
-        if not _is_sendable(message):
-            wanted = "a ModelMessage of system, user or assistant with its parts"
-            raise _wrong(f"{hook}.messages[{at}]", message, wanted)
-    for at, tool in enumerate(said.tools):
-        if type(tool) is not ToolSpec:
-            raise _wrong(f"{hook}.tools[{at}]", tool, "ToolSpec")
-    return said
-
-
-def _is_sendable(message: ModelMessage) -> bool:
-    if type(message) is not ModelMessage or message.role not in _SENT_ROLES:
-        return False
-    return _SENT_PARTS.issuperset(map(type, message.parts))
-
-
-def _send(said: Send, hook: str) -> Send:
-    if said.request is not None:
-        if not isinstance(said.request, ModelRequest):
-            raise _wrong(f"{hook}.request", said.request, "ModelRequest")
-        _request(said.request, hook)
-    if said.reserve is not None:
-        if not isinstance(said.reserve, Usage):
-            raise _wrong(f"{hook}.reserve", said.reserve, "Usage")
-        _kept(said.reserve, f"{hook}.reserve")
-    return said
-
-
-def _hold(said: Hold, hook: str) -> Hold:
-    _text(said.key, f"{hook}.key")
-    _text(said.title, f"{hook}.title")
-    return Hold(key=said.key, title=said.title, detail=freeze(said.detail, field=f"{hook}.detail"))
-
-
-def _delivery(said: Delivery, hook: str) -> Delivery:
-    return Delivery(
-        messages=_each(_message, said.messages, f"{hook}.messages"),
-        transient=_each(_message, said.transient, f"{hook}.transient"),
-        causes=_each(_cause, said.causes, f"{hook}.causes"),
+def _a_part(kinds: tuple[type, ...]) -> Read:
+    part = _a(kinds, "text or a part")
+    return lambda found, field: (
+        Text(text=_text(found, field)) if isinstance(found, str) else part(found, field)
     )
 
 
-def _finale(said: Finale, hook: str) -> Finale:
-    compact = said.compact
-    if not isinstance(compact, bool):
-        if not isinstance(compact, Mapping):
-            raise _wrong(f"{hook}.compact", compact, "True or options")
-        compact = freeze(dict(compact), field=f"{hook}.compact")
-    return Finale(
-        messages=_each(_message, said.messages, f"{hook}.messages"),
-        issues=_each(_text, said.issues, f"{hook}.issues"),
-        compact=compact,
-    )
+def _one_of(wanted: Sequence[object]) -> Read:
+    def read(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+        if found not in wanted:
+            shown = found if isinstance(found, str) else type(found).__name__
+            raise InvalidInput.at(field, shown, ", ".join(map(str, wanted)))
+        return found
+
+    return read
 
 
-def _each(read: Callable[[Any, str], Any], given: object, field: str) -> tuple[Any, ...]:
-    return tuple(read(one, f"{field}[{at}]") for at, one in enumerate(_listed(given)))
+def _optional(read: Read) -> Read:
+    return lambda found, field: None if found is None else read(found, field)
 
 
-_DIRECTIVES = (Refuse, Abort, Stop, Delivery, Finale)
-_ELEMENTS: dict[object, Callable[[Any, str], Any]] = {
-    Part: _part,
-    Said: _message,
-    Contribution: _contribution,
-    ResultPart: _result_part,
+def _each(read: Read) -> Read:
+    """Read a list; one value alone is a list of it."""
+
+    def each(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+        listed = found if isinstance(found, (list, tuple)) else (found,)
+        return tuple([read(one, f"{field}[{at}]") for at, one in enumerate(listed)])
+
+    return each
+
+
+def _all(read: Read) -> Read:
+    """Read a sequence that stays the object that it is."""
+
+    def each(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+        for at, one in enumerate(found):
+            read(one, f"{field}[{at}]")
+        return found
+
+    return each
+
+
+def _exactly(kind: type, wanted: str) -> Read:
+    def read(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
+        if type(found) is not kind:
+            raise _wrong(field, found, wanted)
+        return found
+
+    return read
+
+
+_ELEMENTS: Final[dict[object, Read]] = {
+    Part: _each(_a_part(get_args(Part))),
+    Said: _each(_message),
+    Contribution: _each(_contribution),
+    ResultPart: _each(_a_part(get_args(ResultPart))),
 }
-_READ: dict[type, Callable[[Any, str], Any]] = {
-    Refuse: _reason,
-    Abort: _reason,
-    Deny: _reason,
-    Stop: _stop,
-    Retry: _retry,
-    Ask: _ask,
-    ReplaceArgs: _replace_args,
-    ShortCircuit: _short_circuit,
-    ModelRequest: _request,
-    Send: _send,
-    Hold: _hold,
-    TextChunk: _chunk,
-    ReasoningChunk: _chunk,
-    Delivery: _delivery,
-    Finale: _finale,
+_FIELDS: Final[dict[type, dict[str, Read]]] = {
+    Refuse: {"reason": _text},
+    Abort: {"reason": _text},
+    Deny: {"reason": _text},
+    Stop: {"detail": _text, "reason": _optional(_one_of(get_args(StopReason)))},
+    Retry: {"prompt": _text, "model": _optional(_text), "after_s": _seconds},
+    Ask: {"title": _text, "risk": _one_of(get_args(Risk)), "action_key": _optional(_text)},
+    ReplaceArgs: {"args": _args},
+    ShortCircuit: {"result": _result},
+    ModelRequest: {
+        "model": _text,
+        "messages": _all(_sent_message),
+        "tools": _all(_exactly(ToolSpec, "ToolSpec")),
+    },
+    Send: {
+        "request": _optional(_request),
+        "reserve": _optional(_a(Usage, "Usage")),
+    },
+    Hold: {"key": _text, "title": _text, "detail": _frozen},
+    TextChunk: {"text": _text},
+    ReasoningChunk: {"text": _text},
+    Delivery: {
+        "messages": _each(_message),
+        "transient": _each(_message),
+        "causes": _each(_a(TurnCause, "TurnCause")),
+    },
+    Finale: {"messages": _each(_message), "issues": _each(_text), "compact": _compact},
+    Contribution: {
+        "text": _text,
+        "title": _text,
+        "slot": _one_of(SLOTS),
+        "layer": _one_of(LAYERS),
+        "priority": _exactly(int, "a whole number"),
+        "gate": _each(_text),
+    },
 }
 
 

@@ -6,7 +6,7 @@ Law 1. In a turn whose start record says so, each reply is recorded as looked at
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from windlass.kernel import canonical, events
 from windlass.kernel.messages import Text
 from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Stopped
-from windlass.ports.directives import Continue, Hold, Retry, Send, Stop
+from windlass.ports.directives import Hold, Send, Stop
 from windlass.ports.plugin import Chunk, Trouble
 from windlass.runtime.hooked_turn import BoundHook, Patches
 from windlass.runtime.hooks import Hooks
@@ -106,8 +106,11 @@ class ModelHooks:
             if not getattr(plugin, "covers_direct_calls", False):
                 continue
             said = await hooks.ask(bound, "before_model", place, request)
-            if isinstance(said, (Stop, Hold)):
-                over = self._direct_end(said, bound)
+            if isinstance(said, Hold):
+                # The body of a tool cannot be parked in its middle.
+                said = Stop(f"{said.title} (a tool's own call cannot wait for the answer)", "limit")
+            if isinstance(said, Stop):
+                over = hooks.stopped(said, "limit", bound.name)
                 self._turn.over = self._turn.over or over
                 raise ToolError(over.detail)
             request, reserve = _sent(said, request, reserve)
@@ -115,13 +118,6 @@ class ModelHooks:
         hooks.end_aside(aside)
         hooks.changed_aside(place, patches)
         return request, reserve, patches
-
-    def _direct_end(self, said: Stop | Hold, bound: BoundHook) -> Stopped:
-        if isinstance(said, Stop):
-            return self._hooks.stopped(said, "limit", bound.name)
-        # The body of a tool cannot be parked in its middle.
-        detail = f"{said.title} (a tool's own call cannot wait for the answer)"
-        return Stopped(reason="limit", detail=detail)
 
     def _answer(self, plugin: str, hold: Hold, place: str, key: str) -> None:
         """Give a plugin what a person answered.
@@ -192,29 +188,18 @@ class ModelHooks:
             failure=None if error is not None else failure,
             attempt=attempt,
         )
-        retry: Retry | None = None
-        for bound in self._hooks.having("on_error"):
-            said = await self._error_answer(bound, trouble, place)
-            if isinstance(said, Stop):
-                raise TurnOver(self._hooks.stopped(said, "provider_error", bound.name))
-            if isinstance(said, Retry) and retry is None:
-                retry = said
-        if retry is None:
+        where = f"{place}.{attempt}"
+        said, plugin = await self._hooks.ask_on_error(trouble, where, self._hooks.note)
+        if isinstance(said, Stop):
+            raise TurnOver(self._hooks.stopped(said, "provider_error", plugin))
+        if said is None:
             return None
-        if retry.model is not None and retry.model != request.model:
-            request = msgspec.structs.replace(request, model=retry.model)
-        if retry.prompt:
-            note = ModelMessage(role="user", parts=(Text(text=retry.prompt),))
+        if said.model is not None and said.model != request.model:
+            request = msgspec.structs.replace(request, model=said.model)
+        if said.prompt:
+            note = ModelMessage(role="user", parts=(Text(text=said.prompt),))
             request = msgspec.structs.replace(request, messages=(*request.messages, note))
-        return Again(request, min(_MAX_WAIT_S, max(0.0, retry.after_s)))
-
-    async def _error_answer(self, bound: BoundHook, trouble: Trouble, place: str) -> Any:  # noqa: ANN401 - a directive
-        try:
-            where = f"{place}.{trouble.attempt}"
-            return await self._hooks.ask(bound, "on_error", where, trouble)
-        except PluginFault as fault:
-            self._hooks.note(str(fault))
-            return Continue()
+        return Again(request, min(_MAX_WAIT_S, max(0.0, said.after_s)))
 
     # ------------------------------------------------------------------ after
 

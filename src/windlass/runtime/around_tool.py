@@ -35,7 +35,7 @@ from windlass.kernel.events import Error
 from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
-from windlass.ports.directives import Proceed, ReplaceArgs, Retry, ShortCircuit, Stop
+from windlass.ports.directives import Proceed, ReplaceArgs, ShortCircuit, Stop
 from windlass.ports.plugin import AskedCall, Trouble
 from windlass.ports.policy import Ask, Deny
 from windlass.ports.tool import Tool
@@ -327,21 +327,12 @@ class CallHooks:
         return _with(ended, withheld(ended.outcome, f"{text}."))
 
     async def _on_error(self, ended: CompletedToolCall) -> CompletedToolCall:
-        retry: Retry | None = None
-        trouble = Trouble(kind="tool", call=ended)
-        for one in self._having("on_error"):
-            try:
-                _, said = await self._ask((one,), 0, "on_error", trouble)
-            except PluginFault as fault:
-                self._note(str(fault), "plugin_failed")
-                continue
-            if isinstance(said, Stop):
-                self.ends = self._hooks.stopped(said, "tool_failure", one.name)
-                return ended
-            if isinstance(said, Retry) and retry is None:
-                retry = said
-        if retry is not None and retry.prompt:
-            ended = _with(ended, with_part(ended.outcome, Text(text=retry.prompt)))
+        trouble, note = Trouble(kind="tool", call=ended), partial(self._note, code="plugin_failed")
+        said, plugin = await self._hooks.ask_on_error(trouble, self._where, note, self._aside)
+        if isinstance(said, Stop):
+            self.ends = self._hooks.stopped(said, "tool_failure", plugin)
+        elif said is not None and said.prompt:
+            ended = _with(ended, with_part(ended.outcome, Text(text=said.prompt)))
         return ended
 
     def hidden(self, ended: CompletedToolCall) -> CompletedToolCall:

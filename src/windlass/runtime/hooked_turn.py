@@ -5,21 +5,22 @@ State and memory change by patches alone, which are recorded with the outcome of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from windlass.errors import CallerError
 from windlass.guards.limits import check_limit
-from windlass.journal import PluginRemembered, UsageLine
+from windlass.journal import PluginRemembered
 from windlass.journal.patch import patched, recorded
 from windlass.kernel import canonical, events
-from windlass.kernel.messages import Attachment, Message
+from windlass.kernel.messages import Attachment
 from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import EMPTY_DICT, Json, freeze
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.runtime.turn import Turn
+
+T = TypeVar("T")
 
 Patches: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By plugin, then `state` or `memory`: the changes in their order."""
@@ -134,6 +135,22 @@ class Place:
         self.changed: list[HookedTurn] = []
 
 
+def _of(read: Callable[[Turn], T]) -> T:
+    """Return the property of a plugin's turn that reads the turn itself."""
+    return cast("T", property(lambda own: read(own._turn)))  # noqa: SLF001 - its own
+
+
+def _model_of(turn: Turn) -> str:
+    if turn.started is not None:
+        return turn.started.model
+    wanted: str = turn.request.overrides.get("model", turn.program.model.name)
+    return wanted
+
+
+def _started_ms(turn: Turn) -> int:
+    return turn.services.clock.now_ms() if turn.started is None else turn.started.started_ms
+
+
 class HookedTurn(PluginTurn):
     """The turn as one plugin's hooks see it at one place."""
 
@@ -147,82 +164,24 @@ class HookedTurn(PluginTurn):
         self.name = name
         self.place = place
 
-    @property
-    def session_id(self) -> str:
-        return self._turn.session_id
-
-    @property
-    def turn_id(self) -> str:
-        return self._turn.turn_id
-
-    @property
-    def agent(self) -> str:
-        return self._turn.program.name
-
-    @property
-    def model(self) -> str:
-        turn = self._turn
-        if turn.started is not None:
-            return turn.started.model
-        wanted: str = turn.request.overrides.get("model", turn.program.model.name)
-        return wanted
-
-    @property
-    def context(self) -> Mapping[str, Json]:
-        return self._turn.request.context
-
-    @property
-    def deps(self) -> Any:  # noqa: ANN401 - the user's own
-        return self._turn.deps
-
-    @property
-    def iteration(self) -> int:
-        return self._turn.iteration
-
-    @property
-    def max_iterations(self) -> int | None:
-        return self._turn.limits.max_iterations
-
-    @property
-    def now_ms(self) -> int:
-        return self._turn.services.clock.now_ms()
-
-    @property
-    def started_ms(self) -> int:
-        started = self._turn.started
-        return self.now_ms if started is None else started.started_ms
-
-    @property
-    def recovered(self) -> bool:
-        return self._turn.is_recovered
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        return self._turn.history_now()
-
-    @property
-    def turn_messages(self) -> Sequence[Message]:
-        return self._turn.messages_so_far()
-
-    @property
-    def tools(self) -> tuple[ToolSpec, ...]:
-        return self._turn.offered
-
-    @property
-    def system_prompt(self) -> str:
-        return self._turn.system_prompt
-
-    @property
-    def usage(self) -> tuple[UsageLine, ...]:
-        return self._turn.spent.lines()
-
-    @property
-    def reserved(self) -> tuple[UsageLine, ...]:
-        return tuple(self._turn.spent.reserved.values())
-
-    @property
-    def session_usage(self) -> tuple[UsageLine, ...]:
-        return self._turn.memory.usage
+    session_id = _of(lambda turn: turn.session_id)
+    turn_id = _of(lambda turn: turn.turn_id)
+    agent = _of(lambda turn: turn.program.name)
+    model = _of(_model_of)
+    context = _of(lambda turn: turn.request.context)
+    deps = _of(lambda turn: turn.deps)
+    iteration = _of(lambda turn: turn.iteration)
+    max_iterations = _of(lambda turn: turn.limits.max_iterations)
+    now_ms = _of(lambda turn: turn.services.clock.now_ms())
+    started_ms = _of(_started_ms)
+    recovered = _of(lambda turn: turn.is_recovered)
+    messages = _of(lambda turn: turn.history_now())
+    turn_messages = _of(lambda turn: turn.messages_so_far())
+    tools = _of(lambda turn: turn.offered)
+    system_prompt = _of(lambda turn: turn.system_prompt)
+    usage = _of(lambda turn: turn.spent.lines())
+    reserved = _of(lambda turn: tuple(turn.spent.reserved.values()))
+    session_usage = _of(lambda turn: turn.memory.usage)
 
     @property
     def state(self) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from traceback import format_tb
 from typing import Any, Protocol
@@ -21,8 +21,8 @@ from windlass.kernel import events
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.kernel.value import EMPTY_DICT
-from windlass.ports.directives import Stop
-from windlass.ports.plugin import Plugin
+from windlass.ports.directives import Retry, Stop
+from windlass.ports.plugin import Plugin, Trouble
 from windlass.runtime.answers import read_answer, refs_in
 from windlass.runtime.hooked_turn import (
     BoundHook,
@@ -167,6 +167,26 @@ class Hooks:
         """Run the hook of one plugin."""
         _, said = await self.ask_from((bound,), 0, hook, where, *given)
         return said
+
+    async def ask_on_error(
+        self, trouble: Trouble, where: str, note: Callable[[str], None], place: Place | None = None
+    ) -> tuple[Stop | Retry | None, str]:
+        """Return how to continue after a failed call, and which plugin says so: `Stop` beats the first `Retry`.
+
+        A plugin that fails has no say, and `note` is told.
+        """
+        found: tuple[Stop | Retry | None, str] = (None, "")
+        for bound in self.having("on_error", place):
+            try:
+                said = await self.ask(bound, "on_error", where, trouble)
+            except PluginFault as fault:
+                note(str(fault))
+                continue
+            if isinstance(said, Stop):
+                return said, bound.name
+            if isinstance(said, Retry) and found[0] is None:
+                found = said, bound.name
+        return found
 
     def read(self, turn: HookedTurn, hook: str, said: object) -> Any:  # noqa: ANN401 - as the hook answers
         """Return what a hook answered.
