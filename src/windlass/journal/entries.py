@@ -42,8 +42,8 @@ class TurnStarted(JsonValue, kw_only=True):
     store however many turns have them. `input` is there when it is not what was accepted, `output` when an
     answer of a certain shape is asked for: its schema. `messages` come before the input, `prompt` is what plugins
     made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
-    `looks` says what plugins look at before anybody else may: each reply ("model") or each result ("tools") of such a
-    turn is recorded as looked at, also when it stays as it was.
+    `looks` says what plugins look at before it is shown: each reply ("model") or each result ("tools") of such a turn is
+    recorded as looked at, also when it stays as it was.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output", "patches")

@@ -100,7 +100,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finale(msgspec.Struct, frozen=True, kw_only=True):
-    """`after_turn`: what is left behind. Each message begins a turn of its own.
+    """`after_turn`: what follows the turn. Each message begins a turn of its own.
 
     `compact` asks for a new frame first: True, or options for the compaction.
     """

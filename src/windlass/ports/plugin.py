@@ -173,8 +173,8 @@ class Plugin:
 class Hook(NamedTuple):
     """A hook: the effect it runs in, what records its outcome ("": nothing does), and the types it may answer with.
 
-    `each` is what a list that it answers with holds. `looks_at` says what it sees before anybody else may: of a turn
-    with such a hook each reply, or each result, is recorded as looked at.
+    `each` is the type of the elements, if it may answer with a list. `looks_at` says what the hook sees before it is
+    shown: a turn with such a hook records of each reply, or of each result, that it was looked at.
     """
 
     runs_in: str
@@ -208,6 +208,6 @@ HOOKS: Final[dict[str, Hook]] = {
         "the failing effect", "what that effect records", (Stop, Retry, Continue), looks_at="tools"
     ),
     "at_checkpoint": Hook("checkpoint", "what entered, if anything did", (Delivery, Stop)),
-    "after_turn": Hook("finalize", "what is left behind", (Finale,)),
+    "after_turn": Hook("finalize", "what follows the turn", (Finale,)),
     "after_commit": Hook("beside the turn, may repeat", ""),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from windlass.kernel.value import Json
 
 
 class PluginTurn(ABC):
-    """The turn as one plugin sees it: what is, its own state, and a few things it may ask for.
+    """The turn as one plugin sees it: its facts, the plugin's own state, and a few things to ask for.
 
     `state` is empty when a turn begins and gone when it ends; `memory` lasts as long as the session. Neither is ever
     kept on the plugin itself. `patch` and `remember` change them: the change is part of what is recorded of this hook,
@@ -23,7 +23,7 @@ class PluginTurn(ABC):
 
     __slots__ = ()
 
-    # ------------------------------------------------------------------ what is
+    # ------------------------------------------------------------------ facts
 
     @property
     @abstractmethod
@@ -140,7 +140,7 @@ class PluginTurn(ABC):
     def remember(self, **changes: Json) -> None:
         """Change the memory, in the same way."""
 
-    # ------------------------------------------------------------------ what may be asked for
+    # ------------------------------------------------------------------ actions
 
     @abstractmethod
     def emit(self, name: str, data: Json = None) -> None:

@@ -267,7 +267,7 @@ class CallHooks:
         return ended if changed is None else _with(ended, changed)
 
     def _is_to_be_seen(self, ended: CompletedToolCall) -> bool:
-        """Whether a plugin is to look at this result before anybody else does."""
+        """Whether a plugin looks at this result before it is shown."""
         having = self._hooks.having
         if having("after_tool") or having("present_result"):
             return True

@@ -185,7 +185,7 @@ async def hooked_delivery(
 
 
 async def hooked_end(hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
-    """Ask the plugins what is to follow the turn; one that fails is noted, and adds nothing."""
+    """Ask the plugins what follows the turn; one that fails is noted, and adds nothing."""
     found: list[tuple[str, Finale]] = []
     for bound in hooks.having("after_turn"):
         try:
@@ -200,7 +200,7 @@ async def hooked_end(hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale]
 def finalized(
     ids: TurnIds, finales: Iterable[tuple[str, Finale]], patches: Patches
 ) -> TurnFinalized:
-    """Return what is recorded of what plugins want to follow the turn."""
+    """Return the record of what follows the turn."""
     messages: list[Message] = []
     issues: list[str] = []
     compact: Json = None

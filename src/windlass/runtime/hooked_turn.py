@@ -78,7 +78,7 @@ class PluginStates:
                 self._remembered[plugin] = folded(self.memory(plugin), changes["memory"])
 
     def nodes(self) -> Iterator[PluginRemembered]:
-        """Return what the turn leaves in plugins' memories, where it is not what was there."""
+        """Return the memories that the turn changed."""
         for plugin in sorted(self._remembered):
             memory = self._remembered[plugin]
             if memory != self._memories.get(plugin, EMPTY_DICT):
@@ -86,7 +86,7 @@ class PluginStates:
 
 
 def folded(base: Mapping[str, Any], changes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what is there after changes, in their order."""
+    """Return `base` with changes applied in order."""
     for change in changes:
         base = patched(base, change)
     return base

@@ -173,7 +173,7 @@ class Hooks:
     ) -> tuple[Stop | Retry | None, str]:
         """Return how to continue after a failed call, and which plugin says so: `Stop` beats the first `Retry`.
 
-        A plugin that fails has no say, and `note` is told.
+        A plugin that fails decides nothing; `note` gets the reason.
         """
         found: tuple[Stop | Retry | None, str] = (None, "")
         for bound in self.having("on_error", place):

@@ -35,7 +35,7 @@ class PluginSet:
         self._by_hook = {
             hook: tuple(one for one in self.plugins if _has(one, hook)) for hook in HOOKS
         }
-        # What their hooks see before anybody else may: "model" for replies, "tools" for results.
+        # What their hooks look at before it is shown: "model" for replies, "tools" for results.
         seen = {HOOKS[hook].looks_at for hook, plugins in self._by_hook.items() if plugins}
         self.looks = tuple(sorted(seen - {""}))
         self.has_tool_hooks = "tools" in self.looks or bool(self._by_hook["before_tool"])
