@@ -35,6 +35,7 @@ from windlass.kernel.events import Error
 from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
+from windlass.kernel.value import EMPTY_DICT
 from windlass.ports.directives import Proceed, ReplaceArgs, ShortCircuit, Stop
 from windlass.ports.plugin import AskedCall, Trouble
 from windlass.ports.policy import Ask, Deny
@@ -127,8 +128,10 @@ class CallHooks:
         self._effect_id = effect_id
         self._ordinal = ordinal
         self._of = of
-        # Calls that run side by side do not see each other's changes.
-        self._aside: Place | None = None if of == 1 else hooks.place_aside()
+        # Calls that run side by side do not see each other's changes: while hooks are asked about this one, and from the
+        # first change on, it has a place of its own.
+        self._is_alone = of == 1
+        self._aside: Place | None = None
         self._where = f"{effect_id}.{ordinal}"
         self._issues: list[Error] = []
         # All that was changed around this call, to be folded when its batch has ended.
@@ -162,6 +165,7 @@ class CallHooks:
         )
         asked, verdict = await self._ask_all(bound, tool, call)
         patches = self._take()
+        self._end_aside()
         if not patches and asked.args is call.args and verdict.strength == Strength.PERMISSION:
             return None
         decided = decision(verdict, asked.args, patches, self._take_issues())
@@ -241,8 +245,7 @@ class CallHooks:
         """Return a call as the turn has it once plugins have seen its result."""
         presented = await self._presented(ended)
         self.is_presented = True
-        if self._aside is not None:
-            self._hooks.end_aside(self._aside)
+        self._end_aside()
         return presented
 
     async def _presented(self, ended: CompletedToolCall) -> CompletedToolCall:
@@ -328,7 +331,8 @@ class CallHooks:
 
     async def _on_error(self, ended: CompletedToolCall) -> CompletedToolCall:
         trouble, note = Trouble(kind="tool", call=ended), partial(self._note, code="plugin_failed")
-        said, plugin = await self._hooks.ask_on_error(trouble, self._where, note, self._aside)
+        place = self._place()
+        said, plugin = await self._hooks.ask_on_error(trouble, self._where, note, place)
         if isinstance(said, Stop):
             self.ends = self._hooks.stopped(said, "tool_failure", plugin)
         elif said is not None and said.prompt:
@@ -345,7 +349,19 @@ class CallHooks:
     # ------------------------------------------------------------------ inside
 
     def _having(self, hook: str) -> tuple[BoundHook, ...]:
-        return self._hooks.having(hook, self._aside)
+        return self._hooks.having(hook, self._place())
+
+    def _place(self) -> Place | None:
+        """Return where hooks are asked about this call; None: where the turn's other hooks are."""
+        if self._aside is None and not self._is_alone:
+            self._aside = self._hooks.place_aside()
+        return self._aside
+
+    def _end_aside(self) -> None:
+        """Give the place back, unless the hooks that follow have to see what was changed there."""
+        if self._aside is not None and self._aside.states is self._hooks.states:
+            self._hooks.end_aside(self._aside)
+            self._aside = None
 
     def _ask(
         self, bound: Sequence[BoundHook], at: int, hook: str, given: object
@@ -354,14 +370,16 @@ class CallHooks:
 
     def _take(self) -> dict[str, Any]:
         """Return all that hooks changed, for the moment that is about to be recorded."""
-        if self._aside is None:
+        if self._is_alone:
             return self._hooks.take()
+        if self._aside is None:
+            return EMPTY_DICT
         changed, self._aside.aside = self._aside.aside or {}, {}
         return changed
 
     def _keep(self, patches: Patches) -> None:
         """Note what was recorded, to be folded at the batch's end; around a call alone it holds already."""
-        if self._aside is not None:
+        if patches and not self._is_alone:
             self.patches.append(patches)
 
     def _note(self, message: str, code: str) -> None:
@@ -372,8 +390,9 @@ class CallHooks:
         return tuple(issues)
 
     def _take_up(self, known: CallDecided | CallPresented) -> None:
-        self._hooks.see(known.patches, self._aside)
-        self._keep(known.patches)
+        if known.patches:
+            self._hooks.see(known.patches, self._place())
+            self._keep(known.patches)
         for issue in known.issues:
             self._turn.note(issue)
 
