@@ -8,7 +8,7 @@ from bench.workloads.candidate import Candidate
 from bench.workloads.windlass_turns import WindlassTurns, agent_of
 from windlass import Agent, Runtime
 from windlass.plugins import Plugin
-from windlass.runtime.plugin_set import HOOKS
+from windlass.ports.plugin import HOOKS
 from windlass.stores.memory import MemoryStore
 
 N_PLUGINS = 10

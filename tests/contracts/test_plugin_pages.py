@@ -7,7 +7,7 @@ from pathlib import Path
 
 import windlass.plugins
 from windlass.plugins import Plugin
-from windlass.runtime.plugin_set import HOOKS
+from windlass.ports.plugin import HOOKS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "plugins"
 INDEX = "README.md"

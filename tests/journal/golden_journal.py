@@ -244,6 +244,8 @@ MOMENTS: dict[str, Value] = {
     "CallAsked": CallAsked(title="How much?", schema={"type": "integer"}, state=[1]),
     "CallAsked.least": CallAsked(title="How much?"),
     "TurnFinalized.compact": TurnFinalized(compact={"keep": 2}),
+    "ReplyHooked.as_it_was": ReplyHooked(),
+    "CallPresented.as_it_was": CallPresented(),
 }
 
 ENTRIES: dict[str, Value] = {
@@ -298,6 +300,7 @@ ENTRIES: dict[str, Value] = {
     "DriveEnded": drive_ended,
     "Emitted": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded", value={"mail": "a"}),
     "Emitted.least": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded"),
+    "TurnStarted.looks": TurnStarted(agent="helper", model="m-large", looks=("model", "tools")),
 }
 
 CLAIMS: dict[str, Value] = {

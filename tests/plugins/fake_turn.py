@@ -45,39 +45,85 @@ class FakeHost:
         self.replies: list[ModelReply] = []
         self.requests: list[ModelRequest] = []
 
-    def state(self, plugin: str) -> Mapping[str, Any]:
-        return self.states.get(plugin, {})
-
-    def memory(self, plugin: str) -> Mapping[str, Any]:
-        return self.memories.get(plugin, {})
-
-    def answers(self, _plugin: str) -> Mapping[str, Json]:
-        return self.answered
-
-    def emit(self, plugin: str, name: str, data: Json) -> None:
-        self.emitted.append((plugin, name, data))
-
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
         ref = sha256(data).hexdigest()
         self.blobs[ref] = data
         return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
 
-    async def read(self, ref: str) -> bytes:
-        return self.blobs[ref]
 
-    async def complete(self, _plugin: str, _place: str, request: ModelRequest) -> ModelReply:
-        self.requests.append(request)
-        return self.replies.pop(0)
+class _Of:
+    """An attribute of a turn that its host has under the same name."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, turn: FakeTurn, _owner: type) -> Any:  # noqa: ANN401 - as the host says
+        return getattr(turn.host, self._name)
+
+
+def _of_host() -> Any:  # noqa: ANN401 - as the host says
+    return _Of()
 
 
 class FakeTurn(PluginTurn):
     """A plugin's turn on a fake host; `settle` does what a runtime does once a hook's outcome is recorded."""
 
-    __slots__ = ("host",)
+    session_id = _of_host()
+    turn_id = _of_host()
+    agent = _of_host()
+    model = _of_host()
+    context = _of_host()
+    deps = _of_host()
+    iteration = _of_host()
+    max_iterations = _of_host()
+    now_ms = _of_host()
+    started_ms = _of_host()
+    recovered = _of_host()
+    messages = _of_host()
+    turn_messages = _of_host()
+    tools = _of_host()
+    system_prompt = _of_host()
+    usage = _of_host()
+    reserved = _of_host()
+    session_usage = _of_host()
 
     def __init__(self, plugin: str, host: FakeHost | None = None) -> None:
         self.host = host or FakeHost()
-        super().__init__(self.host, plugin)
+        self._plugin = plugin
+        self._changes: dict[str, list[Mapping[str, Any]]] = {}
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        return self.host.states.get(self._plugin, {})
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        return self.host.memories.get(self._plugin, {})
+
+    @property
+    def answers(self) -> Mapping[str, Json]:
+        return self.host.answered
+
+    def patch(self, **changes: Json) -> None:
+        self._changes.setdefault("state", []).append(changes)
+
+    def remember(self, **changes: Json) -> None:
+        self._changes.setdefault("memory", []).append(changes)
+
+    def emit(self, name: str, data: Json = None) -> None:
+        self.host.emitted.append((self._plugin, name, data))
+
+    async def attach(
+        self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
+    ) -> Attachment:
+        return await self.host.attach(data, media_type, name)
+
+    async def read(self, ref: str) -> bytes:
+        return self.host.blobs[ref]
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.host.requests.append(request)
+        return self.host.replies.pop(0)
 
     def settle(self) -> None:
         """Apply what the hook changed."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 from windlass import Agent, Runtime, tool
 from windlass.errors import ConfigError
-from windlass.ports.plugin import Plugin
+from windlass.ports.plugin import HOOKS, Plugin
 from windlass.ports.policy import Allow
-from windlass.runtime.plugin_set import HOOKS, PluginSet, name_of
+from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.testing import ScriptedModel
 
 
@@ -166,10 +166,54 @@ def test_of_a_set_only_those_that_a_turn_began_with_are_asked() -> None:
     assert plugins.only(("two_words", "silent")) is some  # made once
 
 
-def test_every_hook_of_the_port_is_known_and_no_other() -> None:
-    own = {name for name in vars(Plugin) if not name.startswith("_")}
+def undescribed(port: type) -> set[str]:
+    """Return the hooks that a port declares and the table lacks, and the other way round."""
+    own = {name for name in vars(port) if not name.startswith("_")}
+    return {*HOOKS} ^ (own - {"name", "version", "tools"})
 
-    assert {*HOOKS} == own - {"name", "version", "tools"}
+
+def test_the_table_of_hooks_has_every_hook_of_the_port_and_no_other() -> None:
+    class WithOneMore:
+        """Declares a hook that the table lacks."""
+
+    for name, hook in vars(Plugin).items():
+        if not name.startswith("_"):
+            setattr(WithOneMore, name, hook)
+    assert undescribed(WithOneMore) == set()
+    WithOneMore.on_sunrise = None  # type: ignore[attr-defined]  # that is the fault
+
+    assert undescribed(WithOneMore) == {"on_sunrise"}
+    assert undescribed(Plugin) == set()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_table_of_hooks_allows_what_a_hook_is_declared_to_answer(hook: str) -> None:
+    declared = get_type_hints(getattr(Plugin, hook))["return"]
+    kinds = {*(get_args(declared) or (declared,))} - {type(None)}
+    lists = {kind for kind in kinds if get_origin(kind) is Sequence}
+
+    assert {*HOOKS[hook].answers} == kinds - lists
+    assert [HOOKS[hook].each] == ([get_args(kind)[0] for kind in lists] or [None])
+
+
+@pytest.mark.parametrize(
+    ("hooks", "looks"),
+    [
+        ([], ()),
+        (["before_turn", "before_model", "before_tool", "at_checkpoint"], ()),
+        (["after_model"], ("model",)),
+        (["after_tool"], ("tools",)),
+        (["present_result"], ("tools",)),
+        (["on_error"], ("tools",)),
+        (["after_tool", "after_model", "on_error"], ("model", "tools")),
+    ],
+)
+def test_a_set_says_what_its_hooks_look_at(hooks: list[str], looks: tuple[str, ...]) -> None:
+    async def silent(_self: Plugin, _turn: object, _seen: object = None) -> None: ...
+
+    plugin: Plugin = type("Looking", (Plugin,), dict.fromkeys(hooks, silent))()
+
+    assert PluginSet([plugin]).looks == looks
 
 
 @tool(effect="pure")

@@ -11,7 +11,7 @@ from windlass.journal import PluginRemembered
 from windlass.journal.patch import add, append
 from windlass.kernel import canonical
 from windlass.kernel.value import Json
-from windlass.runtime.plugin_states import PluginStates, checked, folded
+from windlass.runtime.hooked_turn import PluginStates, checked, folded
 
 LIMIT = 64 * 1024
 

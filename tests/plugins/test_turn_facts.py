@@ -17,7 +17,7 @@ from windlass.errors import ConfigError
 from windlass.kernel.messages import Message
 from windlass.kernel.outcomes import Finished
 from windlass.plugins.turn_facts import TurnFacts
-from windlass.runtime.plugin_states import checked
+from windlass.runtime.hooked_turn import checked
 from windlass.testing import ScriptedModel, broken_rules, call, say
 
 END = Finished(text="Done.")

@@ -38,11 +38,11 @@ class ModelAnswered(JsonValue, kw_only=True):
 
 
 class ReplyHooked(JsonValue, kw_only=True):
-    """What the hooks made of a reply; `patches` is by plugin."""
+    """What the hooks made of a reply they looked at; None: it is as it was. `patches` is by plugin."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("patches",)
 
-    reply: ModelReply
+    reply: ModelReply | None = None
     patches: dict[str, Any] = EMPTY_DICT
 
 
@@ -92,11 +92,11 @@ class CallReturned(Value, kw_only=True):
 
 
 class CallPresented(JsonValue, kw_only=True):
-    """What hooks made of a result; `ends`: the turn ends with it."""
+    """What hooks made of a result they looked at; None: it is as it was. `ends`: the turn ends with it."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("patches",)
 
-    outcome: ToolOutcome
+    outcome: ToolOutcome | None = None
     patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
     issues: tuple[Error, ...] = ()

@@ -1,4 +1,4 @@
-"""What a plugin's hook may answer, beyond a changed value. None always means: no say.
+"""What a plugin's hook may answer, beyond a changed value. None always means: no change.
 
 None of these is stored. What the runtime makes of them is recorded where the hook ran.
 """
@@ -18,7 +18,7 @@ from windlass.kernel.value import Json
 from windlass.ports.policy import Ask, Deny
 
 Said: TypeAlias = str | InjectedMessage
-"""A message that a plugin adds: words in the user's place, or a message of any role."""
+"""A message that a plugin adds: text in the role of the user, or a message of any role."""
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -76,10 +76,10 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """`on_error`: go on, with a word to the model.
+    """`on_error`: continue, with a prompt for the model.
 
     After a tool's error the prompt is added to what the model is told of it. After a failed model call the call
-    is made once more, `after_s` seconds later, by another `model` if one is named; the prompt is said once.
+    is made once more, `after_s` seconds later, by another `model` if one is named; the prompt is sent once.
     """
 
     prompt: str = ""
@@ -88,7 +88,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Continue(msgspec.Struct, frozen=True):
-    """`on_error`: go on as if there were no plugin."""
+    """`on_error`: continue as if there were no plugin."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finale(msgspec.Struct, frozen=True, kw_only=True):
-    """`after_turn`: what is left behind. Each message begins a turn of its own.
+    """`after_turn`: what follows the turn. Each message begins a turn of its own.
 
     `compact` asks for a new frame first: True, or options for the compaction.
     """

@@ -1,17 +1,4 @@
-"""The plugin: hooks into a turn, each of which runs where the table says and is recorded there.
-
-    hook                              runs in             recorded in
-    on_input, before_turn, prompt     turn start          the start record
-    prompt, view                      sync_environment    the environment, if it changed
-    before_model                      model_call          the reply
-    on_stream                         model_call          nowhere: previews only
-    after_model                       model_hooks         what became of the reply, if it changed
-    before_tool                       tool_hooks, decide  the decision, if there was one
-    after_tool, present_result        tool_hooks, presented  the result, if it changed
-    at_checkpoint                     checkpoint          what entered, if anything did
-    on_error                          the failing effect  with that effect
-    after_turn                        finalize            what is left behind
-    on_session_open, after_commit     outside             nowhere: best effort, may repeat
+"""The plugin: hooks into a turn. `HOOKS` says of each where it runs, where that is recorded and what it may answer.
 
 Law 1. A hook runs at least once until its outcome is recorded, and never again after.
 Law 2. Runtime's plugins come before the agent's, each in the order in which they were given.
@@ -23,7 +10,7 @@ Law 4. A hook that raises changes nothing. What guards (`before_tool`, `after_to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -37,19 +24,24 @@ from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 from windlass.ports.directives import (
     Abort,
+    Continue,
     Delivery,
     ErrorDirective,
     Finale,
     Hold,
+    Proceed,
     Refuse,
+    ReplaceArgs,
+    Retry,
     Said,
     Send,
+    ShortCircuit,
     Stop,
     ToolDirective,
 )
 from windlass.ports.model import ReasoningChunk, TextChunk
 from windlass.ports.plugin_turn import PluginTurn
-from windlass.ports.policy import Deny, Risk
+from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import Contribution
 
 if TYPE_CHECKING:
@@ -146,7 +138,7 @@ class Plugin:
         """See a piece of the reply as it is shown; return it changed. Empty text is not shown."""
 
     async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | Stop | None:
-        """See the reply, which is recorded already; return what the turn goes on with."""
+        """See the reply, which is recorded already; return what the turn continues with."""
 
     # ------------------------------------------------------------------ tools
 
@@ -164,7 +156,7 @@ class Plugin:
         """Return what the model sees of a result. One plugin at most may have this hook."""
 
     async def on_error(self, turn: PluginTurn, trouble: Trouble) -> ErrorDirective | None:
-        """Say how to go on after a failed call. The first plugin that says something decides; `Stop` beats all."""
+        """Say how to continue after a failed call. The first plugin that answers decides; `Stop` beats all."""
 
     # ------------------------------------------------------------------ between and after
 
@@ -176,3 +168,46 @@ class Plugin:
 
     async def after_commit(self, ended: CommittedTurn) -> None:
         """The turn is in the history. Best effort; may repeat."""
+
+
+class Hook(NamedTuple):
+    """A hook: the effect it runs in, what records its outcome ("": nothing does), and the types it may answer with.
+
+    `each` is the type of the elements, if it may answer with a list. `looks_at` says what the hook sees before it is
+    shown: a turn with such a hook records of each reply, or of each result, that it was looked at.
+    """
+
+    runs_in: str
+    recorded_in: str
+    answers: tuple[type, ...] = ()
+    each: object = None
+    looks_at: Literal["", "model", "tools"] = ""
+
+
+HOOKS: Final[dict[str, Hook]] = {
+    "on_session_open": Hook("beside the turn, may repeat", ""),
+    "on_input": Hook("turn start", "the start record", (Refuse,), each=Part),
+    "before_turn": Hook("turn start", "the start record", (Abort,), each=Said),
+    "prompt": Hook(
+        "turn start, sync_environment", "the start record; the environment, if it changed", each=Contribution
+    ),
+    "view": Hook("sync_environment", "the environment, if it changed", (HistoryView,)),
+    "before_model": Hook("model_call", "the reply", (ModelRequest, Send, Hold, Stop)),
+    "on_stream": Hook("model_call, previews only", "", (TextChunk, ReasoningChunk)),
+    "after_model": Hook("model_hooks", "the reply as looked at", (ModelReply, Stop), looks_at="model"),
+    "before_tool": Hook(
+        "tool_hooks, decide", "the decision, if there was one", (Proceed, ReplaceArgs, ShortCircuit, Deny, Ask)
+    ),
+    "after_tool": Hook(
+        "tool_hooks, presented", "the result as looked at", (ToolOutcome, Deny), looks_at="tools"
+    ),
+    "present_result": Hook(
+        "tool_hooks, presented", "the result as looked at", each=ResultPart, looks_at="tools"
+    ),
+    "on_error": Hook(
+        "the failing effect", "what that effect records", (Stop, Retry, Continue), looks_at="tools"
+    ),
+    "at_checkpoint": Hook("checkpoint", "what entered, if anything did", (Delivery, Stop)),
+    "after_turn": Hook("finalize", "what follows the turn", (Finale,)),
+    "after_commit": Hook("beside the turn, may repeat", ""),
+}  # fmt: skip

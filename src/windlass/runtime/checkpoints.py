@@ -23,10 +23,9 @@ from windlass.ports import InboxItem
 from windlass.ports.directives import Refuse
 from windlass.ports.inbox import item_parts
 from windlass.ports.plugin import AtCheckpoint
-from windlass.runtime.checkpoint_hooks import hooked_delivery
+from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.program import Output
-from windlass.runtime.start_hooks import hooked_input
 from windlass.runtime.structured_driver import read_value
 from windlass.runtime.turn import Keyed, Turn
 

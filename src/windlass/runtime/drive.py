@@ -71,17 +71,21 @@ from windlass.ports.directives import Finale
 from windlass.ports.model import READ_BLOB
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
-from windlass.runtime.announcements import announce_commit, announce_session
-from windlass.runtime.checkpoint_hooks import hooked_end
+from windlass.runtime.around_model import ModelHooks
+from windlass.runtime.around_turn import (
+    announce_commit,
+    announce_session,
+    finalized,
+    follow_ups,
+    hooked_end,
+)
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes, options_of
 from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
-from windlass.runtime.leavings import finalized, follow_ups
 from windlass.runtime.limits import over_limit
 from windlass.runtime.model_call import ModelCalls
-from windlass.runtime.model_hooks import ModelHooks
 from windlass.runtime.outputs import output_of
 from windlass.runtime.program import Program
 from windlass.runtime.recovery import Recovery
@@ -303,7 +307,7 @@ class Drive:
                 hooks.states.apply(journal.started.patches)
             return journal.started
         if hooks is not None:
-            hooks.host.models = ModelCalls(turn, ModelHooks(hooks))
+            hooks.models = ModelCalls(turn, ModelHooks(hooks))
         return await started_anew(turn, hooks, job, self._info(turn, job), self._begun)
 
     def _take_up(self, turn: Turn, started: TurnStarted, hooks: Hooks | None, job: Job) -> None:
@@ -330,7 +334,7 @@ class Drive:
         turn.offered, turn.system_prompt = config.tools, config.system_prompt
         self._models = ModelCalls(turn, None if hooks is None else ModelHooks(hooks))
         if hooks is not None:
-            hooks.host.models = self._models
+            hooks.models = self._models
         self._tools = ToolCalls(turn, self._models, hooks)
         self._checkpoints = Checkpoints(turn, output, hooks)
         self._checkpoints.has_items = job.view is not None
@@ -479,7 +483,7 @@ class Drive:
         turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
         turn.feed.end()
         if hooks is not None:
-            hooks.host.models = None
+            hooks.close()
         record = TurnRecord.of_turn(turn, commit)
         return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
 

@@ -12,8 +12,8 @@ from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.messages import Message
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
 from windlass.kernel.value import EMPTY_DICT
+from windlass.runtime.around_turn import hooked_prompt
 from windlass.runtime.hooks import Hooks
-from windlass.runtime.start_hooks import hooked_prompt
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import PluginFault
 from windlass.runtime.turn_start import prompt_of, tools_of
@@ -131,7 +131,7 @@ async def hooked_view(hooks: Hooks, place: str) -> HistoryView:
         at += 1
     if len(views) < 2:
         return views[0] if views else WHOLE
-    return merged(views, hooks.host.messages)
+    return merged(views, hooks.turn.history_now())
 
 
 def merged(views: Sequence[HistoryView], messages: Sequence[Message]) -> HistoryView:

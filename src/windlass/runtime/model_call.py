@@ -39,8 +39,8 @@ from windlass.kernel.effects import CallModel
 from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
 from windlass.kernel.responses import ModelReplied
 from windlass.ports.model import AttemptFailed, Model, ModelEvent, ReasoningChunk, TextChunk
-from windlass.runtime.model_hooks import ModelHooks
-from windlass.runtime.plugin_states import Patches
+from windlass.runtime.around_model import ModelHooks
+from windlass.runtime.hooked_turn import Patches
 from windlass.runtime.recovery import provider_waits
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver

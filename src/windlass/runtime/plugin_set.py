@@ -11,27 +11,21 @@ from windlass.guards.ids import is_id
 from windlass.guards.text import check_version
 from windlass.journal import PluginVersion
 from windlass.kernel.value import snake_case
-from windlass.ports.plugin import Plugin
+from windlass.ports.plugin import HOOKS, Plugin
 
-HOOKS: Final = (
-    "after_commit", "after_model", "after_tool", "after_turn", "at_checkpoint", "before_model", "before_tool",
-    "before_turn", "on_error", "on_input", "on_session_open", "on_stream", "present_result", "prompt", "view",
-)  # fmt: skip
-_PLAIN: Final = ("on_stream", "tools")
 _KNOWN: Final = frozenset(dir(Plugin))
 _ALMOST: Final = 0.88
-AROUND_TOOLS: Final = ("before_tool", "after_tool", "present_result", "on_error")
 
 
 def name_of(plugin: Plugin) -> str:
-    """Return what a plugin is called: its name, or that of its class."""
+    """Return a plugin's name, or that of its class."""
     return plugin.name or snake_case(type(plugin).__name__)
 
 
 class PluginSet:
     """Plugins in their order."""
 
-    __slots__ = ("_by_hook", "_parts", "has_tool_hooks", "names", "plugins", "versions")
+    __slots__ = ("_by_hook", "_parts", "has_tool_hooks", "looks", "names", "plugins", "versions")
 
     def __init__(self, plugins: Iterable[Plugin] = (), *, field: str = "plugins") -> None:
         self.plugins = tuple(plugins)
@@ -41,7 +35,10 @@ class PluginSet:
         self._by_hook = {
             hook: tuple(one for one in self.plugins if _has(one, hook)) for hook in HOOKS
         }
-        self.has_tool_hooks = any(self._by_hook[hook] for hook in AROUND_TOOLS)
+        # What their hooks look at before it is shown: "model" for replies, "tools" for results.
+        seen = {HOOKS[hook].looks_at for hook, plugins in self._by_hook.items() if plugins}
+        self.looks = tuple(sorted(seen - {""}))
+        self.has_tool_hooks = "tools" in self.looks or bool(self._by_hook["before_tool"])
         self.versions = tuple(
             PluginVersion(name=name_of(one), version=one.version) for one in self.plugins
         )
@@ -52,27 +49,18 @@ class PluginSet:
     def _check_together(self, field: str) -> None:
         for name in self.names:
             if self.names.count(name) > 1:
-                raise ConfigError(
-                    f"{field}: found two plugins called {name}, wanted each name once",
-                    field=field,
-                    found=name,
-                    wanted="each name once",
-                )
+                raise ConfigError.at(field, f"two plugins called {name}", "each name once")
         owners = [name_of(one) for one in self._by_hook["present_result"]]
         if len(owners) > 1:
-            raise ConfigError(
-                f"{field}: found present_result in {' and '.join(owners)}, wanted it in one plugin at most",
-                field=field,
-                found=owners,
-                wanted="one owner of what the model sees",
-            )
+            found = f"present_result in {' and '.join(owners)}"
+            raise ConfigError.at(field, found, "it in one plugin at most")
 
     def having(self, hook: str) -> tuple[Plugin, ...]:
         """Return the plugins that have a hook, in their order."""
         return self._by_hook[hook]
 
     def tools(self) -> list[Any]:
-        """Return the tools that come with them.
+        """Return the tools that the plugins bring.
 
         Raises:
             ConfigError: a plugin gave something else than a list.
@@ -90,7 +78,7 @@ class PluginSet:
         return brought
 
     def only(self, names: tuple[str, ...]) -> PluginSet:
-        """Return those of these names: a turn in flight is not changed by plugins that came later."""
+        """Return the set of the plugins with these names: plugins that came later do not change a turn in flight."""
         if names == self.names:
             return self
         known = self._parts.get(names)
@@ -116,21 +104,17 @@ def _check_plugin(plugin: object, field: str) -> None:
         wanted = (
             "a Plugin; a class has to be called first" if isinstance(plugin, type) else "a Plugin"
         )
-        raise ConfigError(
-            f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
-        )
+        raise ConfigError.at(field, found, wanted)
     name = name_of(plugin)
     if not is_id(name):
-        raise ConfigError(
-            f"{field}.name: found {name!r}, wanted 1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |",
-            field=f"{field}.name",
-        )
+        wanted = "1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |"
+        raise ConfigError.at(f"{field}.name", repr(name), wanted)
     check_version(plugin.version, field=f"{field}.version")
     _check_spelling(plugin, field)
     for hook in (*HOOKS, "tools"):
-        is_coroutine = inspect.iscoroutinefunction(getattr(plugin, hook))
-        if _has(plugin, hook) and is_coroutine == (hook in _PLAIN):
-            wanted = "def" if hook in _PLAIN else "async def"
+        is_async = inspect.iscoroutinefunction(getattr(Plugin, hook))
+        if _has(plugin, hook) and inspect.iscoroutinefunction(getattr(plugin, hook)) != is_async:
+            wanted = "async def" if is_async else "def"
             raise ConfigError(
                 f"{field} ({name}): {hook} has to be written with {wanted}",
                 field=f"{field}.{hook}",
@@ -139,7 +123,7 @@ def _check_plugin(plugin: object, field: str) -> None:
 
 
 def _check_spelling(plugin: Plugin, field: str) -> None:
-    """Refuse a coroutine that is called almost like a hook: a guard that is never asked guards nothing."""
+    """Refuse a coroutine whose name is almost a hook's: a guard that is never asked guards nothing."""
     made_by = type(plugin)
     for method in sorted(set(dir(made_by)) - _KNOWN):
         if method.startswith("_") or not inspect.iscoroutinefunction(getattr(made_by, method)):

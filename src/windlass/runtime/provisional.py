@@ -18,6 +18,7 @@ from windlass.kernel import TurnMachine, effects
 from windlass.kernel.effects import Effect
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import ConversationRecord, InputOrigin, Message
+from windlass.kernel.model_call import ModelReply
 from windlass.kernel.responses import (
     CheckpointPassed,
     EnvironmentSynced,
@@ -74,6 +75,7 @@ class _Replay:
         started, request = journal.started, view.request
         assert started is not None  # noqa: S101 - the caller looked
         assert request is not None  # noqa: S101 - it is kept while the turn is unfinished
+        self._looks = started.looks
         place = (view.session_id, view.turn_id)
         history = memory.messages
         for message in opening_messages(place, started, request):
@@ -121,8 +123,11 @@ class _Replay:
         moment = self._moment("model_call", effect.id)
         if not isinstance(moment, ModelAnswered):
             return None
-        hooked = self._moment("model_hooks", effect.id)
-        result = hooked.reply if isinstance(hooked, ReplyHooked) else moment.result
+        result, hooked = moment.result, self._moment("model_hooks", effect.id)
+        if isinstance(hooked, ReplyHooked):
+            result = hooked.reply or result
+        elif "model" in self._looks and isinstance(result, ModelReply):
+            return None  # plugins are still looking at it
         return ModelReplied(id=effect.id, result=result, text_streamed=True)
 
     def _results(self, effect: effects.CallTools) -> ToolsReturned | None:
@@ -137,13 +142,16 @@ class _Replay:
             return None
         args = row.command.args if isinstance(row.command, ToolCallCommand) else call.args
         seen = self._journal.row(f"{self._key('tool_hooks', effect.id, at)}/presented")
-        presented = row.outcome if seen is None else seen.outcome
-        assert isinstance(presented, (CallReturned, CallPresented))  # noqa: S101 - by their keys
+        outcome = row.outcome.outcome
+        if seen is not None and isinstance(seen.outcome, CallPresented):
+            outcome = seen.outcome.outcome or outcome
+        elif "tools" in self._looks:
+            return None  # plugins are still looking at it
         return CompletedToolCall(
             call_id=call.call_id,
             name=call.name,
             args=args,
-            outcome=presented.outcome,
+            outcome=outcome,
             duration_ms=row.outcome.duration_ms,
             replay=call.replay,
         )

@@ -15,10 +15,10 @@ from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import ToolsReturned
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import WaitView
+from windlass.runtime.around_tool import CallHooks
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.model_call import ModelCalls
 from windlass.runtime.tool_call import ToolCallRun
-from windlass.runtime.tool_hooks import CallHooks
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
 
@@ -29,7 +29,11 @@ class ToolCalls:
     def __init__(self, turn: Turn, models: ModelCalls, hooks: Hooks | None) -> None:
         self._turn = turn
         self._models = models
-        self._hooks = hooks if hooks is not None and hooks.plugins.has_tool_hooks else None
+        self._hooks = (
+            hooks
+            if hooks is not None and (hooks.plugins.has_tool_hooks or hooks.records_looks("tools"))
+            else None
+        )
         self._runs: list[ToolCallRun] = []
         self._batch: CallBatch | None = None
         # How the turn ends, if a plugin said so of one of its calls.

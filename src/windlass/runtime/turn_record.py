@@ -132,12 +132,17 @@ def _as_shown(call: ToolCall, result: ToolResult) -> CompletedToolCall:
 
 
 def calls_so_far(journal: TurnJournal) -> tuple[CompletedToolCall, ...]:
-    """Return the calls of an unfinished turn that have their result, as the turn goes on with them."""
-    return tuple([versions[0] for versions in _recorded_calls(journal)])
+    """Return the calls of an unfinished turn that have their result, as the turn continues with them.
+
+    Results that plugins have not looked at yet are left out.
+    """
+    looks = () if journal.started is None else journal.started.looks
+    calls = _recorded_calls(journal)
+    return tuple([found[0] for found in calls if len(found) > 1 or "tools" not in looks])
 
 
 def _recorded_calls(journal: TurnJournal) -> Iterator[tuple[CompletedToolCall, ...]]:
-    """Yield each call that has a result: as plugins left it, if they changed it, then as it came."""
+    """Yield each call that has a result: as plugins left it, if they looked at it, then as it came."""
     for row in journal.rows():
         if isinstance(row.command, ToolCallCommand) and isinstance(row.outcome, CallReturned):
             raw = CompletedToolCall(
@@ -151,7 +156,8 @@ def _recorded_calls(journal: TurnJournal) -> Iterator[tuple[CompletedToolCall, .
             if seen is None or not isinstance(seen.outcome, CallPresented):
                 yield (raw,)
             else:
-                yield msgspec.structs.replace(raw, outcome=seen.outcome.outcome), raw
+                outcome = seen.outcome.outcome or raw.outcome
+                yield msgspec.structs.replace(raw, outcome=outcome), raw
 
 
 def _with_records(

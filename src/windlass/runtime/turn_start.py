@@ -31,7 +31,7 @@ from windlass.runtime.structured_driver import StructuredDriver, StructuredProje
 
 if TYPE_CHECKING:
     # How a turn began is read by many who ask no plugin.
-    from windlass.runtime.start_hooks import Opening
+    from windlass.runtime.around_turn import Opening
 
 STRUCTURED = "structured"
 DRIVERS = ("standard", STRUCTURED, COMPACTION)
@@ -77,6 +77,7 @@ def start_record(  # noqa: PLR0913 - what a start record is made of
         accepted_ms=accepted_ms,
         output=output,
         plugins=program.plugins.versions,
+        looks=program.plugins.looks,
         input=opening.input,
         messages=opening.messages,
         prompt=opening.prompt,

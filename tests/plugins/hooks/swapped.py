@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from windlass.ports.plugin import Plugin
-from windlass.runtime.plugin_set import HOOKS, name_of
+from windlass.ports.plugin import HOOKS, Plugin
+from windlass.runtime.plugin_set import name_of
 
 
 def swapped(make: Callable[[], Plugin]) -> Plugin:

@@ -14,9 +14,8 @@ from tests.plugins.hooks.playing import Played, disks
 from tests.plugins.hooks.swapped import swapped
 from tests.scenarios.stage import STORES
 from windlass.ports.directives import ShortCircuit
-from windlass.ports.plugin import AskedCall, Plugin
+from windlass.ports.plugin import HOOKS, AskedCall, Plugin
 from windlass.ports.plugin_turn import PluginTurn
-from windlass.runtime.plugin_set import HOOKS
 from windlass.testing import Scenario, kill_everywhere
 from windlass.testing.crashing.life import Trial
 

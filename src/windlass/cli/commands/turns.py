@@ -163,13 +163,10 @@ def _asked(entry: journal.Entry) -> str:
     if isinstance(entry, journal.TurnStarted):
         tools = count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
-    if isinstance(entry, journal.DriveBegan):
-        return safe(f"worker {entry.worker} {entry.place}".rstrip())
-    if isinstance(entry, journal.DriveEnded):
-        return entry.why
-    if not isinstance(entry, journal.Claimed | journal.Recorded):
-        return ""
-    command = entry.command
+    if isinstance(entry, journal.DriveBegan | journal.DriveEnded):
+        began = isinstance(entry, journal.DriveBegan)
+        return safe(f"worker {entry.worker} {entry.place}".rstrip()) if began else entry.why
+    command = getattr(entry, "command", None)
     if isinstance(command, journal.ToolCallCommand):
         contract = (
             f"{entry.contract}: " if isinstance(entry, journal.Claimed) and entry.contract else ""

@@ -15,9 +15,9 @@ import msgspec
 from windlass.api.agent import Agent
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.ports.model import EmitModelEvent, Model
-from windlass.ports.plugin import Plugin
+from windlass.ports.plugin import HOOKS, Plugin
 from windlass.ports.tool import Reconciled, Tool, ToolContext, ToolProvider
-from windlass.runtime.plugin_set import HOOKS, PluginSet, name_of
+from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.program import Program
 from windlass.testing.crashing.crash_point import Fuse, nth
 from windlass.tools import Toolbox
@@ -61,10 +61,6 @@ class ThreadBodies:
             self._change.notify_all()
 
 
-# Previews and what happens beside the turn have no place in its journal.
-_UNSEEN = ("after_commit", "on_session_open", "on_stream")
-
-
 def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
     """Return a plugin with the same hooks, with crash points around them."""
     hooks: dict[str, Any] = {}
@@ -72,8 +68,12 @@ def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
         own = getattr(type(plugin), hook)
         if own is not getattr(Plugin, hook):
             bound = getattr(plugin, hook)
-            handed_on = _handed_on(bound, is_plain=hook == "on_stream")
-            hooks[hook] = handed_on if hook in _UNSEEN else _watched(fuse, plugin, hook)
+            # Previews and what happens beside the turn are not in its journal.
+            is_unseen = not HOOKS[hook].recorded_in
+            handed_on = _handed_on(
+                bound, is_plain=not inspect.iscoroutinefunction(getattr(Plugin, hook))
+            )
+            hooks[hook] = handed_on if is_unseen else _watched(fuse, plugin, hook)
     kind: type[Plugin] = type(type(plugin).__name__, (Plugin,), {**hooks, "__getattr__": _inner})
     crashing = kind()
     crashing.__dict__.update(_plugin=plugin, name=name_of(plugin), version=plugin.version)

@@ -1,0 +1,252 @@
+"""The hooks around a model call: before it is sent, while it streams, when it fails, and once its reply is recorded.
+
+Law 1. In a turn whose start record says so, each reply is recorded as looked at once its hooks have run, also when they
+    changed nothing. What is recorded so is not shown to them again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from windlass.errors import ProviderError, ToolError
+from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
+from windlass.kernel import canonical, events
+from windlass.kernel.messages import Text
+from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
+from windlass.kernel.outcomes import Stopped
+from windlass.ports.directives import Hold, Send, Stop
+from windlass.ports.plugin import Chunk, Trouble
+from windlass.runtime.hooked_turn import BoundHook, Patches
+from windlass.runtime.hooks import Hooks
+from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
+
+_MAX_WAIT_S = 300.0
+
+
+class Again(NamedTuple):
+    """The call is to be made once more, like this."""
+
+    request: ModelRequest
+    wait_s: float
+
+
+class ModelHooks:
+    """Asks the plugins of one turn about its model calls."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._turn = hooks.turn
+        self._records_looks = hooks.records_looks("model")
+        self._before_model = hooks.having("before_model")
+        self._on_stream = hooks.having("on_stream")
+        self._after_model = hooks.having("after_model")
+        self.sees_requests = bool(self._before_model)
+        self.sees_streams = bool(self._on_stream)
+        self.sees_replies = self._records_looks or bool(self._after_model)
+
+    def take_up(self, answered: ModelAnswered) -> None:
+        """Apply what the hooks of a recorded call changed."""
+        if answered.patches or answered.issues:
+            self._hooks.take_up(answered.patches, answered.issues)
+
+    def answered(
+        self, result: ModelReply | ModelFailure, sent: RequestSpec | None, *, is_shown: bool
+    ) -> ModelAnswered:
+        """Return what is recorded of a call: what came back, and what hooks changed and noted meanwhile."""
+        return ModelAnswered(
+            result=result,
+            text_streamed=is_shown,
+            sent=sent,
+            patches=self._hooks.take(),
+            issues=self._hooks.take_issues(),
+        )
+
+    # ------------------------------------------------------------------ before
+
+    async def before(
+        self, request: ModelRequest, place: str, key: str
+    ) -> tuple[ModelRequest, Usage | None]:
+        """Return what is sent, and what is reserved for it.
+
+        Raises:
+            TurnOver: a plugin ends the turn.
+            ParkTurn: a plugin waits for a person.
+        """
+        hooks, reserve = self._hooks, None
+        bound, at = self._before_model, 0
+        hooks.held.clear()
+        while at < len(bound):
+            at, said = await hooks.ask_from(bound, at, "before_model", place, request)
+            if isinstance(said, Stop):
+                raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
+            if isinstance(said, Hold):
+                self._answer(bound[at].name, said, place, key)
+                continue  # the plugin is asked once more, and finds the answer
+            request, reserve = _sent(said, request, reserve)
+            at += 1
+        return request, reserve
+
+    async def before_direct(
+        self, request: ModelRequest, place: str
+    ) -> tuple[ModelRequest, Usage | None, Patches]:
+        """Return what is sent for a tool or a plugin, what is reserved for it, and what hooks changed.
+
+        Raises:
+            ToolError: a plugin ends the turn: the caller has to stop, and the turn ends with its batch.
+        """
+        hooks, reserve = self._hooks, None
+        plugins = hooks.plugins.having("before_model")
+        if not any(getattr(plugin, "covers_direct_calls", False) for plugin in plugins):
+            return request, reserve, {}
+        # Tools that run side by side may all ask.
+        aside = hooks.place_aside()
+        for plugin, bound in zip(plugins, hooks.having("before_model", aside), strict=True):
+            if not getattr(plugin, "covers_direct_calls", False):
+                continue
+            said = await hooks.ask(bound, "before_model", place, request)
+            if isinstance(said, Hold):
+                # The body of a tool cannot be parked in its middle.
+                said = Stop(f"{said.title} (a tool's own call cannot wait for the answer)", "limit")
+            if isinstance(said, Stop):
+                over = hooks.stopped(said, "limit", bound.name)
+                self._turn.over = self._turn.over or over
+                raise ToolError(over.detail)
+            request, reserve = _sent(said, request, reserve)
+        patches = aside.aside or {}
+        hooks.end_aside(aside)
+        hooks.changed_aside(place, patches)
+        return request, reserve, patches
+
+    def _answer(self, plugin: str, hold: Hold, place: str, key: str) -> None:
+        """Give a plugin what a person answered.
+
+        Raises:
+            ParkTurn: the question is still open.
+            TurnOver: the person said no, or the plugin asks the same once more.
+        """
+        turn = self._turn
+        answers = self._hooks.held.setdefault(plugin, {})
+        if hold.key in answers:
+            detail = f"The plugin {plugin} asked twice under {hold.key}."
+            raise TurnOver(Stopped(reason="limit", detail=detail))
+        view = turn.open_wait(
+            "budget",
+            about=f"{key}/{plugin}",
+            digest=hold.key,
+            title=hold.title,
+            detail={"plugin": plugin, "key": hold.key, "about": hold.detail},
+        )
+        if view.state == "open":
+            raise ParkTurn
+        answer = turn.wait_over(view, f"{place}.{plugin}.{hold.key}")
+        if answer.status != "answered":
+            raise TurnOver(Stopped(reason="limit", detail=f"{hold.title}: {answer.status}"))
+        answers[hold.key] = answer.value
+
+    # ------------------------------------------------------------------ while it streams
+
+    def streamed(self, chunk: Chunk) -> Chunk:
+        """Return a piece of the reply as it is shown; a piece that a plugin fails on is not shown."""
+        for bound in self._on_stream:
+            try:
+                chunk = self._seen(bound, chunk)
+            except PluginFault as fault:
+                self._hooks.note(str(fault))
+                return msgspec.structs.replace(chunk, text="")
+        return chunk
+
+    def _seen(self, bound: BoundHook, chunk: Chunk) -> Chunk:
+        try:
+            said = bound.call(chunk)
+        except Exception as error:  # a preview does not make a turn fail
+            raise PluginFault(bound.name, "on_stream", error) from error
+        finally:
+            bound.turn.take_changes()  # previews are not recorded, and neither is what they change
+        return chunk if said is None else self._hooks.read(bound.turn, "on_stream", said)
+
+    # ------------------------------------------------------------------ when it fails
+
+    async def on_error(
+        self,
+        request: ModelRequest,
+        failure: ModelFailure,
+        error: ProviderError | None,
+        attempt: int,
+        place: str,
+    ) -> Again | None:
+        """Return how the call is made once more; None: it is not.
+
+        Raises:
+            TurnOver: a plugin ends the turn.
+        """
+        trouble = Trouble(
+            kind="model",
+            model=request.model,
+            error=error,
+            failure=None if error is not None else failure,
+            attempt=attempt,
+        )
+        where = f"{place}.{attempt}"
+        said, plugin = await self._hooks.ask_on_error(trouble, where, self._hooks.note)
+        if isinstance(said, Stop):
+            raise TurnOver(self._hooks.stopped(said, "provider_error", plugin))
+        if said is None:
+            return None
+        if said.model is not None and said.model != request.model:
+            request = msgspec.structs.replace(request, model=said.model)
+        if said.prompt:
+            note = ModelMessage(role="user", parts=(Text(text=said.prompt),))
+            request = msgspec.structs.replace(request, messages=(*request.messages, note))
+        return Again(request, min(_MAX_WAIT_S, max(0.0, said.after_s)))
+
+    # ------------------------------------------------------------------ after
+
+    async def after(
+        self, effect_id: int, raw: ModelReply, *, is_shown: bool
+    ) -> tuple[ModelReply, bool]:
+        """Return the reply that the turn continues with, and whether its text has been shown."""
+        turn, hooks, place = self._turn, self._hooks, str(effect_id)
+        asked = turn.keyed(ModelHooksCommand(reply=canonical.digest(raw)), place)
+        if turn.journal is not None:
+            known = turn.answer_to(asked, ReplyHooked)
+            if known is not None:
+                hooks.states.apply(known.patches)
+                reply = known.reply or raw
+                return reply, is_shown and reply.text == raw.text
+            if turn.was_passed(effect_id):
+                return raw, is_shown
+            turn.go_live()
+        reply = raw
+        bound, at = self._after_model, 0
+        while at < len(bound):
+            at, said = await hooks.ask_from(bound, at, "after_model", place, reply)
+            if isinstance(said, Stop):
+                raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
+            reply = reply if said is None else said
+            at += 1
+        patches = hooks.take()
+        if reply is not raw or patches or self._records_looks:
+            changed = None if reply is raw else reply
+            turn.record(asked, ReplyHooked(reply=changed, patches=patches))
+        if is_shown and reply.text != raw.text:
+            about = turn.ids.correlation(place)
+            turn.tell(events.Retracted(correlation_ids=(about,)), place)
+            is_shown = False
+        return reply, is_shown
+
+
+def _sent(
+    said: ModelRequest | Send | None, request: ModelRequest, reserve: Usage | None
+) -> tuple[ModelRequest, Usage | None]:
+    if isinstance(said, Send):
+        return said.request or request, _both(reserve, said.reserve)
+    return said or request, reserve
+
+
+def _both(first: Usage | None, second: Usage | None) -> Usage | None:
+    """Return the larger of two reservations: they are for the same call."""
+    if first is None or second is None:
+        return first or second
+    return max(first, second, key=lambda usage: usage.prompt_tokens + usage.output_tokens)
