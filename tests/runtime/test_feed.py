@@ -230,7 +230,7 @@ class Repeats(_WithPast):
 
     class past(_Past):  # noqa: N801 - stands for a field
         def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
-            return super().behind(max(position - 1, self.position - len(self._ring)))
+            return super().behind(max(position - 1, self.position - len(self.ring)))
 
 
 class Skips(_WithPast):
@@ -241,7 +241,7 @@ class Skips(_WithPast):
             return True
 
         def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
-            return super().behind(max(position, self.position - len(self._ring)))
+            return super().behind(max(position, self.position - len(self.ring)))
 
 
 @pytest.mark.parametrize("broken", [Repeats, Skips])

@@ -73,9 +73,9 @@ async def test_what_was_added_becomes_durable_in_the_order_in_which_it_was_added
 class LastFirst(Lane):
     """Breaks law 1: what is added goes before what waits already."""
 
-    def add(self, *entries: Entry, blobs: Iterable[str] = ()) -> None:
+    def add(self, entry: Entry, blobs: Iterable[str] = ()) -> None:
         kept, self._entries = self._entries, []
-        super().add(*entries, blobs=blobs)
+        super().add(entry, blobs=blobs)
         self._entries.extend(kept)
 
 

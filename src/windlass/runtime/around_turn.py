@@ -19,7 +19,7 @@ from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import Message, Part, PluginOrigin
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import CheckpointDelivery, InjectedMessage
-from windlass.kernel.value import EMPTY_DICT, Json
+from windlass.kernel.value import Json
 from windlass.ports import NewItem
 from windlass.ports.directives import Abort, Finale, Refuse, Stop
 from windlass.ports.plugin import AtCheckpoint, CommittedTurn
@@ -32,22 +32,10 @@ from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import PluginFault, TurnOver
+from windlass.runtime.turn_start import Opening
 
 _log = logging.getLogger("windlass")
 _FIRST = -100
-
-
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What plugins made of a turn's beginning; `input` is None where they left it alone."""
-
-    input: tuple[Part, ...] | None = None
-    messages: tuple[Message, ...] = ()
-    prompt: str | None = None
-    patches: dict[str, Any] = EMPTY_DICT
-    ends: Outcome | None = None
-
-
-NOTHING_SAID = Opening()
 
 
 async def open_turn(hooks: Hooks, given: tuple[Part, ...]) -> Opening:

@@ -76,6 +76,7 @@ class Checkpoints:
         if turn.recovery is not None:
             known = turn.recovery.answer_to(self._keyed(effect), CheckpointGiven)
             if known is not None:
+                turn.has_files = True
                 self._take_up(known)
                 return CheckpointPassed(id=effect.id, delivery=known.delivery)
             if turn.was_passed(effect.id):
@@ -95,6 +96,7 @@ class Checkpoints:
         if delivery is NOTHING_CAME and not items and not patches:
             return CheckpointPassed(id=effect.id)
         turn.go_live()
+        turn.has_files = True  # what came in may have some
         taken = tuple(item.item_id for item in items)
         self.taken += taken
         given = CheckpointGiven(

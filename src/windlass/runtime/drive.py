@@ -330,6 +330,7 @@ class Drive:
         for message in opening:
             history = history.append(message)
         records = tuple([ConversationRecord(message=message) for message in opening])
+        turn.has_files = any(type(part) is Attachment for one in opening for part in one.parts)
         turn.machine = TurnMachine(config, history, records=records)
         turn.offered, turn.system_prompt = config.tools, config.system_prompt
         self._models = ModelCalls(turn, None if hooks is None else ModelHooks(hooks))
@@ -504,7 +505,7 @@ class Drive:
             follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
             events=tuple(turn.issues),
             now_ms=turn.services.clock.now_ms(),
-            blobs=_blobs(nodes),
+            blobs=_blobs(nodes) if turn.has_files or hooks is not None else (),
             prefix=self._prefix(turn, started, nodes),
             usage=turn.spent.lines(),
         )

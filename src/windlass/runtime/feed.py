@@ -259,17 +259,11 @@ class _Past:
 
     def __init__(self, clock: Clock, max_events: int, max_age_ms: int) -> None:
         self.position = 0
-        self._ring: deque[_Shown] = deque(maxlen=max_events)
+        self.ring: deque[_Shown] = deque(maxlen=max_events)
         self._max_age_ms = max_age_ms
         self._clock = clock
         self._read_ms = clock.now_ms()
-        self._age_ms = 0
-
-    def append(self, turn_id: str, event: Event) -> int:
-        """Keep an event, as of when the clock was last looked at, and return its position."""
-        self._ring.append((self._age_ms, turn_id, event))
-        self.position += 1
-        return self.position
+        self.age_ms = 0
 
     def forget_old(self) -> None:
         """Look at the clock, and drop what is too old."""
@@ -277,24 +271,24 @@ class _Past:
         if now_ms == self._read_ms:
             return
         # Only steps forward count: a clock that was put back must not keep the past for longer.
-        self._age_ms += max(0, now_ms - self._read_ms)
+        self.age_ms += max(0, now_ms - self._read_ms)
         self._read_ms = now_ms
-        ring = self._ring
-        oldest_ms = self._age_ms - self._max_age_ms
+        ring = self.ring
+        oldest_ms = self.age_ms - self._max_age_ms
         while ring and ring[0][0] < oldest_ms:
             ring.popleft()
 
     def __len__(self) -> int:
-        return len(self._ring)
+        return len(self.ring)
 
     def reaches(self, position: int) -> bool:
         """Whether all that was shown behind this position is here."""
-        return self.position - len(self._ring) <= position <= self.position
+        return self.position - len(self.ring) <= position <= self.position
 
     def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
         """Return position, turn and event of all that was shown behind a position that is reached."""
-        n_skipped = position - (self.position - len(self._ring))
-        shown = islice(self._ring, n_skipped, None)
+        n_skipped = position - (self.position - len(self.ring))
+        shown = islice(self.ring, n_skipped, None)
         return ((at, turn_id, event) for at, (_, turn_id, event) in enumerate(shown, position + 1))
 
 
@@ -386,8 +380,10 @@ class _Line:
             self._end(turn)
             return
         past, turn_id, unfinished = self._past, turn.turn_id, turn.unfinished
+        ring = past.ring
         for event in events:
-            position = past.append(turn_id, event)
+            past.position = position = past.position + 1
+            ring.append((past.age_ms, turn_id, event))
             if event.preview or unfinished:
                 _note_previews(unfinished, event)
             if self._readers:

@@ -115,16 +115,15 @@ class Lane:
             self._open_next("start")
         self._start = start
 
-    def add(self, *entries: Entry, blobs: Iterable[str] = ()) -> None:
-        """Add entries to the journal."""
+    def add(self, entry: Entry, blobs: Iterable[str] = ()) -> None:
+        """Add an entry to the journal."""
         if not self._is_open or self.refusal is not None:
             self._open("add")
-        self._entries += entries
+        self._entries.append(entry)
         if blobs:
             self._blobs += blobs
-        for entry in entries:
-            if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
-                self._count_reply()
+        if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
+            self._count_reply()
 
     def ride(self, entry: Entry) -> None:
         """Add an entry before whatever is added next; alone it is not written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from windlass.tools import Toolbox
 
 Steering: TypeAlias = Literal["all", "one"]
 """Whether all that waits enters a turn at a checkpoint, or the oldest alone."""
+T = TypeVar("T")
 Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
 
 
@@ -58,38 +59,44 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     plugins: PluginSet = NO_PLUGINS
     steering: Steering = "all"
 
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return something that follows from the agent alone: made when it is first asked for, then kept."""
+        known: T | None = self.__dict__.get(name)
+        if known is None:
+            known = self.__dict__[name] = make()
+        return known
+
     @property
     def tools_text(self) -> str:
-        """The canonical text of its tool specs, made once."""
-        text: str | None = self.__dict__.get("_tools_text")
-        if text is None:
-            text = self.__dict__["_tools_text"] = canonical.encode(self.toolbox.specs).decode()
-        return text
+        """The canonical text of its tool specs."""
+        return self.once("tools", lambda: canonical.encode(self.toolbox.specs).decode())
 
     @property
     def contracts(self) -> tuple[ToolContract, ...]:
-        """What a crash may do to its tools, made once."""
-        known: tuple[ToolContract, ...] | None = self.__dict__.get("_contracts")
-        if known is None:
-            known = self.__dict__["_contracts"] = self.toolbox.contracts()
-        return known
+        """What a crash may do to its tools."""
+        return self.once("contracts", self.toolbox.contracts)
 
     @property
     def build(self) -> str:
-        """What tells this agent's code from another release of it: a short digest, made once."""
-        known: str | None = self.__dict__.get("_build")
-        if known is None:
-            parts = [__version__, self.tools_text, [str(one) for one in self.plugins.versions]]
-            known = self.__dict__["_build"] = canonical.digest(parts)[:12]
-        return known
+        """What tells this agent's code from another release of it: a short digest."""
+        return self.once("build", self._build)
+
+    def _build(self) -> str:
+        plugins = [str(one) for one in self.plugins.versions]
+        return canonical.digest([__version__, self.tools_text, plugins])[:12]
 
     @property
     def limits_record(self) -> dict[str, Any]:
-        """Its limits as plain data, made once."""
-        record: dict[str, Any] | None = self.__dict__.get("_limits_record")
-        if record is None:
-            record = self.__dict__["_limits_record"] = limits_record(self.limits)
-        return record
+        """Its limits as plain data."""
+        return self.once("limits", lambda: limits_record(self.limits))
+
+
+def limits_record(self) -> dict[str, Any]:
+    """Its limits as plain data, made once."""
+    record: dict[str, Any] | None = self.__dict__.get("_limits_record")
+    if record is None:
+        record = self.__dict__["_limits_record"] = limits_record(self.limits)
+    return record
 
 
 def limits_record(limits: Limits) -> dict[str, Any]:

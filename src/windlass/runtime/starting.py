@@ -16,12 +16,12 @@ from windlass.kernel.messages import Attachment
 from windlass.kernel.value import Json
 from windlass.ports import NewTurn, Start, TurnRequest, TurnView, WaitKind
 from windlass.ports.turn_info import TurnInfo
-from windlass.runtime.around_turn import NOTHING_SAID, open_turn, with_prompt
+from windlass.runtime.around_turn import open_turn, with_prompt
 from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
-from windlass.runtime.turn_start import DRIVERS, plugin_names, start_record
+from windlass.runtime.turn_start import DRIVERS, NOTHING_SAID, plugin_names, start_record
 
 MAX_TAKEOVERS = 3
 NONE_GIVEN: object = object()

@@ -469,6 +469,8 @@ class ToolCallRun(CallHost):
         call = self.call
         if returned.outcome.status == "unknown":
             self._note_unknown()
+        if returned.outcome.content or returned.outcome.shown:
+            self.turn.has_files = True
         return CompletedToolCall(
             call_id=call.call_id,
             name=call.name,

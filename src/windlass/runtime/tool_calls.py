@@ -47,21 +47,22 @@ class ToolCalls:
         """
         turn, n_calls = self._turn, len(effect.calls)
         turn.tool_calls += n_calls
-        batch = self._batch = CallBatch(turn, n_calls)
-        self._runs = runs = [
-            ToolCallRun(turn, self._models, batch, call, effect.id, ordinal)
-            for ordinal, call in enumerate(effect.calls)
-        ]
-        if self._hooks is not None:
-            for run in runs:
-                run.hooks = CallHooks(self._hooks, run.call, effect.id, run.ordinal, n_calls)
-        results = (await runs[0].run(),) if n_calls == 1 else await self._together(runs)
+        batch, ordinal = CallBatch(turn, n_calls), 0
+        self._batch, self._runs = batch, []
+        for call in effect.calls:
+            run = ToolCallRun(turn, self._models, batch, call, effect.id, ordinal)
+            if self._hooks is not None:
+                run.hooks = CallHooks(self._hooks, call, effect.id, ordinal, n_calls)
+            self._runs.append(run)
+            ordinal += 1
+        results = (await run.run(),) if n_calls == 1 else await self._together(self._runs)
         turn.completed += results
         if self._hooks is not None:
-            self._fold(runs)
+            self._fold(self._runs)
         if turn.over is not None:
             self.ends = self.ends or turn.over
-        self._runs, self._batch = [], None
+        self._batch = None
+        self._runs = []
         return ToolsReturned(id=effect.id, results=results)
 
     def _fold(self, runs: list[ToolCallRun]) -> None:

@@ -110,6 +110,8 @@ class Turn:
         self.remembered: dict[str, str | None] = {}
         self.unknown_calls: set[str] = set()
         self.unknown_edits: set[str] = set()
+        # Whether any of its messages may refer to bytes that the store keeps.
+        self.has_files = False
         self.tool_calls = 0
         self.completed: list[CompletedToolCall] = []
         self.last_reply: ModelReply | None = None

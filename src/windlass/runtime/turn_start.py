@@ -5,18 +5,19 @@ A turn is driven from its start record alone, so that new code, prompts and tool
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
 from windlass.journal import TurnStarted
 from windlass.kernel import StandardDriver, TurnConfig, canonical
 from windlass.kernel.ids import TurnIds
-from windlass.kernel.messages import InputOrigin, Message
+from windlass.kernel.messages import InputOrigin, Message, Part
 from windlass.kernel.model_call import Generation
+from windlass.kernel.outcomes import Outcome
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json
+from windlass.kernel.value import EMPTY_DICT, Json, set_field
 from windlass.ports import TurnRequest
 from windlass.runtime.compaction_driver import (
     COMPACTION,
@@ -29,15 +30,25 @@ from windlass.runtime.limits import Limits
 from windlass.runtime.program import Output, Program
 from windlass.runtime.structured_driver import StructuredDriver, StructuredProjector
 
-if TYPE_CHECKING:
-    # How a turn began is read by many who ask no plugin.
-    from windlass.runtime.around_turn import Opening
-
 STRUCTURED = "structured"
 DRIVERS = ("standard", STRUCTURED, COMPACTION)
+_PLAIN = TurnRequest()
 _STANDARD = StandardDriver()
 _CHAT = ChatProjector()
 canonical.prepare(tuple[ToolSpec, ...])
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """What plugins made of a turn's beginning; `input` is None where they left it alone."""
+
+    input: tuple[Part, ...] | None = None
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+    patches: dict[str, Any] = EMPTY_DICT
+    ends: Outcome | None = None
+
+
+NOTHING_SAID = Opening()
 
 
 def start_record(  # noqa: PLR0913 - what a start record is made of
@@ -51,6 +62,23 @@ def start_record(  # noqa: PLR0913 - what a start record is made of
     accepted_ms: int = 0,
 ) -> TurnStarted:
     """Return everything that a worker needs to drive this turn, whatever its own code says."""
+    is_plain = opening is NOTHING_SAID and not request.overrides and program.policy is None
+    if is_plain and instructions is program.instructions:
+        # Most turns of an agent begin alike: only where and when differs.
+        record = program.once("record", lambda: _record_of(program, _PLAIN, opening, instructions))
+        started = record.__copy__()  # type: ignore[attr-defined]  # msgspec does not declare it
+        set_field(started, "context", request.context)
+    else:
+        started = _record_of(program, request, opening, instructions)
+    set_field(started, "history", head)
+    set_field(started, "started_ms", now_ms)
+    set_field(started, "accepted_ms", accepted_ms)
+    return started
+
+
+def _record_of(
+    program: Program, request: TurnRequest, opening: Opening, instructions: str
+) -> TurnStarted:
     wanted = request.overrides
     output = wanted.get("output")
     if output is None and program.output is not None:
@@ -72,9 +100,6 @@ def start_record(  # noqa: PLR0913 - what a start record is made of
         generation=generation,
         driver="standard" if output is None else STRUCTURED,
         context=request.context,
-        history=head,
-        started_ms=now_ms,
-        accepted_ms=accepted_ms,
         output=output,
         plugins=program.plugins.versions,
         looks=program.plugins.looks,
@@ -157,6 +182,7 @@ def config_of(
             turn_id=place[1],
             system_prompt=started.instructions,
             generation=started.generation,
+            progress=False,
         )
     driver, projector = _STANDARD, _CHAT
     if output is not None:
@@ -173,6 +199,7 @@ def config_of(
         max_iterations=limits.max_iterations,
         generation=started.generation,
         sync_environment=_syncs(program, started),
+        progress=False,
     )
 
 

@@ -155,7 +155,7 @@ def _journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
                 entry=type(entry).__name__.removeprefix("Turn").lower(),
                 key=getattr(entry, "key", ""),
                 asked=_asked(entry),
-                answered=_answered(entry) if isinstance(entry, journal.Recorded) else "",
+                answered=_answered(entry),
             )
 
 
@@ -163,9 +163,8 @@ def _asked(entry: journal.Entry) -> str:
     if isinstance(entry, journal.TurnStarted):
         tools = count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
-    if isinstance(entry, journal.DriveBegan | journal.DriveEnded):
-        began = isinstance(entry, journal.DriveBegan)
-        return safe(f"worker {entry.worker} {entry.place}".rstrip()) if began else entry.why
+    if isinstance(entry, journal.DriveBegan):
+        return safe(f"worker {entry.worker} {entry.place}".rstrip())
     command = getattr(entry, "command", None)
     if isinstance(command, journal.ToolCallCommand):
         contract = (
@@ -179,7 +178,9 @@ def _asked(entry: journal.Entry) -> str:
     return "" if command is None else _words(type(command).__name__.removesuffix("Command"))
 
 
-def _answered(entry: journal.Recorded) -> str:
+def _answered(entry: journal.Entry) -> str:
+    if not isinstance(entry, journal.Recorded):
+        return getattr(entry, "why", "")
     outcome = entry.outcome
     if isinstance(outcome, journal.CallReturned):
         return f"{outcome.outcome.status}: {result_line(outcome.outcome, 120)}"
