@@ -136,6 +136,9 @@ class Settled:
     is_settled = True
     refusal: BaseException | None = None
 
+    def settle_now(self) -> bool:
+        return True
+
     def when_settled(self, tell: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(tell)
 

@@ -153,6 +153,9 @@ class Refused:
     def __init__(self) -> None:
         self.refusal: BaseException | None = IdempotencyConflict("refused")
 
+    def settle_now(self) -> bool:
+        return True
+
     def when_settled(self, tell: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(tell)
 

@@ -24,6 +24,9 @@ class _HeldTicket:
     def refusal(self) -> BaseException | None:
         return self._ticket.refusal if self.is_settled else None
 
+    def settle_now(self) -> bool:
+        return self.is_settled
+
     def when_settled(self, tell: Callable[[], None]) -> None:
         waiting = asyncio.get_running_loop().create_task(self._disk.wait())
         waiting.add_done_callback(lambda _: tell())

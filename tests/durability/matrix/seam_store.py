@@ -185,6 +185,10 @@ class NeverSettled:
     is_settled = False
     refusal: BaseException | None = None
 
+    def settle_now(self) -> bool:
+        """Settle nothing."""
+        return False
+
     def when_settled(self, tell: Callable[[], None]) -> None:
         """Tell nobody."""
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from windlass.errors import HeadMoved, InvalidInput, LeaseLost
+from windlass.journal import count_recorded
 from windlass.ports.unit import Lease, Start
 from windlass.stores.sqlite.query import first
-from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
+from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages
 
 Liveness: TypeAlias = Callable[[str], bool]
 """Says of a worker id whether its process has ended."""
@@ -43,10 +44,22 @@ def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: L
 
 
 def take_over(
-    rows: Rows, turn: TurnRow, worker_id: str, until_ms: int, now_ms: int, gone: Liveness
+    rows: Rows,
+    session_id: str,
+    turn_id: str,
+    wanted: Start,
+    gone: Liveness,
 ) -> Lease:
     """Own the session of an unfinished turn under a new generation."""
-    session = turn.session
+    worker_id, now_ms = wanted.worker_id, wanted.now_ms
+    session = rows.session(session_id)
+    turn = rows.turn(session, turn_id)
+    earlier: Lease | None = rows.earlier
+    if earlier is not None and (session.owner, session.generation) == (
+        earlier.worker_id,
+        earlier.generation,
+    ):
+        return earlier
     _check_worker(rows, worker_id)
     if turn.state == "done":
         raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
@@ -57,14 +70,14 @@ def take_over(
     if turn.state == "queued":
         _check_order(rows, turn)
     else:
-        recorded = rows.journal(turn).recorded
+        recorded = count_recorded(load_pages(rows.db, turn)[0])
         if turn.state != "running":
-            turn.takeovers = 0  # it goes on after an answer; nobody died over it
+            turn.takeovers = 0  # it goes on after an answer, not after a death
         else:
             turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
         turn.takeover_mark = recorded
     _own(rows, turn, worker_id, session.generation + 1)
-    until_ms = _extend(rows, worker_id, until_ms)
+    until_ms = _extend(rows, worker_id, wanted.until_ms)
     return Lease(
         session_id=session.id,
         turn_id=turn.id,
@@ -75,10 +88,22 @@ def take_over(
     )
 
 
-def has_taken(turn: TurnRow, lease: Lease) -> bool:
-    """Whether a takeover of this lease is in the rows already."""
-    held = (turn.session.owner, turn.session.generation)
-    return held == (lease.worker_id, lease.generation)
+def check_fence(session: SessionRow, turn: TurnRow, generation: int) -> None:
+    """Refuse a worker that is not the session's owner, or not at its turn."""
+    if session.generation != generation or session.owner is None:
+        raise lease_lost(session, generation)
+    if session.active != turn.no:
+        raise HeadMoved(f"turn {turn.id}: is not the one that the session is at", field="turn_id")
+
+
+def lease_lost(session: SessionRow, generation: int) -> LeaseLost:
+    """Return the refusal of a generation that is not the session's."""
+    return LeaseLost(
+        f"session {session.id}: is at generation {session.generation}, this worker had {generation}",
+        field="generation",
+        found=session.generation,
+        wanted=generation,
+    )
 
 
 def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
@@ -113,8 +138,9 @@ def renew(rows: Rows, worker_id: str, until_ms: int) -> None:
     _extend(rows, worker_id, until_ms)
 
 
-def release(rows: Rows, session: SessionRow, generation: int) -> None:
+def release(rows: Rows, session_id: str, generation: int) -> None:
     """Give up one session."""
+    session = rows.session(session_id)
     if session.generation != generation:
         raise LeaseLost(f"session {session.id}: is not held under generation {generation}")
     if session.owner is None:
