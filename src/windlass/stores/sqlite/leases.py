@@ -18,7 +18,7 @@ Liveness: TypeAlias = Callable[[str], bool]
 def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: Liveness) -> None:
     """Begin an accepted turn under a generation."""
     session = turn.session
-    _check_worker(rows, start.worker_id)
+    until_ms = _lease(rows, start.worker_id)
     if turn.state != "queued":
         if session.owner == start.worker_id and session.generation == generation:
             return
@@ -40,7 +40,7 @@ def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: L
         )
     _check_order(rows, turn)
     _own(rows, turn, start.worker_id, generation)
-    _extend(rows, start.worker_id, start.until_ms)
+    _extend(rows, start.worker_id, until_ms, start.until_ms)
 
 
 def take_over(
@@ -60,7 +60,7 @@ def take_over(
         earlier.generation,
     ):
         return earlier
-    _check_worker(rows, worker_id)
+    held_ms = _lease(rows, worker_id)
     if turn.state == "done":
         raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
     if session.owner != worker_id and not is_free(rows, session, now_ms, gone):
@@ -77,7 +77,7 @@ def take_over(
             turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
         turn.takeover_mark = recorded
     _own(rows, turn, worker_id, session.generation + 1)
-    until_ms = _extend(rows, worker_id, wanted.until_ms)
+    until_ms = _extend(rows, worker_id, held_ms, wanted.until_ms)
     return Lease(
         session_id=session.id,
         turn_id=turn.id,
@@ -134,8 +134,7 @@ def leave(rows: Rows, worker_id: str) -> None:
 
 def renew(rows: Rows, worker_id: str, until_ms: int) -> None:
     """Hold on to all sessions of a worker."""
-    _check_worker(rows, worker_id, LeaseLost)
-    _extend(rows, worker_id, until_ms)
+    _extend(rows, worker_id, _lease(rows, worker_id, LeaseLost), until_ms)
 
 
 def release(rows: Rows, session_id: str, generation: int) -> None:
@@ -149,11 +148,12 @@ def release(rows: Rows, session_id: str, generation: int) -> None:
     session.owner = None
 
 
-def _check_worker(
-    rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = InvalidInput
-) -> None:
-    if first(rows.db, "SELECT 1 FROM workers WHERE id = ?", (worker_id,)) is None:
+def _lease(rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = InvalidInput) -> int:
+    """Return until when a worker that has joined holds its sessions."""
+    found = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
+    if found is None:
         raise error(f"worker {worker_id[:40]}: has not joined this store", field="worker_id")
+    return int(found[0])
 
 
 def _check_order(rows: Rows, turn: TurnRow) -> None:
@@ -186,9 +186,9 @@ def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:
     turn.state, turn.strand, turn.answered = "running", strand, 0
 
 
-def _extend(rows: Rows, worker_id: str, until_ms: int) -> int:
+def _extend(rows: Rows, worker_id: str, held_ms: int, until_ms: int) -> int:
     """Let a worker's lease last until then, or longer if it does already."""
-    (lasts_ms,) = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
-    if lasts_ms < until_ms:
-        rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
-    return int(max(lasts_ms, until_ms))
+    if held_ms >= until_ms:
+        return held_ms
+    rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
+    return until_ms

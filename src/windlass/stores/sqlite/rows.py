@@ -43,18 +43,21 @@ class TurnRow:
         "link", "no", "pages", "session", "state", "strand", "submitter", "takeover_mark", "takeovers",
     )  # fmt: skip
 
-    def __init__(self, session: SessionRow, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
+    def __init__(self, session: SessionRow) -> None:
         self.session = session
+        self.link: bytes | None = None
+        self.pages = 0
+
+    def fill(self, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
+        """Take the values of the row."""
         (
             self.no, self.id, self.state, self.arrived, self.strand, self.agent, self.digest, self.submitter,
             self.cancel, self.takeovers, self.takeover_mark, self.answered, self.head, self.commit_digest,
             self.ended_pages, self.asked_by,
         ) = values  # fmt: skip
-        self.link: bytes | None = None
-        self.pages = 0
-        self._check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse a row whose cells contradict each other."""
         place = f"turn {self.session.id}/{self.id}"
         check_state(self.state, place=place)
         if (self.strand is None) != (self.state == "queued"):
@@ -171,7 +174,9 @@ class Rows:
             values = first(self.db, query, (session.no, turn_id))
             if values is None:
                 return None
-            turn = TurnRow(session, values)
+            turn = TurnRow(session)
+            turn.fill(values)
+            turn.check()
             if turn.state != "done":  # of those a session can have any number
                 session.turns[turn_id] = turn
         return turn

@@ -67,20 +67,35 @@ def accept(
             )
         return TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
     arrived = next_arrival(rows, session)
+    submitter = doorman.words(turn.submitter or "") or None
+    by = doorman.words(turn.by or "") or None
     rows.db.execute(
         "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers,"
         " takeover_mark, answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0)",
-        (
-            session.no,
-            turn_id,
-            arrived,
-            turn.agent,
-            digest,
-            doorman.words(turn.submitter or "") or None,
-            doorman.words(turn.by or "") or None,
-        ),
+        (session.no, turn_id, arrived, turn.agent, digest, submitter, by),
     )
     number = rows.db.last_insert_rowid()
+    known = session.turns[turn_id] = TurnRow(session)
+    known.fill(
+        (
+            number,
+            turn_id,
+            "queued",
+            arrived,
+            None,
+            turn.agent,
+            digest,
+            submitter,
+            None,
+            0,
+            0,
+            0,
+            None,
+            None,
+            None,
+            by,
+        )
+    )
     data, long_texts = request
     link = link_page(strand_seed(session_id, f"{turn_id}/request"), data)
     row = (session.no, -number, 0, link, data)
@@ -108,8 +123,26 @@ def create_session(
         " VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?)",
         (session_id, agent, now_ms, head, link, parent, None if parent is None else head),
     )
-    session = rows.find_session(session_id)
-    assert session is not None  # noqa: S101 - inserted a line above
+    session = rows.sessions[session_id] = SessionRow(session_id)
+    parent_head = None if parent is None else head
+    session.fill(
+        (
+            rows.db.last_insert_rowid(),
+            agent,
+            now_ms,
+            None,
+            0,
+            None,
+            head,
+            link,
+            None,
+            0,
+            parent,
+            parent_head,
+            None,
+        )
+    )
+    session.seen, session.head_checked = rows.version, True
     return session
 
 

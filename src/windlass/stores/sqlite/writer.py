@@ -75,8 +75,8 @@ class Writer:
         self._closing = False
         self._is_new = True
         self._pace_s = _FAST_DISK_S
-        self.commits = 0
         self.commits_in_loop = 0
+        self.commits_in_thread = 0
 
     def open(self, db: apsw.Connection) -> None:
         """Start with a connection that is ready; called on the loop."""
@@ -140,6 +140,11 @@ class Writer:
             self._loop.call_soon(self._decide)  # type: ignore[union-attr]  # it is our thread's
 
     # ------------------------------------------------------------- who commits: the loop or the thread
+
+    @property
+    def commits(self) -> int:
+        """How many transactions were written."""
+        return self.commits_in_loop + self.commits_in_thread
 
     @property
     def is_alone(self) -> bool:
@@ -247,6 +252,7 @@ class Writer:
         if not began:
             self._refuse(batch, apsw.BusyError("locked"))
             return batch
+        self.commits_in_thread += bool(batch)
         while not self._attempt(batch):
             if not self._begin_patiently():
                 self._refuse(batch, apsw.BusyError("locked"))
@@ -296,6 +302,7 @@ class Writer:
         try:
             if rows.db.in_transaction:
                 self._commit(rows)
+                self._is_new = False
         except Exception as error:  # noqa: BLE001 - whatever it says, what landed is not known
             # Ambiguous for every operation in it. Law 3.
             self._roll_back()
@@ -344,8 +351,6 @@ class Writer:
         rows.db.execute("COMMIT")
         # One hiccup of the disk is not its pace.
         self._pace_s += (min(_clock() - began, _SLOWEST_S) - self._pace_s) / 8
-        self._is_new = False
-        self.commits += 1
         rows.committed()
 
     def _refuse(self, batch: list[Operation[Any]], error: BaseException) -> None:
