@@ -18,7 +18,6 @@ from windlass.ports import Unit
 from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.doorman import Doorman
 from windlass.stores.sqlite.store import Durability
-from windlass.stores.sqlite.units import encode_unit
 
 PAGE_BYTES = 4_096
 _FOLDER = Path(__file__).parents[1] / "build"
@@ -92,11 +91,10 @@ def commit_bare(db: apsw.Connection, row: LogRow) -> None:
 
 def log_row(unit: Unit, session: int, *, strand: int = 1) -> LogRow:
     """Return the row that the store writes for a unit of entries; the link is any 32 bytes."""
-    page = encode_unit(unit, _NOTHING_SECRET).page
-    assert page is not None
-    assert not page.bodies
+    page, long_texts = _NOTHING_SECRET.journal_page(unit)
+    assert not long_texts
     link = unit.position.to_bytes(32, "big")
-    return session, strand, unit.position, link, page.data
+    return session, strand, unit.position, link, page
 
 
 def log_megabytes(path: Path) -> float:

@@ -52,6 +52,7 @@ from windlass.ports import (
 from windlass.testing.conformance import StoreHarness
 from windlass.testing.conformance.entries import intent, reply, result
 from windlass.testing.conformance.scene import Driven, request
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 A = TypeVar("A")
 Status = Literal["answered", "rejected", "expired", "superseded"]
@@ -182,7 +183,7 @@ class StoreLaws(RuleBasedStateMachine):
         def start(side: Side) -> Awaitable[object]:
             until_ms = self.now + 2_000
             wanted = Start(worker_id=side.worker(at), until_ms=until_ms, now_ms=self.now)
-            return side.store.start(session, turn, wanted, generation=generation)
+            return UnitShortcuts(side.store).start(session, turn, wanted, generation=generation)
 
         self.ask(start)
 
@@ -333,7 +334,9 @@ class StoreLaws(RuleBasedStateMachine):
         now = self.driven(session, self.pair.active(session, turn), lag)
         wait = self.wait(now, key, "" if title == "a" else title)
         self.ask(
-            lambda side: side.store.open_wait(session, now.turn_id, wait, generation=now.generation)
+            lambda side: UnitShortcuts(side.store).open_wait(
+                session, now.turn_id, wait, generation=now.generation
+            )
         )
 
     @rule(key=keys, status=statuses, value=texts)

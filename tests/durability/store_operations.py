@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tests.durability.workload import Worker, blob, commit, item, new_turn, unit
 from windlass.errors import InvalidInput
 from windlass.ports import Start, Store, Wait, WaitAnswer
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 WAIT = Wait(key="w_ask", kind="approval", session_id="s0", turn_id="t0")
 YES = WaitAnswer(value={"ok": True}, by="ada", now_ms=2_000)
@@ -33,10 +34,10 @@ async def prepare(store: Store) -> Worker:
     worker = Worker(await store.join(until_ms=3_601_000, now_ms=1_000))
     begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=1_000)
     await store.accept("s0", "t0", new_turn("s0", 0))
-    await store.start("s0", "t0", begins, generation=1)
+    await UnitShortcuts(store).start("s0", "t0", begins, generation=1)
     await store.put_blob(blob("s0", 0), now_ms=0)
     await store.submit(unit("s0", 0, 0, generation=1)).durable()
-    await store.open_wait("s0", "t0", WAIT, generation=1)
+    await UnitShortcuts(store).open_wait("s0", "t0", WAIT, generation=1)
     await store.accept("s1", "t0", new_turn("s1", 0))
     return worker
 
@@ -55,7 +56,7 @@ async def _submitted(store: Store) -> int:
 
 
 async def _commit(store: Store, _: Worker, generation: int) -> object:
-    receipt = await store.commit("s0", "t0", commit("s0", 0), generation=generation)
+    receipt = await UnitShortcuts(store).commit("s0", "t0", commit("s0", 0), generation=generation)
     assert receipt.head == 1
     return receipt
 
@@ -76,7 +77,7 @@ async def _accepted(store: Store) -> int:
 
 async def _start(store: Store, worker: Worker, _: int) -> object:
     begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=1_000)
-    return await store.start("s1", "t0", begins, generation=1)
+    return await UnitShortcuts(store).start("s1", "t0", begins, generation=1)
 
 
 async def _started(store: Store) -> int:

@@ -36,6 +36,7 @@ from windlass.ports import (
     TurnRequest,
     Unit,
 )
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 PAGES = 3
 SIZES = (40, 300, 2_500, 9_000, 30_000)
@@ -167,7 +168,7 @@ async def run_turn(
         tell(Mark("accept", session, turn))
         await store.enqueue(session, item(session, turn))
         tell(Mark("item", session, turn))
-        await store.start(session, name, begins, generation=generation)
+        await UnitShortcuts(store).start(session, name, begins, generation=generation)
         tell(Mark("start", session, turn))
         await go_on(store, session, turn, generation, tell)
         return
@@ -220,7 +221,7 @@ async def go_on(
     for position, ticket in tickets:
         await ticket.durable()
         tell(Mark("unit", session, turn, position))
-    receipt = await store.commit(
+    receipt = await UnitShortcuts(store).commit(
         session, turn_name(turn), commit(session, turn), generation=generation
     )
     assert receipt.head == turn + 1
@@ -249,7 +250,9 @@ async def resume(store: Store, session: str, worker: Worker, tell: Tell) -> tupl
     queued = await store.load_turn(session, turn_name(view.head))
     if queued is not None:
         begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=worker.now_ms)
-        await store.start(session, turn_name(view.head), begins, generation=generation)
+        await UnitShortcuts(store).start(
+            session, turn_name(view.head), begins, generation=generation
+        )
         await go_on(store, session, view.head, generation, tell)
         return generation, view.head + 1
     return generation, view.head

@@ -42,6 +42,7 @@ from tests.durability.workload import (
 from windlass.errors import WindlassError
 from windlass.ports import Start, Wait
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 
 def say(line: str) -> None:
@@ -92,11 +93,15 @@ class Writer:
             "submit": lambda: store.submit(
                 unit(session, turn, PAGES, generation=generation)
             ).durable(),
-            "commit": lambda: store.commit(
+            "commit": lambda: UnitShortcuts(store).commit(
                 session, name, commit("zombie", turn), generation=generation
             ),
-            "start": lambda: store.start(session, name, begins, generation=generation),
-            "open_wait": lambda: store.open_wait(session, name, wait, generation=generation),
+            "start": lambda: UnitShortcuts(store).start(
+                session, name, begins, generation=generation
+            ),
+            "open_wait": lambda: UnitShortcuts(store).open_wait(
+                session, name, wait, generation=generation
+            ),
             "take_inbox": lambda: store.take_inbox(session, name, generation=generation),
         }
         for door, knock in doors.items():
@@ -145,7 +150,7 @@ async def obey(options: argparse.Namespace) -> None:
     name = turn_name(0)
     await store.accept(session, name, new_turn(session, 0))
     begins = Start(worker_id=worker.worker_id, until_ms=until_ms, now_ms=1_000)
-    await store.start(session, name, begins, generation=1)
+    await UnitShortcuts(store).start(session, name, begins, generation=1)
     tell(Mark("start", session, 0))
     await store.submit(unit(session, 0, 0, generation=1)).durable()
     tell(Mark("unit", session, 0, 0))

@@ -29,6 +29,7 @@ from tests.runtime.turns import (
 )
 from windlass.ports import NewItem, Unit, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 LONG = "a long reply that is kept apart " * 100
 LATER_MS = UNTIL_MS * 2
@@ -48,7 +49,7 @@ async def _build(path: Path, copy: Path) -> None:
         await begin(store, "a", worker, turn_id=turn_id, text=f"ask {turn_id}")
         await store.submit(unit("a", 0, reply("a", 0, turn_id=turn_id), turn_id=turn_id)).durable()
         end = ending(f"end of {turn_id}", head=head)
-        await store.commit("a", turn_id, end, generation=GENERATION)
+        await UnitShortcuts(store).commit("a", turn_id, end, generation=GENERATION)
     await store.fork("a", "f", now_ms=1)
     await begin(store, "a", worker, turn_id="t3", text="ask t3")
     pages = (
@@ -95,7 +96,9 @@ async def _take_over(store: SqliteStore) -> object:
 
 
 async def _start(store: SqliteStore) -> object:
-    return await store.start("a", "t4", turns.begins(_worker(store)), generation=GENERATION)
+    return await UnitShortcuts(store).start(
+        "a", "t4", turns.begins(_worker(store)), generation=GENERATION
+    )
 
 
 def _worker(store: SqliteStore) -> str:
@@ -112,7 +115,7 @@ DOORS: dict[str, Door] = {
     "load_ended": lambda store: store.load_turn("a", "t1"),
     "load_queued": lambda store: store.load_turn("a", "t4"),
     "submit": lambda store: store.submit(next_unit()).durable(),
-    "commit": lambda store: store.commit(
+    "commit": lambda store: UnitShortcuts(store).commit(
         "a", "t3", ending("end of t3", head=2), generation=GENERATION
     ),
     "take_over": _take_over,

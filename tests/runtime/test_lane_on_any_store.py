@@ -31,7 +31,8 @@ async def test_a_whole_turn_lands_in_the_order_in_which_it_was_added(store: Memo
     lane = await begun(store, told)
     for n in range(3):
         await lane.may_call_model()
-        lane.add(reply("a", n), intent("a", n))
+        lane.add(reply("a", n))
+        lane.add(intent("a", n))
         await lane.durable()
         lane.add(result("a", n))
     lane.add(reply("a", 3))

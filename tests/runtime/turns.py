@@ -29,6 +29,7 @@ from windlass.kernel.tool_call import ToolOutcome
 from windlass.kernel.value import Json
 from windlass.ports import NewTurn, Start, TurnCommit, TurnRequest, TurnView, Unit
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 UNTIL_MS = 3_600_000
 STARTED = TurnStarted(agent="helper", model="m")
@@ -137,7 +138,7 @@ async def begin(
 ) -> None:
     """Accept a turn and start it."""
     await store.accept(session_id, turn_id, new_turn(text))
-    await store.start(session_id, turn_id, begins(worker_id), generation=GENERATION)
+    await UnitShortcuts(store).start(session_id, turn_id, begins(worker_id), generation=GENERATION)
 
 
 def said(turn: TurnView | None) -> list[str]:

@@ -30,6 +30,7 @@ from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Finished
 from windlass.ports import NewItem, NewTurn, TurnRequest, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 SECRETS = {
     "plain": "sk-canary-4711-aZ",
@@ -103,7 +104,7 @@ async def write_everywhere(store: SqliteStore, text: str) -> None:
         input=(Text(text=text), Text(text=long)), context={"k": text}, overrides={"o": [text]}
     )
     await store.accept("a", "t1", NewTurn(agent="helper", request=request))
-    await store.start("a", "t1", turns.begins(worker), generation=GENERATION)
+    await UnitShortcuts(store).start("a", "t1", turns.begins(worker), generation=GENERATION)
     await store.submit(
         unit(
             "a",
@@ -129,7 +130,7 @@ async def write_everywhere(store: SqliteStore, text: str) -> None:
         outcome=Finished(text=long),
         follow_ups=(follow_up,),
     )
-    await store.commit("a", "t1", end, generation=GENERATION)
+    await UnitShortcuts(store).commit("a", "t1", end, generation=GENERATION)
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -318,8 +319,12 @@ async def test_no_refusal_shows_what_was_refused(store: SqliteStore) -> None:
         ).durable(),
         lambda: store.submit(unit("a", 1, waits=(other,))).durable(),
         lambda: store.enqueue("a", NewItem(item_id="i1", content=[PLAIN])),
-        lambda: store.commit("a", "t1", ending(PLAIN, head=7), generation=GENERATION),
-        lambda: store.commit("a", "t1", ending(PLAIN, settle=("nothing",)), generation=GENERATION),
+        lambda: UnitShortcuts(store).commit(
+            "a", "t1", ending(PLAIN, head=7), generation=GENERATION
+        ),
+        lambda: UnitShortcuts(store).commit(
+            "a", "t1", ending(PLAIN, settle=("nothing",)), generation=GENERATION
+        ),
         lambda: store.put_blob(PLAIN.encode(), now_ms=1),
         lambda: store.resolve_wait(f"w_{PLAIN}", WaitAnswer(value=PLAIN)),
         lambda: store.get_blob(PLAIN),
@@ -343,7 +348,9 @@ async def test_no_refusal_shows_a_secret_that_was_taken_for_a_name(store: Sqlite
         lambda: store.renew(PLAIN, until_ms=1).durable(),
         lambda: store.withdraw(PLAIN, "i1"),
         lambda: store.submit(unit("a", 0, reply("a", 0), turn_id=PLAIN)).durable(),
-        lambda: store.commit("a", "t1", ending(settle=(PLAIN,)), generation=GENERATION),
+        lambda: UnitShortcuts(store).commit(
+            "a", "t1", ending(settle=(PLAIN,)), generation=GENERATION
+        ),
     ]
 
     loud = []

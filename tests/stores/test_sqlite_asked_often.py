@@ -12,6 +12,7 @@ import pytest
 from tests.runtime.turns import GENERATION, UNTIL_MS, begins, ending, new_turn, unit
 from windlass.ports import NewItem, Wait
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 Ask: TypeAlias = Callable[[SqliteStore, str], Awaitable[object]]
 N_FEW = 3
@@ -71,7 +72,7 @@ async def filled(path: Path, ended: int) -> tuple[SqliteStore, str]:
         await store.enqueue("a", NewItem(item_id=item_id))
         await store.take_inbox("a", turn_id, generation=GENERATION)
         end = ending(head=head, settle=(item_id,))
-        await store.commit("a", turn_id, end, generation=GENERATION)
+        await UnitShortcuts(store).commit("a", turn_id, end, generation=GENERATION)
     await begin(store, "now", worker)
     await store.accept("a", "next", new_turn())
     await store.enqueue("a", NewItem(item_id="soon"))
@@ -114,7 +115,7 @@ async def test_what_has_ended_costs_nothing_when_a_turn_ends(
 ) -> None:
     def commit(head: int) -> Ask:
         end = ending(head=head)
-        return lambda store, _: store.commit("a", "now", end, generation=GENERATION)
+        return lambda store, _: UnitShortcuts(store).commit("a", "now", end, generation=GENERATION)
 
     few = await steps_of(commit(N_FEW), tmp_path / "few.db", N_FEW, monkeypatch)
     many = await steps_of(commit(N_MANY), tmp_path / "many.db", N_MANY, monkeypatch)

@@ -9,6 +9,7 @@ from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, reply, unit
 from tests.stores.files import MIB
 from windlass.ports import NewItem, Wait
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 # --- deleted for good -------------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ async def test_what_a_deleted_session_said_is_nowhere_any_more(
         unit("a", 0, reply("a", 0, text=long), waits=(wait,), blobs=(small, large))
     ).durable()
     await store.submit(unit("a", 1, reply("a", 1, text=f"{CANARY} short"))).durable()
-    await store.commit("a", "t1", ending(f"{CANARY} ends"), generation=GENERATION)
+    await UnitShortcuts(store).commit("a", "t1", ending(f"{CANARY} ends"), generation=GENERATION)
     await begin(store, "b", worker, text="stays")
     assert where(tmp_path, CANARY) == [large, "w.db-wal"]
 
@@ -53,7 +54,7 @@ async def test_what_a_deleted_session_said_is_nowhere_after_readers_were_at_it(
 ) -> None:
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker, text=f"{CANARY} asks")
-    await store.commit("a", "t1", ending(f"{CANARY} ends"), generation=GENERATION)
+    await UnitShortcuts(store).commit("a", "t1", ending(f"{CANARY} ends"), generation=GENERATION)
     await asyncio.gather(*(store.load_session("a") for _ in range(20)))
 
     await store.delete_session("a", now_ms=9)
@@ -67,7 +68,7 @@ async def test_vacuumed_journals_are_nowhere_in_the_file(tmp_path: Path, path: P
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker, text=f"{CANARY} asks")
     await store.submit(unit("a", 0, reply("a", 0, text=f"{CANARY} " * 500))).durable()
-    await store.commit("a", "t1", ending("ends"), generation=GENERATION)
+    await UnitShortcuts(store).commit("a", "t1", ending("ends"), generation=GENERATION)
 
     await store.vacuum(now_ms=10**9, retention_ms=0)
     await store.delete_session("a", now_ms=10**9)

@@ -23,6 +23,7 @@ from windlass.errors import (
 from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.blobs import MAX_ROW_BYTES
 from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 # --- made and reopened ---------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ async def test_what_was_written_is_there_when_the_file_is_opened_again(path: Pat
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker)
     await store.submit(unit("a", 0, reply("a", 0))).durable()
-    await store.commit("a", "t1", ending("bye"), generation=GENERATION)
+    await UnitShortcuts(store).commit("a", "t1", ending("bye"), generation=GENERATION)
     session, turn = await store.load_session("a"), await store.load_turn("a", "t1")
     await store.close()
 

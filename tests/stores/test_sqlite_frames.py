@@ -12,6 +12,7 @@ from tests.stores.files import raw
 from windlass.errors import JournalCorrupt
 from windlass.journal import FrameOpened
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 PAGES, FRAME_AT = 12, 9
 FRAME = FrameOpened(frame_id="f", carries=True)
@@ -28,7 +29,7 @@ async def grown(path: Path) -> None:
         end = ending(f"end of {turn_id}", head=head)
         if head + 1 == FRAME_AT:
             end = msgspec.structs.replace(end, nodes=(FRAME, *end.nodes))
-        await store.commit("a", turn_id, end, generation=GENERATION)
+        await UnitShortcuts(store).commit("a", turn_id, end, generation=GENERATION)
     await store.fork("a", "f", at=FRAME_AT + 1)
     await store.close()
 

@@ -14,6 +14,7 @@ from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, r
 from windlass.guards.secret import Redactor, Secret
 from windlass.ports import NewItem, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 KEY = "sk-canary-4711"
 WAIT = Wait(key="w_1", kind="approval", session_id="a", turn_id="t1")
@@ -29,7 +30,7 @@ async def prepared(path: Path) -> tuple[SqliteStore, str]:
     await store.submit(unit("a", 0, reply("a", 0), waits=(WAIT,))).durable()
     await store.enqueue("a", NewItem(item_id="i1", content={"n": 1}))
     await begin(store, "ended", worker)
-    await store.commit("ended", "t1", ending(), generation=GENERATION)
+    await UnitShortcuts(store).commit("ended", "t1", ending(), generation=GENERATION)
     return store, worker
 
 
@@ -49,7 +50,9 @@ WRITES: dict[str, Do] = {
     "accept in a known session": lambda store, _: store.accept("a", "t2", new_turn()),
     "accept with an item": lambda store, _: store.accept("a", "t2", new_turn(takes=("i1",))),
     "unit": lambda store, _: store.submit(unit("a", 1, reply("a", 1))).durable(),
-    "commit": lambda store, _: store.commit("a", "t1", ending(), generation=GENERATION),
+    "commit": lambda store, _: UnitShortcuts(store).commit(
+        "a", "t1", ending(), generation=GENERATION
+    ),
     "cancel": lambda store, _: store.request_cancel("a", "t1", reason="enough"),
     "cancel with a secret": lambda store, _: store.request_cancel("a", "t1", reason=f"no {KEY}"),
     "take over": take_over,
@@ -61,7 +64,7 @@ WRITES: dict[str, Do] = {
     "enqueue": lambda store, _: store.enqueue("a", NewItem(item_id="i2", content="x")),
     "withdraw": lambda store, _: store.withdraw("a", "i1"),
     "take inbox": lambda store, _: store.take_inbox("a", "t1", generation=GENERATION),
-    "open wait": lambda store, _: store.open_wait(
+    "open wait": lambda store, _: UnitShortcuts(store).open_wait(
         "a",
         "t1",
         Wait(key="w_2", kind="approval", session_id="a", turn_id="t1"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn
 from tests.stores.files import raw
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 N_OLD = 250
 REQUESTS = (
@@ -21,7 +22,7 @@ async def test_whoever_writes_while_much_is_reclaimed_waits_for_one_step_of_it(
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     for number in range(N_OLD):
         await begin(store, f"s{number}", worker)
-        await store.commit(f"s{number}", "t1", ending("ends"), generation=GENERATION)
+        await UnitShortcuts(store).commit(f"s{number}", "t1", ending("ends"), generation=GENERATION)
 
     vacuum = asyncio.ensure_future(store.vacuum(now_ms=10**9, retention_ms=0))
     left: list[int] = []
@@ -39,7 +40,7 @@ async def test_a_session_that_goes_while_its_journals_are_looked_for_is_no_troub
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     for name in ("a", "b"):
         await begin(store, name, worker)
-        await store.commit(name, "t1", ending("ends"), generation=GENERATION)
+        await UnitShortcuts(store).commit(name, "t1", ending("ends"), generation=GENERATION)
 
     # Both are under way at once, and whichever is first wins.
     report, _ = await asyncio.gather(

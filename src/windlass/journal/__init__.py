@@ -122,6 +122,7 @@ from windlass.journal.pages import (
 from windlass.journal.turn_journal import (
     Plan,
     TurnJournal,
+    count_recorded,
 )
 from windlass.journal.usage import (
     UsageLine,
@@ -211,6 +212,7 @@ __all__ = [
     "check_moment",
     "check_place",
     "check_position",
+    "count_recorded",
     "decide_claim",
     "diff",
     "digest_of",

@@ -47,6 +47,7 @@ from windlass.journal.entries import (
 )
 from windlass.journal.keys import call_key
 from windlass.journal.moments import DirectAnswered, ModelAnswered, usage_of
+from windlass.journal.pages import JournalPage
 from windlass.journal.usage import UsageLine, sum_usage
 
 
@@ -133,6 +134,12 @@ class TurnJournal:
             if row.lost or row.reserved is not None:
                 lines += lost_lines(row)
         return sum_usage(lines)
+
+
+def count_recorded(pages: Iterable[JournalPage]) -> int:
+    """Return how many outcomes the pages of a journal record, as `TurnJournal.recorded` would, without folding them."""
+    entries = (entry for page in pages for entry in page.entries)
+    return len({call_key(entry.key) for entry in entries if type(entry) is Recorded})
 
 
 def _same_start(before: TurnStarted | None, entry: TurnStarted) -> TurnStarted:

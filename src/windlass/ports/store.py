@@ -18,11 +18,8 @@ from typing import Protocol, TypeVar
 
 from windlass.ports.inbox import InboxItem, InboxReceipt, NewItem
 from windlass.ports.unit import (
-    CommitReceipt,
     Lease,
     NewTurn,
-    Start,
-    TurnCommit,
     TurnReceipt,
     Unit,
     UnitReceipt,
@@ -38,7 +35,7 @@ from windlass.ports.views import (
     VacuumReport,
     WithdrawReceipt,
 )
-from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitView
+from windlass.ports.waits import WaitAnswer, WaitReceipt, WaitView
 
 A_co = TypeVar("A_co", covariant=True)
 
@@ -56,23 +53,23 @@ class Ticket(Protocol[A_co]):
         """Why it was refused, once it is."""
         ...
 
-    def when_settled(self, tell: Callable[[], None]) -> None:
-        """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
+    def settle_now(self) -> bool:
+        """Write it in this call, with all that was handed in before it, if nothing has to be waited for.
+
+        True: it is settled, and its listeners were told. False: it will be written as without this call. For the
+        loop's thread, while a single turn is being driven; a store that cannot do it returns False.
+        """
         ...
 
-    def settle_now(self) -> bool:
-        """Write it in this call, behind all that was handed in before, if that can be done at once.
-
-        Called on the loop's thread. True: it is settled. A store that would have to wait, for a lock, a slow disk or a
-        server, does nothing and says False.
-        """
+    def when_settled(self, tell: Callable[[], None]) -> None:
+        """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
         ...
 
     async def durable(self) -> A_co:
         """Wait until it is durable and return the receipt.
 
         Raises:
-            StoreError: it was refused, or nobody can say yet; handing in the same again is safe.
+            StoreError: it was refused, or that is not known yet; handing in the same again is safe.
         """
         ...
 
@@ -94,8 +91,8 @@ class Store(Protocol):
     async def join(self, *, until_ms: int, now_ms: int) -> str:
         """Register a worker and return its id.
 
-        While its process lives, nobody takes its sessions before its lease is over; once it is dead,
-        anybody may at once.
+        While its process lives, no other worker takes its sessions before its lease is over; once it is dead,
+        any worker may at once.
         """
         ...
 
@@ -110,7 +107,7 @@ class Store(Protocol):
     async def is_present(self, worker_id: str, *, now_ms: int) -> bool:
         """Return whether a worker of that id has joined, its process lives, and its lease is not over.
 
-        Of an id that nobody has it is False. Whether a process lives is told as well as the store can tell.
+        Of an unknown id it is False. Whether a process lives is told as well as the store can tell.
         """
         ...
 
@@ -123,8 +120,8 @@ class Store(Protocol):
     ) -> Lease:
         """Own the session of an unfinished turn whose worker is gone, under a new generation.
 
-        Only takeovers of a running turn are counted, for somebody must have died over it. A turn that is parked or
-        ready goes on because of an answer: its count begins anew.
+        Only takeovers of a running turn are counted: a worker died over it. A turn that is parked or ready goes on
+        because of an answer: its count begins anew.
 
         Raises:
             LeaseLost: its worker is alive and its lease not over.
@@ -136,7 +133,20 @@ class Store(Protocol):
     def submit(
         self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
     ) -> Ticket[UnitReceipt]:
-        """Hand in a unit; it is refused if the one that it comes `after` is."""
+        """Hand in a unit; it is refused if the one that it comes `after` is.
+
+        It is written once its ticket is asked for (`settle_now`, `when_settled`, `durable`), with all that was handed
+        in before it. A start takes the session's own generation if the worker has it already, the next one if the
+        session is free.
+
+        Raises, from its ticket:
+            LeaseLost: another worker has the session.
+            HeadMoved: another turn of the session is unfinished or was accepted earlier; the unit's position is not
+                the next; the session's head is not the one that a commit expects.
+            IdempotencyConflict: another unit is at its position; the turn was committed with other content; a wait
+                or an approval is known otherwise.
+            TurnCancelled: it claims something in a turn that was cancelled, or ends it otherwise.
+        """
         ...
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
@@ -152,37 +162,12 @@ class Store(Protocol):
         """
         ...
 
-    async def start(
-        self, session_id: str, turn_id: str, start: Start, *, generation: int
-    ) -> UnitReceipt:
-        """Begin an accepted turn.
-
-        The generation is the session's own if the worker has it already, the next one if nobody has.
-
-        Raises:
-            LeaseLost: another worker has the session.
-            HeadMoved: another turn of the session is unfinished, or was accepted earlier.
-        """
-        ...
-
-    async def commit(
-        self, session_id: str, turn_id: str, commit: TurnCommit, *, generation: int
-    ) -> CommitReceipt:
-        """End a turn.
-
-        Raises:
-            HeadMoved: the session's head is not the expected one.
-            IdempotencyConflict: the turn was committed with other content.
-            TurnCancelled: it was cancelled first, and this outcome is another.
-        """
-        ...
-
     async def request_cancel(
         self, session_id: str, turn_id: str, *, reason: str = "", now_ms: int = 0
     ) -> CancelReceipt:
         """Mark a turn as cancelled: nothing is claimed in it any more.
 
-        One that is queued stays so, for whoever starts it to end it.
+        One that is queued stays so; the worker that starts it ends it.
         """
         ...
 
@@ -245,12 +230,6 @@ class Store(Protocol):
     async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt: ...
 
     # ---------------------------------------------------------------- waits
-
-    async def open_wait(
-        self, session_id: str, turn_id: str, wait: Wait, *, generation: int
-    ) -> WaitView:
-        """Open a wait, or return the one of that key as it stands."""
-        ...
 
     async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
         """Answer a wait. The first answer stands.

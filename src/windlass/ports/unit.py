@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from windlass.errors import InvalidInput
 from windlass.guards.ids import check_id
 from windlass.guards.text import check_text
 from windlass.journal import Entry, NodeBody, UsageLine
@@ -99,7 +98,8 @@ class Unit(Value, kw_only=True):
     """What one turn writes together.
 
     `generation` is the fence: a unit of an older one is refused. `position` counts the turn's pages, so that a
-    unit handed in twice lands once. `blobs` are the digests that its entries and nodes refer to.
+    unit handed in twice lands once. `blobs` are the digests that its entries and nodes refer to. A store refuses ids
+    that are none where it accepts a turn, and a position that is not the next where it writes the page.
     """
 
     session_id: str
@@ -113,18 +113,6 @@ class Unit(Value, kw_only=True):
     parks: bool = False
     commit: TurnCommit | None = None
     blobs: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse what no store could write."""
-        check_id(self.session_id, field="Unit.session_id")
-        check_id(self.turn_id, field="Unit.turn_id")
-        check_instance(self.generation, int, field="Unit.generation")
-        if type(self.position) is not int or self.position < 0:
-            raise InvalidInput(
-                f"Unit.position: found {self.position!r}, wanted 0 or more", field="Unit.position"
-            )
-        if self.parks and self.commit is not None:
-            raise InvalidInput("Unit.parks: a turn that commits does not park", field="Unit.parks")
 
     @property
     def is_fenced(self) -> bool:

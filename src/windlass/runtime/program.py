@@ -88,15 +88,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def limits_record(self) -> dict[str, Any]:
         """Its limits as plain data."""
-        return self.once("limits", lambda: limits_record(self.limits))
-
-
-def limits_record(self) -> dict[str, Any]:
-    """Its limits as plain data, made once."""
-    record: dict[str, Any] | None = self.__dict__.get("_limits_record")
-    if record is None:
-        record = self.__dict__["_limits_record"] = limits_record(self.limits)
-    return record
+        return self.once("limits_record", lambda: limits_record(self.limits))
 
 
 def limits_record(limits: Limits) -> dict[str, Any]:

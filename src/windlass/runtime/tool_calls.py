@@ -47,14 +47,12 @@ class ToolCalls:
         """
         turn, n_calls = self._turn, len(effect.calls)
         turn.tool_calls += n_calls
-        batch, ordinal = CallBatch(turn, n_calls), 0
-        self._batch, self._runs = batch, []
-        for call in effect.calls:
+        batch = self._batch = CallBatch(turn, n_calls)
+        for ordinal, call in enumerate(effect.calls):
             run = ToolCallRun(turn, self._models, batch, call, effect.id, ordinal)
             if self._hooks is not None:
                 run.hooks = CallHooks(self._hooks, call, effect.id, ordinal, n_calls)
             self._runs.append(run)
-            ordinal += 1
         results = (await run.run(),) if n_calls == 1 else await self._together(self._runs)
         turn.completed += results
         if self._hooks is not None:

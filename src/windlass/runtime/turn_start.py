@@ -66,7 +66,7 @@ def start_record(  # noqa: PLR0913 - what a start record is made of
     if is_plain and instructions is program.instructions:
         # Most turns of an agent begin alike: only where and when differs.
         record = program.once("record", lambda: _record_of(program, _PLAIN, opening, instructions))
-        started = record.__copy__()  # type: ignore[attr-defined]  # msgspec does not declare it
+        started: TurnStarted = record.__copy__()  # type: ignore[attr-defined]  # msgspec does not declare it
         set_field(started, "context", request.context)
     else:
         started = _record_of(program, request, opening, instructions)

@@ -186,7 +186,7 @@ class NeverSettled:
     refusal: BaseException | None = None
 
     def settle_now(self) -> bool:
-        """Never."""
+        """Settle nothing."""
         return False
 
     def when_settled(self, tell: Callable[[], None]) -> None:

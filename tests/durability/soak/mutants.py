@@ -58,7 +58,7 @@ def write_without_fence() -> None:
         return
 
     def append(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> None:
-        rows.journal(turn)
+        rows.find_tail(turn)
         add_page(rows, turn, msgspec.structs.replace(unit, position=turn.pages), page)
 
     _plant(units, "check_fence", check_fence)

@@ -179,9 +179,7 @@ def _asked(entry: journal.Entry) -> str:
 
 
 def _answered(entry: journal.Entry) -> str:
-    if not isinstance(entry, journal.Recorded):
-        return getattr(entry, "why", "")
-    outcome = entry.outcome
+    outcome = getattr(entry, "outcome", None)
     if isinstance(outcome, journal.CallReturned):
         return f"{outcome.outcome.status}: {result_line(outcome.outcome, 120)}"
     if isinstance(outcome, journal.ModelAnswered):
@@ -198,7 +196,7 @@ def _answered(entry: journal.Entry) -> str:
         return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
     if isinstance(outcome, journal.EventAwaited):
         return safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
-    return _words(type(outcome).__name__)
+    return getattr(entry, "why", "") if outcome is None else _words(type(outcome).__name__)
 
 
 def _words(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.errors import HeadMoved, LeaseLost
+from windlass.journal import count_recorded
 from windlass.ports import Lease, Start, Unit
 from windlass.stores.memory.changes import Changes
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
@@ -103,9 +104,9 @@ def take_over(
         _begin(session, turn, changes)
     else:
         session.owner, session.generation = wanted.worker_id, session.generation + 1
-        recorded = turn.journal.recorded if turn.journal is not None else 0
+        recorded = count_recorded(turn.read_pages())
         if turn.state != "running":
-            turn.takeovers = 0  # it goes on after an answer; nobody died over it
+            turn.takeovers = 0  # it goes on after an answer, not after a death
         else:
             turn.takeovers = 1 if recorded > turn.recorded_at_takeover else turn.takeovers + 1
         turn.recorded_at_takeover = recorded

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from windlass.errors import InvalidInput, SessionDeleted, UnknownSession
-from windlass.journal import HistoryPage, TurnJournal, UsageLine
+from windlass.journal import HistoryPage, JournalPage, UsageLine
+from windlass.kernel import canonical
 from windlass.kernel.outcomes import Outcome
 from windlass.ports import (
     CommitReceipt,
@@ -65,7 +66,7 @@ class ItemRow:
 
 @dataclass(slots=True)
 class TurnRow:
-    """A turn with its journal; `journal` and `request` are None once they were reclaimed.
+    """A turn with its journal, each page as bytes; `request` is None once both were reclaimed.
 
     `accepted` orders the turns of the store. `answered`: a wait ended since the turn was last driven, so that it
     has something to do when it parks.
@@ -86,13 +87,16 @@ class TurnRow:
     recorded_at_takeover: int = 0
     cancel: str | None = None
     answered: bool = False
-    journal: TurnJournal | None = field(default_factory=TurnJournal)
     pages: list[bytes] = field(default_factory=list)
     blobs: dict[str, None] = field(default_factory=dict)
     waits: dict[str, WaitRow] = field(default_factory=dict)
     outcome: Outcome | None = None
     receipt: CommitReceipt | None = None
     committed_ms: int = 0
+
+    def read_pages(self) -> tuple[JournalPage, ...]:
+        """Return the pages of the journal."""
+        return tuple(canonical.read(page, JournalPage) for page in self.pages)
 
 
 @dataclass(slots=True)

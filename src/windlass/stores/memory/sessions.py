@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput
 from windlass.guards.ids import check_id
-from windlass.journal import HistoryPage, JournalPage
-from windlass.kernel import canonical
+from windlass.journal import HistoryPage
 from windlass.ports import DeleteReport, SessionSummary, SessionView, TurnView
 from windlass.stores.memory import vacuum
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
@@ -73,7 +72,7 @@ def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
         cancel=turn.cancel,
         submitter=turn.submitter,
         by=turn.by,
-        pages=tuple(canonical.read(page, JournalPage) for page in turn.pages),
+        pages=turn.read_pages(),
         waits=tuple(row.view() for row in waits),
         outcome=turn.outcome,
         page=_page_of(session, turn),

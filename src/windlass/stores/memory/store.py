@@ -6,7 +6,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from secrets import token_bytes, token_hex
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from windlass.errors import InvalidInput, WindlassError
 from windlass.ports import (
@@ -18,10 +18,12 @@ from windlass.ports import (
     InboxView,
     Lease,
     NewItem,
+    NewTurn,
     SessionSummary,
     SessionView,
     Start,
     Ticket,
+    TurnReceipt,
     TurnView,
     Unit,
     UnitReceipt,
@@ -31,10 +33,10 @@ from windlass.ports import (
     WaitView,
     WithdrawReceipt,
 )
-from windlass.stores.doors import Doors, check_place
 from windlass.stores.memory import due, inbox, leases, sessions, units, vacuum, waits
 from windlass.stores.memory.rows import BlobRow, Tables
 from windlass.stores.memory.workers import Workers
+from windlass.stores.units import accepting_unit, check_in_session
 
 R = TypeVar("R")
 
@@ -57,6 +59,7 @@ class Settled(Generic[R]):
         return self._refusal
 
     def settle_now(self) -> bool:
+        """Say that it is settled."""
         return True
 
     def when_settled(self, tell: Callable[[], None]) -> None:
@@ -70,7 +73,7 @@ class Settled(Generic[R]):
         return self._receipt
 
 
-class MemoryStore(Doors):
+class MemoryStore:
     """Rows in this process. Nothing survives it: `is_durable` is False.
 
     For tests, and for turns that need not outlive the process. Every law of the port holds but the fourth, which
@@ -136,6 +139,10 @@ class MemoryStore(Doors):
             return Settled(units.apply(self._tables, self._workers, unit))
         except WindlassError as refusal:
             return Settled(UnitReceipt(), refusal)
+
+    async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
+        receipt = await self.submit(accepting_unit(session_id, turn_id, turn)).durable()
+        return cast("TurnReceipt", receipt.accepted)
 
     async def request_cancel(
         self,
@@ -215,7 +222,7 @@ class MemoryStore(Doors):
         key: str | None = None,
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
-        check_place(session_id, turn_id)
+        check_in_session(session_id, turn_id)
         found = waits.open_waits(self._tables, kind=kind, session_id=session_id, turn_id=turn_id)
         return tuple(view for view in found if key in (None, view.wait.key))[:limit]
 

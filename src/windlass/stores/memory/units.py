@@ -2,7 +2,7 @@
 
 What was there before answers first, before any fence, because an answer may have been lost: the request of a
 turn that is known, a page that has landed, the end of a turn that is done. Then come the start, the fence, whether
-the turn is under way, the position, the cancel mark, the journal, approvals that are used up, waits, the commit.
+the turn is under way, the position, the cancel mark, approvals that are used up, waits, the commit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput, TurnCancelled
-from windlass.journal import Claimed, encode_page
+from windlass.journal import Claimed, check_place, encode_page
 from windlass.ports import NewTurn, TurnReceipt, Unit, UnitReceipt, Wait
 from windlass.stores.memory import commits, inbox, leases
 from windlass.stores.memory.changes import Changes
@@ -58,13 +58,15 @@ def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> Un
         changes.set(turn, state="ready" if is_ready else "parked")
     if unit.commit is None:
         return UnitReceipt(page=len(turn.pages), accepted=accepted)
-    # Nothing of a commit is refused once it changes rows, so the journal may take its entries in before.
+    if unit.parks:
+        raise InvalidInput("Unit.parks: a turn that commits does not park", field="Unit.parks")
     change = commits.plan(tables, session, turn, unit.commit)
     changes.keep()
     return UnitReceipt(page=len(turn.pages), accepted=accepted, committed=change())
 
 
 def _accept(tables: Tables, unit: Unit, new: NewTurn, changes: Changes) -> TurnReceipt:
+    check_place(unit.session_id, unit.turn_id)
     request_digest = new.request.digest()
     if unit.session_id not in tables.sessions:
         made = SessionRow(unit.session_id, agent=new.agent, created_ms=new.now_ms)
@@ -127,18 +129,13 @@ def _page(unit: Unit) -> bytes:
 
 def _write_page(turn: TurnRow, unit: Unit, changes: Changes) -> None:
     _check_position(turn, unit)
-    claims = [entry for entry in unit.entries if isinstance(entry, Claimed)]
-    if claims and turn.cancel is not None:
-        raise TurnCancelled(f"turn {unit.turn_id}: was cancelled, nothing more is claimed in it")
-    journal = turn.journal
-    if journal is None:
-        raise HeadMoved(f"turn {unit.turn_id}: its journal was reclaimed")
-    planned = journal.plan(unit.entries, generation=unit.generation)
-    for claim in claims:
-        if claim.consumes is not None:
-            _consume(turn, claim.consumes, changes)
+    for entry in unit.entries:
+        if type(entry) is Claimed:
+            if turn.cancel is not None:
+                raise TurnCancelled(f"turn {unit.turn_id}: was cancelled; {entry.key} is not begun")
+            if entry.consumes is not None:
+                _consume(turn, entry.consumes, changes)
     changes.append(turn.pages, _page(unit))
-    changes.at_last(lambda: journal.absorb(planned))
     if turn.state != "running":
         changes.set(turn, state="running", answered=False)
 

@@ -20,7 +20,7 @@ def vacuum(tables: Tables, workers: Workers, *, now_ms: int, retention_ms: int) 
     for session in tables.live_sessions():
         items += _drop_items(session, before_ms)
         for turn in session.turns.values():
-            if turn.state == "done" and turn.committed_ms < before_ms and turn.journal is not None:
+            if turn.state == "done" and turn.committed_ms < before_ms and turn.request is not None:
                 waits += _drop_journal(tables, turn)
                 journals += 1
     return VacuumReport(
@@ -39,7 +39,7 @@ def _drop_journal(tables: Tables, turn: TurnRow) -> int:
     turn.waits.clear()
     turn.pages.clear()
     turn.blobs.clear()
-    turn.journal = turn.request = None
+    turn.request = None
     return n_waits
 
 

@@ -13,8 +13,6 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-import apsw
-
 from windlass.errors import InvalidInput, JournalCorrupt, StoreContended
 from windlass.stores.sqlite.query import first
 from windlass.stores.sqlite.rows import Rows
@@ -106,7 +104,7 @@ def keep(
     )
 
 
-def find(db: apsw.Connection, digest: str) -> bytes | None:
+def find(rows: Rows, digest: str) -> bytes | None:
     """Return the bytes of a blob; None if it is a file.
 
     Raises:
@@ -116,7 +114,7 @@ def find(db: apsw.Connection, digest: str) -> bytes | None:
         raw = bytes.fromhex(digest)
     except (TypeError, ValueError):
         raw = b""
-    found = first(db, "SELECT data FROM bodies WHERE digest = ? AND is_blob = 1", (raw,))
+    found = first(rows.db, "SELECT data FROM bodies WHERE digest = ? AND is_blob = 1", (raw,))
     if found is None:
         raise InvalidInput("digest: there is no blob of this digest in this store", field="digest")
     return None if found[0] is None else check(digest, bytes(found[0]))

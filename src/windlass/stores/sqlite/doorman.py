@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from windlass.errors import InvalidInput
 from windlass.guards.secret import Redactor
 from windlass.journal import bodies, encode_page, shortened
 from windlass.journal.redaction import redact
 from windlass.kernel import canonical
-from windlass.ports.unit import Unit
+from windlass.kernel.value import Value
+from windlass.ports.unit import NewTurn, TurnRequest, Unit
 from windlass.stores.sqlite.packed import pack
 from windlass.stores.sqlite.pages import SplitPage
+
+
+class RequestPage(Value, kw_only=True):
+    """What was asked of a turn, as it is stored."""
+
+    FORMAT: ClassVar[int] = 1
+
+    format: int
+    request: TurnRequest
 
 
 class Doorman(NamedTuple):
@@ -21,15 +31,21 @@ class Doorman(NamedTuple):
 
     def page(self, value: object) -> SplitPage:
         """Return a page as it is stored, with its long texts apart."""
-        return SplitPage(*bodies.split(self._encode(value)))
+        return bodies.split(self._encode(value))
 
     def journal_page(self, unit: Unit) -> SplitPage:
         """Return the page of a unit's entries as it is stored."""
         data = encode_page(unit.entries, unit.generation)
-        if self.redactor is not None:
-            data = redact(data, self.redactor)
-        data, found = bodies.split(data)
-        return SplitPage(shortened(data, unit.session_id, unit.turn_id), found)
+        redactor, long_texts = self.redactor, ()
+        if redactor is not None:
+            data = redact(data, redactor)
+        if len(data) >= bodies.MIN_BODY_BYTES:
+            data, long_texts = bodies.split(data)
+        return shortened(data, unit.session_id, unit.turn_id), long_texts
+
+    def request_page(self, turn: NewTurn) -> SplitPage:
+        """Return what was asked of a turn as it is stored."""
+        return self.page(RequestPage(format=RequestPage.FORMAT, request=turn.request))
 
     def pack(self, value: object) -> bytes:
         """Return a small payload as it is stored."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from windlass.errors import IdempotencyConflict, InvalidInput, SessionDeleted
+from windlass.guards.ids import check_id
 from windlass.stores.sqlite.history import link_at
-from windlass.stores.sqlite.rows import Rows, SessionRow
+from windlass.stores.sqlite.rows import Rows
 from windlass.stores.sqlite.turns import Origin, create_session
 
 
-def fork(
-    rows: Rows, parent: SessionRow, new_id: str, at: int | None, now_ms: int, *, again: bool
-) -> bool:
-    """Begin a session behind the `at`-th turn of another. `again`: an attempt may have landed."""
+def fork(rows: Rows, session_id: str, new_id: str, at: int | None, now_ms: int) -> bool:
+    """Begin a session behind the `at`-th turn of another."""
+    check_id(new_id, field="session_id")
+    again, parent = bool(rows.earlier), rows.session(session_id)
     head = parent.head if at is None else at
     if type(head) is not int or not 0 <= head <= parent.head:
         raise InvalidInput(

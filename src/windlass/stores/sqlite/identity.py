@@ -6,6 +6,7 @@ true, and a connection opened later would be to another file.
 
 from __future__ import annotations
 
+from os import stat
 from pathlib import Path
 
 from windlass.stores.sqlite.faults import not_there
@@ -14,11 +15,12 @@ from windlass.stores.sqlite.faults import not_there
 class FileIdentity:
     """Device and inode of the file, learned when it was opened."""
 
-    __slots__ = ("_known", "_path")
+    __slots__ = ("_known", "_name", "_path")
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: tuple[int, int] | None = None
+        self._name = path.name
+        self._path = str(path)
+        self._known: tuple[int, ...] = ()
 
     def learn(self) -> None:
         """Remember the file that the path names now.
@@ -35,11 +37,10 @@ class FileIdentity:
             StoreUnavailable: the path names another file, or none.
         """
         if self._look() != self._known:
-            raise not_there(self._path.name)
+            raise not_there(self._name)
 
-    def _look(self) -> tuple[int, int]:
+    def _look(self) -> tuple[int, ...]:
         try:
-            status = self._path.stat()
+            return stat(self._path)[1:3]  # noqa: PTH116 - inode and device; asked for every commit, and a Path costs ten frames
         except OSError:
-            raise not_there(self._path.name) from None
-        return status.st_dev, status.st_ino
+            raise not_there(self._name) from None

@@ -10,11 +10,21 @@ from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
 from windlass.stores.sqlite.doorman import Doorman
+from windlass.stores.sqlite.leases import check_fence
 from windlass.stores.sqlite.packed import unpack
 from windlass.stores.sqlite.query import first, select
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
 _STATES = frozenset(get_args(ItemState))
+
+
+def enqueue_in(
+    rows: Rows, session_id: str, item: NewItem, doorman: Doorman, now_ms: int
+) -> InboxReceipt:
+    """Keep an item, once, in a session that is there."""
+    earlier: InboxReceipt | None = rows.earlier
+    receipt = enqueue(rows, rows.session(session_id), item, doorman, now_ms)
+    return earlier if earlier is not None and receipt.known else receipt
 
 
 def enqueue(
@@ -70,11 +80,15 @@ def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...])
         )
 
 
-def take(rows: Rows, turn: TurnRow, limit: int) -> tuple[InboxItem, ...]:
+def take(
+    rows: Rows, session_id: str, turn_id: str, generation: int, limit: int
+) -> tuple[InboxItem, ...]:
     """Take what waits for now into a turn, and again what it took before."""
+    session = rows.session(session_id)
+    turn = rows.turn(session, turn_id)
+    check_fence(session, turn, generation)
     if turn.cancel is not None:
         return ()
-    session = turn.session
     found = select(
         rows.db,
         "SELECT no, id, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
@@ -110,8 +124,9 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
     )
 
 
-def withdraw(rows: Rows, session: SessionRow, item_id: str, *, again: bool) -> WithdrawReceipt:
-    """Take an item back that nobody has taken. `again`: the same wish may have landed already."""
+def withdraw(rows: Rows, session_id: str, item_id: str) -> WithdrawReceipt:
+    """Take an item back that no turn has taken."""
+    again, session = rows.earlier is not None, rows.session(session_id)
     query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
     known = first(rows.db, query, (session.no, item_id))
     if known is None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from windlass.errors import HeadMoved, InvalidInput, LeaseLost
+from windlass.journal import count_recorded
 from windlass.ports.unit import Lease, Start
 from windlass.stores.sqlite.query import first
-from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
+from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages
 
 Liveness: TypeAlias = Callable[[str], bool]
 """Says of a worker id whether its process has ended."""
@@ -17,7 +18,7 @@ Liveness: TypeAlias = Callable[[str], bool]
 def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: Liveness) -> None:
     """Begin an accepted turn under a generation."""
     session = turn.session
-    _check_worker(rows, start.worker_id)
+    until_ms = _lease(rows, start.worker_id)
     if turn.state != "queued":
         if session.owner == start.worker_id and session.generation == generation:
             return
@@ -39,15 +40,27 @@ def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: L
         )
     _check_order(rows, turn)
     _own(rows, turn, start.worker_id, generation)
-    _extend(rows, start.worker_id, start.until_ms)
+    _extend(rows, start.worker_id, until_ms, start.until_ms)
 
 
 def take_over(
-    rows: Rows, turn: TurnRow, worker_id: str, until_ms: int, now_ms: int, gone: Liveness
+    rows: Rows,
+    session_id: str,
+    turn_id: str,
+    wanted: Start,
+    gone: Liveness,
 ) -> Lease:
     """Own the session of an unfinished turn under a new generation."""
-    session = turn.session
-    _check_worker(rows, worker_id)
+    worker_id, now_ms = wanted.worker_id, wanted.now_ms
+    session = rows.session(session_id)
+    turn = rows.turn(session, turn_id)
+    earlier: Lease | None = rows.earlier
+    if earlier is not None and (session.owner, session.generation) == (
+        earlier.worker_id,
+        earlier.generation,
+    ):
+        return earlier
+    held_ms = _lease(rows, worker_id)
     if turn.state == "done":
         raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
     if session.owner != worker_id and not is_free(rows, session, now_ms, gone):
@@ -57,14 +70,14 @@ def take_over(
     if turn.state == "queued":
         _check_order(rows, turn)
     else:
-        recorded = rows.journal(turn).recorded
+        recorded = count_recorded(load_pages(rows.db, turn)[0])
         if turn.state != "running":
-            turn.takeovers = 0  # it goes on after an answer; nobody died over it
+            turn.takeovers = 0  # it goes on after an answer, not after a death
         else:
             turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
         turn.takeover_mark = recorded
     _own(rows, turn, worker_id, session.generation + 1)
-    until_ms = _extend(rows, worker_id, until_ms)
+    until_ms = _extend(rows, worker_id, held_ms, wanted.until_ms)
     return Lease(
         session_id=session.id,
         turn_id=turn.id,
@@ -75,10 +88,22 @@ def take_over(
     )
 
 
-def has_taken(turn: TurnRow, lease: Lease) -> bool:
-    """Whether a takeover of this lease is in the rows already."""
-    held = (turn.session.owner, turn.session.generation)
-    return held == (lease.worker_id, lease.generation)
+def check_fence(session: SessionRow, turn: TurnRow, generation: int) -> None:
+    """Refuse a worker that is not the session's owner, or not at its turn."""
+    if session.generation != generation or session.owner is None:
+        raise lease_lost(session, generation)
+    if session.active != turn.no:
+        raise HeadMoved(f"turn {turn.id}: is not the one that the session is at", field="turn_id")
+
+
+def lease_lost(session: SessionRow, generation: int) -> LeaseLost:
+    """Return the refusal of a generation that is not the session's."""
+    return LeaseLost(
+        f"session {session.id}: is at generation {session.generation}, this worker had {generation}",
+        field="generation",
+        found=session.generation,
+        wanted=generation,
+    )
 
 
 def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
@@ -109,12 +134,12 @@ def leave(rows: Rows, worker_id: str) -> None:
 
 def renew(rows: Rows, worker_id: str, until_ms: int) -> None:
     """Hold on to all sessions of a worker."""
-    _check_worker(rows, worker_id, LeaseLost)
-    _extend(rows, worker_id, until_ms)
+    _extend(rows, worker_id, _lease(rows, worker_id, LeaseLost), until_ms)
 
 
-def release(rows: Rows, session: SessionRow, generation: int) -> None:
+def release(rows: Rows, session_id: str, generation: int) -> None:
     """Give up one session."""
+    session = rows.session(session_id)
     if session.generation != generation:
         raise LeaseLost(f"session {session.id}: is not held under generation {generation}")
     if session.owner is None:
@@ -123,11 +148,12 @@ def release(rows: Rows, session: SessionRow, generation: int) -> None:
     session.owner = None
 
 
-def _check_worker(
-    rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = InvalidInput
-) -> None:
-    if first(rows.db, "SELECT 1 FROM workers WHERE id = ?", (worker_id,)) is None:
+def _lease(rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = InvalidInput) -> int:
+    """Return until when a worker that has joined holds its sessions."""
+    found = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
+    if found is None:
         raise error(f"worker {worker_id[:40]}: has not joined this store", field="worker_id")
+    return int(found[0])
 
 
 def _check_order(rows: Rows, turn: TurnRow) -> None:
@@ -160,9 +186,9 @@ def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:
     turn.state, turn.strand, turn.answered = "running", strand, 0
 
 
-def _extend(rows: Rows, worker_id: str, until_ms: int) -> int:
+def _extend(rows: Rows, worker_id: str, held_ms: int, until_ms: int) -> int:
     """Let a worker's lease last until then, or longer if it does already."""
-    (lasts_ms,) = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
-    if lasts_ms < until_ms:
-        rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
-    return int(max(lasts_ms, until_ms))
+    if held_ms >= until_ms:
+        return held_ms
+    rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
+    return until_ms

@@ -5,75 +5,68 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import apsw
 
 from windlass.errors import StoreUnavailable, WindlassBug, WindlassError
 from windlass.stores.sqlite.rows import Rows
 
+if TYPE_CHECKING:
+    from windlass.stores.sqlite.writer import Writer
+
 A = TypeVar("A")
 
 
-class Decides(Protocol):
-    """Whoever decides when a write goes to disk."""
-
-    @property
-    def is_alone(self) -> bool: ...
-
-    def commit_now(self) -> None: ...
-
-
 class Operation(Generic[A]):
-    """A write that was handed in: the ticket that its caller holds."""
+    """A function of the rows that waits for its transaction: the ticket that its caller holds."""
 
-    __slots__ = (
-        "_answer", "_apply", "_event", "_listeners", "_waiters", "_writer", "after", "attempts", "is_settled",
-        "refusal", "session_id",
-    )  # fmt: skip
+    attempts = 0
+    is_settled = False
+    refusal: WindlassError | None = None
+    _answer: A | None = None
+    _listeners: tuple[Callable[[], None], ...] = ()
+    _waiters: tuple[asyncio.Future[None], ...] = ()
+    _event: threading.Event | None = None
 
     def __init__(
         self,
-        writer: Decides,
-        apply: Callable[[Rows, A | None], A],
+        writer: Writer,
+        apply: Callable[..., A],
+        args: tuple[Any, ...],
         session_id: str | None,
         after: Operation[Any] | None,
     ) -> None:
         self._writer = writer
         self._apply = apply
+        self._args = args
         self.session_id = session_id
         self.after = after
-        self.attempts = 0
-        self.is_settled = False
-        self.refusal: WindlassError | None = None
-        self._answer: A | None = None
-        self._listeners: list[Callable[[], None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
-        self._event: threading.Event | None = None
+
+    def settle_now(self) -> bool:
+        """Commit in this call if nothing has to be waited for; else soon, as without it."""
+        return self._writer.settle_now(self)
 
     async def durable(self) -> A:
         """Wait until it is on disk and return its answer."""
-        if not self.is_settled and self._writer.is_alone:
-            # The writer decides in this pass of the loop, before this task has its next turn.
-            await asyncio.sleep(0)
+        if not self.is_settled:
+            self._writer.schedule()
+            if self._writer.is_alone:
+                # The writer decides in this pass of the loop, before this task has its next turn.
+                await asyncio.sleep(0)
         if not self.is_settled:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
+            self._waiters += (waiter,)
             await waiter
         return self._outcome()
-
-    def settle_now(self) -> bool:
-        """Commit in this call if the writer can."""
-        if not self.is_settled:
-            self._writer.commit_now()
-        return self.is_settled
 
     def when_settled(self, tell: Callable[[], None]) -> None:
         """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
         if self.is_settled:
             asyncio.get_running_loop().call_soon(tell)
         else:
-            self._listeners.append(tell)
+            self._writer.schedule()
+            self._listeners += (tell,)
 
     def wait(self, timeout: float | None = None) -> A:
         """Wait on a thread of its own, without a loop."""
@@ -83,21 +76,19 @@ class Operation(Generic[A]):
         return self._outcome()
 
     def apply(self, rows: Rows) -> None:
-        """Take effect inside the transaction; a refusal is kept as its end.
-
-        The answer of an attempt whose COMMIT failed is handed in again: if that attempt landed after all, it is
-        the answer.
-        """
-        self.refusal = None if self.after is None else self.after.refusal
+        """Take effect inside the transaction; a refusal is kept as its end."""
+        after = self.after
+        self.refusal = None if after is None else after.refusal
         if self.refusal is not None:
             return
+        rows.earlier = self._answer
         try:
-            self._answer = self._apply(rows, self._answer)
+            self._answer = self._apply(rows, *self._args)
         except WindlassError as refusal:
             self.refusal = refusal
         except (apsw.Error, OSError):
             raise
-        except Exception as fault:  # noqa: BLE001 - whatever it is, its neighbours and the writer go on
+        except Exception as fault:  # noqa: BLE001 - the other operations and the writer go on
             self.refusal = WindlassBug(f"a write failed with {type(fault).__name__}")
             self.refusal.__cause__ = fault
 
@@ -109,18 +100,20 @@ class Operation(Generic[A]):
             self._event.set()
 
     def wake_tasks(self) -> None:
-        """Tell those who want to know, then wake the tasks that wait; called on the loop."""
-        for tell in self._listeners:
+        """Tell the listeners, then wake the tasks that wait; called on the loop."""
+        if not self._listeners and not self._waiters:
+            return
+        listeners, self._listeners = self._listeners, ()
+        for tell in listeners:
             try:
                 tell()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are told
+            except Exception as error:  # noqa: BLE001 - the other listeners are told
                 report = {"message": "a listener of a write failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(report)
-        self._listeners.clear()
-        for waiter in self._waiters:
+        waiters, self._waiters = self._waiters, ()
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self._waiters.clear()
 
     def _outcome(self) -> A:
         if self.refusal is not None:

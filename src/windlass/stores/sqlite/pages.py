@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 
@@ -24,11 +24,9 @@ from windlass.stores.sqlite.query import first, select
 T = TypeVar("T")
 
 
-class SplitPage(NamedTuple):
-    """A page as it is stored, and the bodies it refers to."""
-
-    data: bytes
-    bodies: tuple[Body, ...]
+SplitPage: TypeAlias = tuple[bytes, tuple[Body, ...]]
+"""A page as it is stored, and the long texts that it refers to."""
+INSERT_PAGE = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)"
 
 
 def read_page(db: apsw.Connection, data: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - as in canonical
@@ -132,13 +130,15 @@ class Strand(Generic[T]):
 
 
 def insert_page(
-    db: apsw.Connection, strand: tuple[int, int, int], link: bytes, page: SplitPage, now_ms: int
+    db: apsw.Connection,
+    row: tuple[int, int, int, bytes, bytes],
+    long_texts: tuple[Body, ...],
+    now_ms: int,
 ) -> int:
-    """Put a page at (session, strand, seq) and return its number in the log."""
-    put = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)"
-    db.execute(put, (*strand, link, page.data))
+    """Put a page (session, strand, seq, link, data) into the log and return its number there."""
+    db.execute(INSERT_PAGE, row)
     number = db.last_insert_rowid()
-    for body in page.bodies:
+    for body in long_texts:
         _use(db, number, _keep_body(db, body, now_ms))
     return number
 

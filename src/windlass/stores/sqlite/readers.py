@@ -1,4 +1,4 @@
-"""Those who read: two threads with a connection each, beside the writer and never in its way."""
+"""The readers: two threads with a connection each, beside the writer and never in its way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -29,13 +29,10 @@ class Readers:
         self._mine = threading.local()
         self._open: list[apsw.Connection] = []
 
-    async def read(self, look: Callable[[Rows], A]) -> A:
+    async def read(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
         """Return what `look` finds."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._look, look)
-
-    def glance(self, look: Callable[[Rows], A]) -> A:
-        """Return what `look` finds, on the caller's thread: for a row or two, which cost less than a hop."""
-        return self._look(look)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.glance, look, args)
 
     def close(self) -> None:
         """Wait for the reads under way, then let go of the file."""
@@ -44,13 +41,14 @@ class Readers:
             with suppress(apsw.Error):
                 self._open.pop().close()
 
-    def _look(self, look: Callable[[Rows], A]) -> A:
+    def glance(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
+        """Return what `look` finds, on the caller's thread: for a row or two, which cost less than a hop."""
         self._file.check()
         db = self._connection()
         try:
             db.execute("BEGIN")
             try:
-                return look(Rows(db))
+                return look(Rows(db), *args)
             finally:
                 if db.in_transaction:  # a fault of the disk ends it early
                     db.execute("ROLLBACK")
@@ -69,7 +67,7 @@ class Readers:
         return db
 
     def _give_up(self, db: apsw.Connection) -> None:
-        # The next read opens the file anew: whatever this connection met may be over by then.
+        # The next read opens the file anew; the trouble may be over by then.
         self._mine.db = None
         with suppress(ValueError):
             self._open.remove(db)

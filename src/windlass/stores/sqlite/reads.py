@@ -16,6 +16,7 @@ from windlass.ports.views import (
     TurnView,
 )
 from windlass.stores.sqlite import inbox, turns, waits
+from windlass.stores.sqlite.doorman import RequestPage
 from windlass.stores.sqlite.history import lineage, load_frame, load_history, load_page
 from windlass.stores.sqlite.pages import read_page
 from windlass.stores.sqlite.query import first, select
@@ -140,7 +141,7 @@ def _request(db: apsw.Connection, turn: TurnRow) -> TurnRequest | None:
         return None
     link, data = found
     check_link(strand_seed(turn.session.id, f"{turn.id}/request"), data, link, place=place)
-    return read_page(db, data, turns.RequestPage, place=place).request
+    return read_page(db, data, RequestPage, place=place).request
 
 
 def _check_length(turn: TurnRow, pages: int) -> None:

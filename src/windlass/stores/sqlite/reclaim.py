@@ -27,10 +27,9 @@ class Reclaimed(NamedTuple):
     workers: tuple[str, ...] = ()
 
 
-def delete_session(
-    rows: Rows, session_id: str, now_ms: int, earlier: Reclaimed | None
-) -> Reclaimed:
+def delete_session(rows: Rows, session_id: str, now_ms: int) -> Reclaimed:
     """Remove what a session holds; its id stays as a tombstone."""
+    earlier: Reclaimed | None = rows.earlier
     known = rows.find_session(session_id)
     if earlier is not None and known is not None and known.deleted_ms == now_ms:
         return earlier

@@ -1,9 +1,8 @@
 """Sessions and turns as the writer sees them, remembered between its transactions.
 
-What a unit needs to know (the fence, the turn's journal, where the next page goes) was written by this very
+What a unit needs to know (the fence, and where the next page of the turn's journal goes) was written by this very
 connection a moment ago. It is kept here and read again only when another connection has written since:
-SQLite tells by `data_version`. A turn's journal outlives even that, as long as its session's generation is the
-same, for only the owner of a generation adds pages under it.
+SQLite tells by `data_version`.
 
 Law. Nothing here is believed after a transaction that failed: `forget` drops everything.
 """
@@ -16,9 +15,8 @@ from typing import Any, get_args
 import apsw
 
 from windlass.errors import InvalidInput, JournalCorrupt, SessionDeleted, UnknownSession
-from windlass.journal import JournalPage, TurnJournal, UsageLine, strand_seed
+from windlass.journal import JournalPage, UsageLine, strand_seed
 from windlass.ports.unit import TurnState
-from windlass.ports.views import fold_journal
 from windlass.stores.sqlite.packed import unpack
 from windlass.stores.sqlite.pages import Strand
 from windlass.stores.sqlite.query import first
@@ -33,30 +31,33 @@ _TURN = (
     "SELECT no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark,"
     " answered, head, commit_digest, pages, asked_by FROM turns WHERE "
 )
+_TAIL = "SELECT seq + 1, link FROM log WHERE session = ? AND strand = ? ORDER BY seq DESC LIMIT 1"
 _TURN_STATES = frozenset(get_args(TurnState))
 
 
 class TurnRow:
-    """A row of `turns`, and for an unfinished one its journal once it was needed."""
+    """A row of `turns`, and where the next page of its journal goes once that was needed."""
 
     __slots__ = (
-        "agent", "answered", "arrived", "asked_by", "cancel", "commit_digest", "digest", "ended_pages", "head", "id", "journal",
+        "agent", "answered", "arrived", "asked_by", "cancel", "commit_digest", "digest", "ended_pages", "head", "id",
         "link", "no", "pages", "session", "state", "strand", "submitter", "takeover_mark", "takeovers",
     )  # fmt: skip
 
-    def __init__(self, session: SessionRow, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
+    def __init__(self, session: SessionRow) -> None:
         self.session = session
+        self.link: bytes | None = None
+        self.pages = 0
+
+    def fill(self, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
+        """Take the values of the row."""
         (
             self.no, self.id, self.state, self.arrived, self.strand, self.agent, self.digest, self.submitter,
             self.cancel, self.takeovers, self.takeover_mark, self.answered, self.head, self.commit_digest,
             self.ended_pages, self.asked_by,
         ) = values  # fmt: skip
-        self.journal: TurnJournal | None = None
-        self.link = b""
-        self.pages = 0
-        self._check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse a row whose cells contradict each other."""
         place = f"turn {self.session.id}/{self.id}"
         check_state(self.state, place=place)
         if (self.strand is None) != (self.state == "queued"):
@@ -102,19 +103,21 @@ class SessionRow:
 class Rows:
     """The writer's view of the file, inside its transaction."""
 
-    __slots__ = ("_own_version", "_sessions", "_version", "db")
+    __slots__ = ("_own_version", "db", "earlier", "sessions", "version")
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
-        self._sessions: OrderedDict[str, SessionRow] = OrderedDict()
+        self.sessions: OrderedDict[str, SessionRow] = OrderedDict()
         # Counts how often somebody else was found to have written.
-        self._version = 0
+        self.version = 0
         self._own_version = -1
+        # What an attempt of the operation under way answered whose COMMIT failed: it may have landed all the same.
+        self.earlier: Any = None
 
     def begin(self) -> None:
         """Learn whether anybody else has written; called when a transaction has begun."""
         if self.db.data_version() != self._own_version:
-            self._version += 1
+            self.version += 1
 
     def committed(self) -> None:
         """Learn the version that is our own; called when a transaction was committed."""
@@ -122,27 +125,30 @@ class Rows:
 
     def forget(self) -> None:
         """Believe nothing any more."""
-        self._sessions.clear()
+        self.sessions.clear()
 
     def forget_session(self, session_id: str | None) -> None:
         """Believe nothing of one session any more; of none in particular, nothing of any."""
         if session_id is None:
-            self._sessions.clear()
+            self.sessions.clear()
         else:
-            self._sessions.pop(session_id, None)
+            self.sessions.pop(session_id, None)
 
     def find_session(self, session_id: str) -> SessionRow | None:
         """Return a session, also a deleted one; None if the id was never used."""
-        session = self._sessions.get(session_id)
-        if session is not None and session.seen == self._version:
+        session = self.sessions.get(session_id)
+        if session is not None and session.seen == self.version:
             return session
         values = first(self.db, _SESSION, (session_id,))
         if values is None:
             return None
-        session = self._refresh(session, session_id, values)
-        self._sessions[session_id] = session
-        if len(self._sessions) > _MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+        if session is None:
+            session = self.sessions[session_id] = SessionRow(session_id)
+        session.turns.clear()
+        session.fill(values)
+        session.seen = self.version if session.deleted_ms is None else -1
+        if len(self.sessions) > _MAX_SESSIONS:
+            self.sessions.popitem(last=False)
         return session
 
     def session(self, session_id: str) -> SessionRow:
@@ -168,7 +174,9 @@ class Rows:
             values = first(self.db, query, (session.no, turn_id))
             if values is None:
                 return None
-            turn = TurnRow(session, values)
+            turn = TurnRow(session)
+            turn.fill(values)
+            turn.check()
             if turn.state != "done":  # of those a session can have any number
                 session.turns[turn_id] = turn
         return turn
@@ -184,30 +192,18 @@ class Rows:
             raise InvalidInput(f"turn {turn_id}: the session has none of this id", field="turn_id")
         return turn
 
-    def journal(self, turn: TurnRow) -> TurnJournal:
-        """Return the journal of a turn, read once and kept while its generation lasts."""
-        if turn.journal is None:
-            turn.journal, turn.link, turn.pages = load_journal(self.db, turn)
-        return turn.journal
+    def find_tail(self, turn: TurnRow) -> None:
+        """Learn how many pages a turn's journal has and the link of the last, unless that is known."""
+        if turn.link is not None:
+            return
+        found = None
+        if turn.strand is not None:
+            found = first(self.db, _TAIL, (turn.session.no, turn.strand))
+        turn.pages, turn.link = found or (0, strand_seed(turn.session.id, turn.id))
 
     def drop_turn(self, turn: TurnRow) -> None:
-        """Stop remembering a turn, which has ended or whose rows changed behind this view."""
+        """Forget a turn that has ended: a session can have any number of those."""
         turn.session.turns.pop(turn.id, None)
-
-    def _refresh(self, session: SessionRow | None, session_id: str, values: Any) -> SessionRow:  # noqa: ANN401 - a row of apsw's
-        if session is None:
-            session = SessionRow(session_id)
-        generation = session.generation if session.seen >= 0 else None
-        kept = {turn.id: turn for turn in session.turns.values() if turn.journal is not None}
-        session.turns.clear()
-        session.fill(values)
-        session.seen = self._version
-        if generation == session.generation:
-            for turn_id, old in kept.items():
-                turn = self.find_turn(session, turn_id)
-                if turn is not None and turn.strand == old.strand:
-                    turn.journal, turn.link, turn.pages = old.journal, old.link, old.pages
-        return session
 
 
 def load_pages(db: apsw.Connection, turn: TurnRow) -> tuple[list[JournalPage], bytes]:
@@ -223,15 +219,6 @@ def load_pages(db: apsw.Connection, turn: TurnRow) -> tuple[list[JournalPage], b
     )
     pages = strand.read(db.execute(query, (session.no, turn.strand)), start=0)
     return pages, strand.link
-
-
-def load_journal(db: apsw.Connection, turn: TurnRow) -> tuple[TurnJournal, bytes, int]:
-    """Return a turn's journal, folded, the link of its last page, and how many pages it has."""
-    if turn.strand is None:
-        return TurnJournal(), strand_seed(turn.session.id, turn.id), 0
-    pages, link = load_pages(db, turn)
-    journal = fold_journal(pages, place=f"journal of {turn.session.id}/{turn.id}")
-    return journal, link, len(pages)
 
 
 def read_usage(session: SessionRow) -> tuple[UsageLine, ...]:

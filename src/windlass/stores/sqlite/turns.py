@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from windlass.errors import (
     HeadMoved,
@@ -11,32 +11,27 @@ from windlass.errors import (
     SessionDeleted,
     TurnCancelled,
 )
-from windlass.guards.ids import check_id
-from windlass.journal import HistoryPage, JournalPage, UsageLine, link_page, strand_seed
+from windlass.journal import (
+    HistoryPage,
+    JournalPage,
+    UsageLine,
+    check_place,
+    link_page,
+    strand_seed,
+)
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
 from windlass.kernel.outcomes import Stopped
-from windlass.kernel.value import Value
 from windlass.ports.inbox import NewItem
-from windlass.ports.unit import CommitReceipt, NewTurn, TurnCommit, TurnReceipt, TurnRequest, Unit
+from windlass.ports.unit import CommitReceipt, NewTurn, TurnCommit, TurnReceipt, Unit
 from windlass.ports.views import CancelReceipt
 from windlass.ports.waits import Wait, WaitAnswer
 from windlass.stores.sqlite import inbox, waits
-from windlass.stores.sqlite.doorman import Doorman
+from windlass.stores.sqlite.doorman import Doorman, RequestPage
 from windlass.stores.sqlite.history import check_head
 from windlass.stores.sqlite.packed import pack
 from windlass.stores.sqlite.pages import SplitPage, insert_page, use_blobs
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, read_usage
-
-
-class RequestPage(Value, kw_only=True):
-    """What was asked of a turn, as it is stored."""
-
-    FORMAT: ClassVar[int] = 1
-
-    format: int
-    request: TurnRequest
-
 
 # Pages are read on threads, and by then nobody may still be making a decoder.
 canonical.prepare(
@@ -56,6 +51,7 @@ def accept(
     rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage, doorman: Doorman
 ) -> TurnReceipt:
     """Accept a turn, in a session that is made if it is new."""
+    check_place(unit.session_id, unit.turn_id)
     session_id, turn_id = unit.session_id, unit.turn_id
     session = rows.find_session(session_id)
     if session is None:
@@ -71,22 +67,39 @@ def accept(
             )
         return TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
     arrived = next_arrival(rows, session)
+    submitter = doorman.words(turn.submitter or "") or None
+    by = doorman.words(turn.by or "") or None
     rows.db.execute(
         "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers,"
         " takeover_mark, answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0)",
-        (
-            session.no,
-            turn_id,
-            arrived,
-            turn.agent,
-            digest,
-            doorman.words(turn.submitter or "") or None,
-            doorman.words(turn.by or "") or None,
-        ),
+        (session.no, turn_id, arrived, turn.agent, digest, submitter, by),
     )
     number = rows.db.last_insert_rowid()
-    link = link_page(strand_seed(session_id, f"{turn_id}/request"), request.data)
-    page = insert_page(rows.db, (session.no, -number, 0), link, request, turn.now_ms)
+    known = session.turns[turn_id] = TurnRow(session)
+    known.fill(
+        (
+            number,
+            turn_id,
+            "queued",
+            arrived,
+            None,
+            turn.agent,
+            digest,
+            submitter,
+            None,
+            0,
+            0,
+            0,
+            None,
+            None,
+            None,
+            by,
+        )
+    )
+    data, long_texts = request
+    link = link_page(strand_seed(session_id, f"{turn_id}/request"), data)
+    row = (session.no, -number, 0, link, data)
+    page = insert_page(rows.db, row, long_texts, turn.now_ms)
     use_blobs(rows.db, page, unit.blobs)
     inbox.enter(rows, session, number, turn.takes)
     return TurnReceipt(session_id=session_id, turn_id=turn_id, state="queued")
@@ -104,15 +117,32 @@ def create_session(
     rows: Rows, session_id: str, agent: str, now_ms: int, origin: Origin | None = None
 ) -> SessionRow:
     """Make a session."""
-    check_id(session_id, field="session_id")
     head, link, parent = origin or Origin(0, strand_seed(session_id))
     rows.db.execute(
         "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head)"
         " VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?)",
         (session_id, agent, now_ms, head, link, parent, None if parent is None else head),
     )
-    session = rows.find_session(session_id)
-    assert session is not None  # noqa: S101 - inserted a line above
+    session = rows.sessions[session_id] = SessionRow(session_id)
+    parent_head = None if parent is None else head
+    session.fill(
+        (
+            rows.db.last_insert_rowid(),
+            agent,
+            now_ms,
+            None,
+            0,
+            None,
+            head,
+            link,
+            None,
+            0,
+            parent,
+            parent_head,
+            None,
+        )
+    )
+    session.seen, session.head_checked = rows.version, True
     return session
 
 
@@ -144,10 +174,9 @@ def set_state(rows: Rows, turn: TurnRow, state: str) -> None:
     turn.state = state
 
 
-def request_cancel(
-    rows: Rows, session_id: str, turn_id: str, reason: str, earlier: CancelReceipt | None
-) -> CancelReceipt:
+def request_cancel(rows: Rows, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
     """Mark a turn as cancelled."""
+    earlier: CancelReceipt | None = rows.earlier
     session = rows.find_session(session_id)
     turn = None if session is None else rows.find_turn(session, turn_id)
     if turn is None:
@@ -169,13 +198,14 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
     """End a turn: history, head, outcome, inbox, follow-ups, all or nothing."""
     end = unit.commit
     assert end is not None  # noqa: S101 - the caller looked
+    if unit.parks:
+        raise InvalidInput("Unit.parks: a turn that commits does not park", field="Unit.parks")
     session = turn.session
     _check_end(session, turn, end)
     check_head(rows.db, session)
-    rows.journal(turn)
     usage = end.usage
     head = session.head + 1
-    page = doorman.page(
+    data, long_texts = doorman.page(
         HistoryPage(
             format=HistoryPage.FORMAT,
             turn_id=turn.id,
@@ -187,8 +217,8 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
             prefix=end.prefix,
         )
     )
-    link = link_page(session.link, page.data)
-    number = insert_page(rows.db, (session.no, 0, head), link, page, end.now_ms)
+    link = link_page(session.link, data)
+    number = insert_page(rows.db, (session.no, 0, head, link, data), long_texts, end.now_ms)
     if end.blobs is None:
         use_blobs(rows.db, number, unit.blobs)
         _carry_blobs(rows, turn, number)

@@ -1,43 +1,22 @@
 """A unit inside the writer's transaction: checked part by part, then written.
 
 Nothing is written before everything that could refuse it was asked, but for the parts whose own rules need the
-rows of the part before. What was remembered is changed last, so a refusal leaves it as it was.
+rows of the part before. What was remembered is changed last, so a refusal leaves it as it was. The journal is not
+folded here: only the owner of the generation can add a page, at the next position, and what it says is checked when
+it is read.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from windlass.errors import HeadMoved, IdempotencyConflict, LeaseLost, TurnCancelled
-from windlass.journal import Claimed, Plan, link_page
-from windlass.ports.unit import CommitReceipt, TurnReceipt, Unit, UnitReceipt
+from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
+from windlass.journal import Claimed, link_page
+from windlass.ports.unit import TurnReceipt, Unit, UnitReceipt
 from windlass.stores.sqlite import turns, waits
 from windlass.stores.sqlite.doorman import Doorman
-from windlass.stores.sqlite.leases import Liveness, start_turn
-from windlass.stores.sqlite.pages import SplitPage, insert_page, use_blobs
+from windlass.stores.sqlite.leases import Liveness, check_fence, lease_lost, start_turn
+from windlass.stores.sqlite.pages import INSERT_PAGE, SplitPage, insert_page, use_blobs
 from windlass.stores.sqlite.query import first
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
-
-
-class WrittenUnit(NamedTuple):
-    """A unit with its bytes, made before the transaction so that encoding holds nobody up."""
-
-    unit: Unit
-    page: SplitPage | None
-    request: SplitPage | None
-    doorman: Doorman
-
-
-def encode_unit(unit: Unit, doorman: Doorman) -> WrittenUnit:
-    """Encode what a unit brings."""
-    page = request = None
-    if unit.entries:
-        page = doorman.journal_page(unit)
-    if unit.accept is not None:
-        request = doorman.page(
-            turns.RequestPage(format=turns.RequestPage.FORMAT, request=unit.accept.request)
-        )
-    return WrittenUnit(unit, page, request, doorman)
 
 
 def names_in(unit: Unit) -> tuple[str, ...]:
@@ -47,66 +26,69 @@ def names_in(unit: Unit) -> tuple[str, ...]:
 
 
 def apply_unit(
-    rows: Rows, written: WrittenUnit, liveness: Liveness, earlier: UnitReceipt | None = None
+    rows: Rows,
+    unit: Unit,
+    page: SplitPage | None,
+    request: SplitPage | None,
+    doorman: Doorman,
+    liveness: Liveness,
 ) -> UnitReceipt:
-    """Write a unit; `earlier` is what an attempt answered that may have landed.
+    """Write a unit, of which `page` and `request` are the bytes.
 
     Raises:
         WindlassError: it is refused; whatever it wrote is to be rolled back.
     """
-    unit = written.unit
-    accepted: TurnReceipt | None = None
-    if unit.accept is not None:
-        assert written.request is not None  # noqa: S101 - encode_unit makes both or none
-        accepted = turns.accept(rows, unit, unit.accept, written.request, written.doorman)
-        if accepted.known and earlier is not None:
-            accepted = earlier.accepted
-    session = rows.session(unit.session_id)
-    turn = rows.turn(session, unit.turn_id)
-    if not unit.is_fenced:
-        return UnitReceipt(page=_count(rows, turn), accepted=accepted)
-    landed = _landed(rows, turn, written)
-    if landed is not None:
-        return UnitReceipt(page=landed.page, accepted=accepted, committed=landed.committed)
+    accepted = None if unit.accept is None else _accept(rows, unit, request, doorman)
+    session = rows.sessions.get(unit.session_id)
+    if session is None or session.seen != rows.version:
+        session = rows.session(unit.session_id)
+    turn = session.turns.get(unit.turn_id) or rows.turn(session, unit.turn_id)
+    if turn.link is None:
+        rows.find_tail(turn)
+    if page is None and not unit.is_fenced:
+        return UnitReceipt(page=turn.pages, accepted=accepted)
+    if turn.state == "done" or (page is not None and unit.position < turn.pages):
+        landed = _landed(rows, turn, unit, page)
+        if landed is not None:
+            return UnitReceipt(page=landed.page, accepted=accepted, committed=landed.committed)
     if unit.start is not None:
         start_turn(rows, turn, unit.start, unit.generation, liveness)
     check_fence(session, turn, unit.generation)
-    if written.page is not None:
-        _add_page(rows, turn, unit, written.page)
-    for wait in unit.waits:
-        waits.open_wait(rows, turn, wait, written.doorman)
-    if unit.parks:
-        turns.park(rows, turn)
-    committed: CommitReceipt | None = None
-    if unit.commit is not None:
-        committed = turns.commit(rows, turn, unit, written.doorman)
-    else:
-        rows.journal(turn)
+    if page is not None:
+        _add_page(rows, turn, unit, page)
+    if unit.waits or unit.parks:
+        _open_waits(rows, turn, unit, doorman)
+    if accepted is None and unit.commit is None:
+        return UnitReceipt(page=turn.pages)
+    committed = None if unit.commit is None else turns.commit(rows, turn, unit, doorman)
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
 
 
-def _count(rows: Rows, turn: TurnRow) -> int:
-    """Return how many pages a turn's journal has, without reading them."""
-    if turn.strand is None:
-        return 0
-    count = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
-    return int(first(rows.db, count, (turn.session.no, turn.strand))[0])
+def _accept(
+    rows: Rows, unit: Unit, request: SplitPage | None, doorman: Doorman
+) -> TurnReceipt | None:
+    earlier: UnitReceipt | None = rows.earlier
+    assert unit.accept is not None  # noqa: S101 - the caller looked
+    assert request is not None  # noqa: S101 - it is encoded with the acceptance
+    accepted = turns.accept(rows, unit, unit.accept, request, doorman)
+    return earlier.accepted if accepted.known and earlier is not None else accepted
 
 
-def _landed(rows: Rows, turn: TurnRow, written: WrittenUnit) -> UnitReceipt | None:
+def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> None:
+    for wait in unit.waits:
+        waits.open_wait(rows, turn, wait, doorman)
+    if unit.parks:
+        turns.park(rows, turn)
+
+
+def _landed(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage | None) -> UnitReceipt | None:
     """Return the receipt of a unit that was written before; handed in again, it lands once."""
-    unit = written.unit
     if _is_of_another(turn.session, unit):
         return None
     if turn.state == "done":
-        return _landed_before_the_end(rows, turn, written)
-    if written.page is None or turn.strand is None:
-        return None
-    rows.journal(turn)
-    if unit.position >= turn.pages:
-        return None
+        return _landed_before_the_end(rows, turn, unit, page)
     # One that also commits did not land, or the turn would be done.
-    if unit.commit is None and _has_page(rows, turn, unit, written.page):
+    if unit.commit is None and page is not None and _has_page(rows, turn, unit, page):
         return UnitReceipt(page=unit.position + 1)
     return None
 
@@ -119,16 +101,17 @@ def _is_of_another(session: SessionRow, unit: Unit) -> bool:
     return unit.start is not None and unit.commit is None and session.owner != unit.start.worker_id
 
 
-def _landed_before_the_end(rows: Rows, turn: TurnRow, written: WrittenUnit) -> UnitReceipt:
-    unit = written.unit
+def _landed_before_the_end(
+    rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage | None
+) -> UnitReceipt:
     if unit.commit is not None:
         receipt = turns.receipt_of(turn)
         if receipt.digest == unit.commit.digest():
-            return UnitReceipt(page=_count(rows, turn), committed=receipt)
-    elif written.page is not None and _has_page(rows, turn, unit, written.page):
+            return UnitReceipt(page=turn.pages, committed=receipt)
+    elif page is not None and _has_page(rows, turn, unit, page):
         return UnitReceipt(page=unit.position + 1)
     if unit.generation < turn.session.generation:
-        raise _lease_lost(turn.session, unit.generation)
+        raise lease_lost(turn.session, unit.generation)
     if unit.commit is not None:
         raise IdempotencyConflict(f"turn {turn.id}: was committed with other content")
     raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
@@ -138,58 +121,45 @@ def _has_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> bool:
     query = "SELECT page FROM log WHERE session = ? AND strand = ? AND seq = ?"
     place = (turn.session.no, turn.strand, unit.position)
     found = first(rows.db, query, place)
-    return found is not None and found[0] == page.data
-
-
-def check_fence(session: SessionRow, turn: TurnRow, generation: int) -> None:
-    """Refuse whoever is not the session's owner, or not at its turn."""
-    if session.generation != generation or session.owner is None:
-        raise _lease_lost(session, generation)
-    if session.active != turn.no:
-        raise HeadMoved(f"turn {turn.id}: is not the one that the session is at", field="turn_id")
-
-
-def _lease_lost(session: SessionRow, generation: int) -> LeaseLost:
-    return LeaseLost(
-        f"session {session.id}: is at generation {session.generation}, this worker had {generation}",
-        field="generation",
-        found=session.generation,
-        wanted=generation,
-    )
+    return found is not None and found[0] == page[0]
 
 
 def _add_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> None:
-    journal = rows.journal(turn)
-    if unit.position < turn.pages:
-        raise IdempotencyConflict(
-            f"unit {unit.operation_id}: another unit was written at this position", field="position"
-        )
-    if unit.position > turn.pages:
-        raise HeadMoved(
-            f"turn {turn.id}: has {turn.pages} pages, this one is for position {unit.position}",
-            field="position",
-            found=turn.pages,
-            wanted=unit.position,
-        )
-    claims = [entry for entry in unit.entries if isinstance(entry, Claimed)]
-    if claims and turn.cancel is not None:
-        raise TurnCancelled(f"turn {turn.id}: was cancelled; {claims[0].key} is not begun")
-    plan = journal.plan(unit.entries, generation=unit.generation)
-    for claim in claims:
-        if claim.consumes is not None:
-            waits.consume(rows, turn, claim.consumes)
-    link = link_page(turn.link, page.data)
-    place = (turn.session.no, turn.strand, unit.position)
-    number = insert_page(rows.db, place, link, page, turns.when(unit) if page.bodies else 0)
-    if unit.blobs:
+    position = unit.position
+    if position != turn.pages:
+        raise _misplaced(turn, unit)
+    data, long_texts = page
+    if turn.cancel is not None or b'"consumes"' in data:
+        _check_claims(rows, turn, unit)
+    link = link_page(turn.link, data)  # type: ignore[arg-type]  # the tail is known
+    row = (turn.session.no, turn.strand, position, link, data)
+    if long_texts or unit.blobs:
+        number = insert_page(rows.db, row, long_texts, turns.when(unit))
         use_blobs(rows.db, number, unit.blobs)
+    else:
+        rows.db.execute(INSERT_PAGE, row)
     if turn.state != "running":
         turns.set_running(rows, turn)
-    _remember(turn, plan, link)
+    turn.link, turn.pages = link, position + 1
 
 
-def _remember(turn: TurnRow, plan: Plan, link: bytes) -> None:
-    assert turn.journal is not None  # noqa: S101 - the plan was made from it
-    turn.journal.absorb(plan)
-    turn.link = link
-    turn.pages += 1
+def _check_claims(rows: Rows, turn: TurnRow, unit: Unit) -> None:
+    for entry in unit.entries:
+        if type(entry) is Claimed:
+            if turn.cancel is not None:
+                raise TurnCancelled(f"turn {turn.id}: was cancelled; {entry.key} is not begun")
+            if entry.consumes is not None:
+                waits.consume(rows, turn, entry.consumes)
+
+
+def _misplaced(turn: TurnRow, unit: Unit) -> IdempotencyConflict | HeadMoved:
+    if unit.position < turn.pages:
+        return IdempotencyConflict(
+            f"unit {unit.operation_id}: another unit was written at this position", field="position"
+        )
+    return HeadMoved(
+        f"turn {turn.id}: has {turn.pages} pages, this one is for position {unit.position}",
+        field="position",
+        found=turn.pages,
+        wanted=unit.position,
+    )

@@ -61,10 +61,10 @@ def of_turn(db: apsw.Connection, turn: TurnRow) -> tuple[WaitView, ...]:
     return tuple(map(_view, select(db, _WAITS + "WHERE turn = ? ORDER BY waits.no", (turn.no,))))
 
 
-def list_open(db: apsw.Connection, **wanted: str | int | None) -> tuple[WaitView, ...]:
+def list_open(rows: Rows, wanted: dict[str, str | int | None]) -> tuple[WaitView, ...]:
     """Return the open waits, oldest first: of a kind, a session, a turn or a key, up to a limit."""
     where = "".join(one for name, one in _WHERE.items() if wanted[name] is not None)
-    return tuple(map(_view, select(db, _WAITS + _OPEN + where + _OLDEST_FIRST, wanted)))
+    return tuple(map(_view, select(rows.db, _WAITS + _OPEN + where + _OLDEST_FIRST, wanted)))
 
 
 def consume(rows: Rows, turn: TurnRow, key: str) -> None:
@@ -89,10 +89,9 @@ def consume(rows: Rows, turn: TurnRow, key: str) -> None:
     rows.db.execute("UPDATE waits SET consumed = 1 WHERE key = ?", (key,))
 
 
-def resolve(
-    rows: Rows, key: str, answer: WaitAnswer, doorman: Doorman, *, again: bool
-) -> WaitReceipt:
-    """Answer a wait; the first answer stands. `again`: this one may have landed already."""
+def resolve(rows: Rows, key: str, answer: WaitAnswer, doorman: Doorman) -> WaitReceipt:
+    """Answer a wait; the first answer stands."""
+    again = rows.earlier is not None
     view = find(rows.db, key)
     if view is None:
         raise InvalidInput("key: there is no such wait in this store", field="key")

@@ -1,4 +1,4 @@
-"""The one who writes: everything that is ready together goes to disk together.
+"""The writer: everything that is ready together goes to disk together.
 
 Law 1. Operations take effect in the order in which they were handed in.
 Law 2. All that wait when a transaction begins share it, and its one wait for the disk; each has its savepoint, so
@@ -10,8 +10,9 @@ Law 3. A COMMIT that fails says nothing about what landed. The writer rolls back
 Law 4. An operation is answered when it is on disk, and not before. A process that was killed between its write and its
     sync leaves work in the log that looks committed; so the first transaction of a connection always writes, and
     its sync covers what was found there.
-Law 5. Nobody else's loop is held up: the caller's thread commits only when a single turn is at work, the lock is
-    free and the disk has been fast; one pass of the loop later, so that whoever is about to join can.
+Law 5. The loop is never held up: its thread commits only when a single turn is at work, the lock is free and the
+    disk has been fast. It does so one pass of the loop later, so that other turns can join, or at once for a
+    caller that knows of no others (`settle_now`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from threading import get_ident
 from typing import Any, TypeVar
 
 import apsw
@@ -35,10 +37,11 @@ from windlass.stores.sqlite.rows import Rows
 
 A = TypeVar("A")
 
-# A turn or two hand in at most this much between two passes of the loop; more means company.
+# Up to this many queued operations count as a single active turn.
 _ALONE = 2
 # Slower than this and the loop's other tasks would notice.
 _FAST_DISK_S = 0.0005
+_SLOWEST_S = 2 * _FAST_DISK_S
 _FIRST_PAUSE_S = 0.00025
 _LONGEST_PAUSE_S = 0.01
 _COMMIT_ATTEMPTS = 3
@@ -72,13 +75,13 @@ class Writer:
         self._closing = False
         self._is_new = True
         self._pace_s = _FAST_DISK_S
-        self.commits = 0
         self.commits_in_loop = 0
+        self.commits_in_thread = 0
 
     def open(self, db: apsw.Connection) -> None:
         """Start with a connection that is ready; called on the loop."""
         self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
+        self._loop_thread = get_ident()
         self._adopt(db)
         self._thread = threading.Thread(target=self._run, name="windlass-writer", daemon=True)
         self._thread.start()
@@ -90,33 +93,62 @@ class Writer:
             self._wake.notify()
         if self._thread is not None:
             self._thread.join()
-        # What a disk refuses while it closes is in the log, and found there by the next who opens the file.
+        # What a disk refuses while it closes is in the log, and found there when the file is opened again.
         self._let_go()
 
     def hand_in(
         self,
-        apply: Callable[[Rows, A | None], A],
-        *,
+        apply: Callable[..., A],
+        args: tuple[Any, ...] = (),
         session_id: str | None = None,
         after: Operation[Any] | None = None,
     ) -> Operation[A]:
-        """Put a write in line. It takes effect with all others that are ready by then."""
-        operation = Operation(self, apply, session_id, after)
+        """Queue a write; it takes effect with all others that are ready by then.
+
+        On the loop it is scheduled when its ticket is asked for, so that `settle_now` leaves nothing to be undone.
+        """
+        operation = Operation(self, apply, args, session_id, after)
         if self._closing:
             raise StoreUnavailable("the store is closed")
         self._queue.append(operation)
-        if threading.get_ident() != self._loop_thread:
+        if get_ident() != self._loop_thread:
+            self._call_thread()
+        return operation
+
+    def settle_now(self, operation: Operation[Any]) -> bool:
+        """Write what is queued in this call, if Law 5 allows it; say whether this operation is settled.
+
+        If it is not, it will be soon, as without this call.
+        """
+        if self._queue and get_ident() == self._loop_thread:
+            if len(self._queue) > 1 or self._is_new:
+                self._write_here()
+            elif self._write_one() is operation:
+                return True
+        if operation.is_settled:
+            operation.wake_tasks()  # the writer's thread may have been faster, and the listeners not told yet
+            return True
+        self.schedule()
+        return False
+
+    def schedule(self) -> None:
+        """Let what is queued be written, by this loop in its next pass or by the writer's thread."""
+        if get_ident() != self._loop_thread:
             self._call_thread()
         elif not self._deciding:
             self._deciding = True
             self._loop.call_soon(self._decide)  # type: ignore[union-attr]  # it is our thread's
-        return operation
 
     # ------------------------------------------------------------- who commits: the loop or the thread
 
     @property
+    def commits(self) -> int:
+        """How many transactions were written."""
+        return self.commits_in_loop + self.commits_in_thread
+
+    @property
     def is_alone(self) -> bool:
-        """Whether a single turn is at work, on a disk that is fast enough to be waited for."""
+        """Whether a single turn is at work, on a disk that is fast enough for the loop to wait for."""
         return len(self._queue) <= _ALONE and self._pace_s < _FAST_DISK_S and self._rows is not None
 
     def commit_now(self) -> None:
@@ -126,26 +158,62 @@ class Writer:
 
     def _decide(self) -> None:
         self._deciding = False
-        if not self._queue:  # the thread was faster
-            return
-        if not self.is_alone or not self._at_work.acquire(blocking=False):
+        if self._queue and not self._write_here():  # empty: the thread was faster
             self._call_thread()
-            return
+
+    def _write_here(self) -> bool:
+        """Write what is queued on this thread, the loop's; False: the writer's thread has to."""
+        if not self.is_alone or not self._at_work.acquire(blocking=False):
+            return False
         batch: list[Operation[Any]] = []
         try:
             if not self._begin():
-                self._call_thread()
-                return
+                return False
             batch = self._drain()
             self.commits_in_loop += bool(batch)
             if not self._attempt(batch):
-                # Whoever has to open the file anew may have to wait, and a loop must not.
+                # Opening the file anew may have to wait, and a loop must not.
                 self._queue.extendleft(reversed(batch))
                 batch = []
-                self._call_thread()
+                return False
         finally:
             self._at_work.release()
         self._settle(batch)
+        return True
+
+    def _write_one(self) -> Operation[Any] | None:
+        """Write the one operation that is queued, as `_write_here` would, and return it.
+
+        A turn that is driven alone spends its time here, so the way is short. Whatever is unusual is undone and met
+        again on the general way, which knows what to do about it.
+        """
+        rows, queue = self._rows, self._queue
+        if rows is None or self._pace_s >= _FAST_DISK_S or not self._at_work.acquire(False):  # noqa: FBT003 - a lock's
+            return None
+        try:
+            if not queue:  # the thread was faster
+                return None
+            operation = queue[0]
+            self._file.check()
+            rows.db.execute("BEGIN IMMEDIATE")
+            rows.begin()
+            operation.attempts += 1
+            operation.apply(rows)
+            if operation.refusal is None:
+                self.commits_in_loop += 1
+                self._commit(rows)
+            else:
+                rows.db.execute("ROLLBACK")
+                rows.forget_session(operation.session_id)
+            queue.popleft()
+        except Exception:  # noqa: BLE001 - it is met again, and told then
+            self._roll_back()
+            return None
+        finally:
+            self._at_work.release()
+        operation.mark_settled()
+        operation.wake_tasks()
+        return operation
 
     def _call_thread(self) -> None:
         with self._wake:
@@ -166,11 +234,11 @@ class Writer:
             batch = self._write()
         for operation in batch:
             operation.mark_settled()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed, and no task waits there
             self._loop.call_soon_threadsafe(self._settle, batch)  # type: ignore[union-attr]  # set by open
 
     def _drain(self) -> list[Operation[Any]]:
-        # Others only ever add at the end; whoever drains is at work alone.
+        # Others only add at the end, and only the holder of `_at_work` drains.
         return [self._queue.popleft() for _ in range(len(self._queue))]
 
     def _settle(self, batch: list[Operation[Any]]) -> None:
@@ -189,6 +257,7 @@ class Writer:
         if not began:
             self._refuse(batch, apsw.BusyError("locked"))
             return batch
+        self.commits_in_thread += bool(batch)
         while not self._attempt(batch):
             if not self._begin_patiently():
                 self._refuse(batch, apsw.BusyError("locked"))
@@ -196,7 +265,7 @@ class Writer:
         return batch
 
     def _begin(self) -> bool:
-        """Begin a transaction unless somebody holds the lock. Other trouble shows when it is written."""
+        """Begin a transaction unless another connection holds the lock. Other trouble shows when it is written."""
         try:
             rows = self._ready()
             rows.db.execute("BEGIN IMMEDIATE")
@@ -231,12 +300,14 @@ class Writer:
                 self._apply_apart(rows, batch)
             if self._is_new and any(operation.refusal is None for operation in batch):
                 self._sync_what_was_found(rows)
-        except Exception as error:  # noqa: BLE001 - whoever waits is answered, and the writer goes on
+        except Exception as error:  # noqa: BLE001 - every caller is answered, and the writer goes on
             self._roll_back()
             self._refuse(batch, error)
             return True
         try:
-            self._commit(rows)
+            if rows.db.in_transaction:
+                self._commit(rows)
+                self._is_new = False
         except Exception as error:  # noqa: BLE001 - whatever it says, what landed is not known
             # Ambiguous for every operation in it. Law 3.
             self._roll_back()
@@ -246,7 +317,7 @@ class Writer:
         return True
 
     def _apply_all(self, rows: Rows, batch: list[Operation[Any]]) -> bool:
-        """Apply a batch, trusting that whoever refuses does so before it writes; False if one did not.
+        """Apply a batch, trusting that what is refused has written nothing; False if one has.
 
         Savepoints cost as much as the rows of a unit, and refusals are rare.
         """
@@ -281,16 +352,11 @@ class Writer:
             rows.db.execute("RELEASE unit")
 
     def _commit(self, rows: Rows) -> None:
-        if not rows.db.in_transaction:
-            return
         began = _clock()
         rows.db.execute("COMMIT")
-        self._is_new = False
-        rows.committed()
-        self.commits += 1
         # One hiccup of the disk is not its pace.
-        taken_s = min(_clock() - began, 2 * _FAST_DISK_S)
-        self._pace_s += (taken_s - self._pace_s) / 8
+        self._pace_s += (min(_clock() - began, _SLOWEST_S) - self._pace_s) / 8
+        rows.committed()
 
     def _refuse(self, batch: list[Operation[Any]], error: BaseException) -> None:
         refusal = as_windlass_error(error, place=self._place)

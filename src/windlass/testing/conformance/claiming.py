@@ -3,8 +3,8 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
-from windlass.errors import IdempotencyConflict, InvalidInput, ReplayMismatch, StoreContended
-from windlass.ports import WaitAnswer
+from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
+from windlass.ports import Unit, WaitAnswer
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import intent, reply, result
 from windlass.testing.conformance.scene import Scene, expect, expect_that
@@ -12,45 +12,64 @@ from windlass.testing.conformance.scene import Scene, expect, expect_that
 CLAIMING = Claims("claiming")
 
 
+async def _noticed(scene: Scene, unit: Unit) -> str:
+    """Write a unit that breaks a law of the journal; return how that is told when the journal is read."""
+    await scene.write(unit)
+    view = await scene.turn()
+    try:
+        view.journal()
+    except JournalCorrupt as error:
+        expect(error.field, f"journal of s1/t1, page {unit.position}", "the place that is named")
+        return str(error)
+    raise AssertionError("found a journal, wanted JournalCorrupt")
+
+
 @CLAIMING.claim
-async def a_claim_of_this_generation_is_not_claimed_again(scene: Scene) -> None:
+async def a_claim_made_twice_by_one_generation_is_noticed_when_it_is_read(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn)))
 
-    await scene.refused(StoreContended, scene.write(turn.unit(intent(turn), position=1)))
+    told = await _noticed(scene, turn.unit(intent(turn), position=1))
+
+    expect_that("is being run under this generation" in told, "the second claim is named")
 
 
 @CLAIMING.claim
-async def another_request_under_a_claimed_key_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
-    await scene.write(turn.unit(intent(turn, tool="pay")))
-
-    call = scene.write(turn.unit(intent(turn, tool="refund"), position=1))
-    refusal = await scene.refused(ReplayMismatch, call)
-
-    expect(refusal.key, intent(turn).key)
-    expect_that(refusal.diff, "the refusal shows where they part")
-    call = scene.write(turn.unit(result(turn, tool="refund"), position=1))
-    await scene.refused(ReplayMismatch, call)
+async def another_request_under_a_claimed_key_is_noticed_when_it_is_read(scene: Scene) -> None:
+    for at, entry in enumerate((intent, result)):
+        turn = await scene.begin(session_id=f"s{at}")
+        await scene.write(turn.unit(intent(turn, tool="pay")))
+        await scene.write(turn.unit(entry(turn, tool="refund"), position=1))
+        view = await scene.turn(session_id=f"s{at}")
+        try:
+            view.journal()
+        except JournalCorrupt as error:
+            expect_that(entry(turn).key in str(error), "the key is named")
+        else:
+            raise AssertionError("found a journal, wanted JournalCorrupt")
 
 
 @CLAIMING.claim
-async def a_recorded_outcome_is_not_claimed_again(scene: Scene) -> None:
+async def a_claim_of_a_recorded_outcome_is_noticed_when_it_is_read(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn), result(turn)))
     turn = await scene.take_over(turn, turn.worker_id)
 
-    await scene.refused(IdempotencyConflict, scene.write(turn.unit(intent(turn), position=1)))
+    told = await _noticed(scene, turn.unit(intent(turn), position=1))
+
+    expect_that("is recorded already" in told, "the outcome is named")
 
 
 @CLAIMING.claim
-async def another_outcome_than_the_recorded_one_is_refused(scene: Scene) -> None:
+async def another_outcome_than_the_recorded_one_is_noticed_when_it_is_read(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn), result(turn, value="paid")))
-
-    call = scene.write(turn.unit(result(turn, value="lost"), position=1))
-    await scene.refused(IdempotencyConflict, call)
     await scene.write(turn.unit(result(turn, value="paid"), position=1))
+    expect((await scene.turn()).journal().recorded, 1)
+
+    told = await _noticed(scene, turn.unit(result(turn, value="lost"), position=2))
+
+    expect_that("another outcome is recorded already" in told, "the second outcome is named")
 
 
 @CLAIMING.claim
@@ -67,20 +86,22 @@ async def a_later_generation_takes_an_unfinished_claim_over(scene: Scene) -> Non
 
 
 @CLAIMING.claim
-async def a_record_without_a_claim_names_its_command(scene: Scene) -> None:
+async def a_record_without_claim_and_command_is_noticed_when_it_is_read(scene: Scene) -> None:
     turn = await scene.begin()
-
-    await scene.refused(InvalidInput, scene.write(turn.unit(result(turn))))
     await scene.write(turn.unit(reply(turn)))
+
+    told = await _noticed(scene, turn.unit(result(turn), position=1))
+
+    expect_that("names its command" in told, "what is missing is named")
 
 
 @CLAIMING.claim
-async def one_refused_entry_keeps_its_whole_page_out(scene: Scene) -> None:
+async def one_refused_claim_keeps_its_whole_page_out(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn)))
 
-    unit = turn.unit(reply(turn), intent(turn, 1), intent(turn), position=1)
-    await scene.refused(StoreContended, scene.write(unit))
+    unit = turn.unit(reply(turn), intent(turn, 1), intent(turn, 2, consumes="w"), position=1)
+    await scene.refused(InvalidInput, scene.write(unit))
 
     await scene.write(turn.unit(intent(turn, 1), position=1))
 
@@ -134,12 +155,14 @@ async def an_approval_of_another_turn_allows_nothing(scene: Scene) -> None:
 
 
 @CLAIMING.claim_with_crash
-async def the_journal_is_enforced_after_a_crash(scene: Scene) -> None:
+async def the_journal_is_the_same_after_a_crash(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn), result(turn), intent(turn, 1)))
     await scene.crash()
     now = await scene.take_over(turn, await scene.join())
-
-    call = scene.write(now.unit(result(now, value="lost"), position=1))
-    await scene.refused(IdempotencyConflict, call)
     await scene.write(now.unit(intent(now, 1), position=1))
+    expect((await scene.turn()).journal().recorded, 1)
+
+    told = await _noticed(scene, now.unit(result(now, value="lost"), position=2))
+
+    expect_that("another outcome is recorded already" in told, "the second outcome is named")

@@ -25,6 +25,7 @@ from windlass.ports import (
     Wait,
 )
 from windlass.testing.conformance.harness import StoreHarness
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 E = TypeVar("E", bound=WindlassError)
 
@@ -116,7 +117,7 @@ class Scene:
         """Begin a turn that was accepted."""
         more.setdefault("until_ms", 1_000)
         start = Start(worker_id=worker_id, **more)
-        await self.store.start(session_id, turn_id, start, generation=generation)
+        await UnitShortcuts(self.store).start(session_id, turn_id, start, generation=generation)
         return Driven(session_id, turn_id, worker_id, generation)
 
     async def begin(self, turn_id: str = "t1", *, session_id: str = "s1") -> Driven:
@@ -131,7 +132,7 @@ class Scene:
 
     async def commit(self, turn: Driven, end: TurnCommit | None = None) -> CommitReceipt:
         """End a turn."""
-        return await self.store.commit(
+        return await UnitShortcuts(self.store).commit(
             turn.session_id, turn.turn_id, end or ending(), generation=turn.generation
         )
 

@@ -10,6 +10,7 @@ from windlass.ports import WaitAnswer, WaitReceipt, WaitView
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import reply
 from windlass.testing.conformance.scene import Driven, Scene, expect, expect_that
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 WAITING = Claims("waiting")
 
@@ -35,7 +36,7 @@ async def a_wait_is_opened_and_seen(scene: Scene) -> None:
         "w", call_id="c1", title="Pay?", detail={"cents": 5}, created_ms=3, expires_ms=50
     )
 
-    view = await scene.store.open_wait("s1", "t1", wait, generation=1)
+    view = await UnitShortcuts(scene.store).open_wait("s1", "t1", wait, generation=1)
 
     expect(view, WaitView(wait=wait))
     expect((await scene.turn()).waits, (view,))
@@ -45,11 +46,11 @@ async def a_wait_is_opened_and_seen(scene: Scene) -> None:
 @WAITING.claim
 async def the_same_wait_again_stays_as_it_stands(scene: Scene) -> None:
     turn = await scene.begin()
-    await scene.store.open_wait("s1", "t1", turn.wait("w"), generation=1)
+    await UnitShortcuts(scene.store).open_wait("s1", "t1", turn.wait("w"), generation=1)
     await scene.store.resolve_wait("w", YES)
 
     stands = WaitView(wait=turn.wait("w"), state="answered", answer=YES)
-    call = scene.store.open_wait("s1", "t1", turn.wait("w"), generation=1)
+    call = UnitShortcuts(scene.store).open_wait("s1", "t1", turn.wait("w"), generation=1)
     await scene.unchanged(call, stands)
 
 
@@ -235,7 +236,7 @@ async def a_wait_can_be_superseded_by_an_answer(scene: Scene) -> None:
 async def only_the_owner_opens_a_wait(scene: Scene) -> None:
     turn = await scene.begin()
 
-    call = scene.store.open_wait("s1", "t1", turn.wait("w"), generation=0)
+    call = UnitShortcuts(scene.store).open_wait("s1", "t1", turn.wait("w"), generation=0)
     await scene.refused(LeaseLost, call)
 
 

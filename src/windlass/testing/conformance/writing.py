@@ -16,7 +16,7 @@ from windlass.journal import Entry, JournalPage
 from windlass.ports import NewTurn, Start, Ticket, Unit, UnitReceipt, WaitAnswer
 from windlass.testing.conformance.checks import Claims
 from windlass.testing.conformance.entries import intent, reply, result
-from windlass.testing.conformance.scene import Scene, ending, expect, request
+from windlass.testing.conformance.scene import Scene, ending, expect, expect_that, request
 
 WRITING = Claims("writing")
 
@@ -308,3 +308,31 @@ async def a_durable_unit_is_there_after_a_crash(scene: Scene) -> None:
 
     expect(await scene.turn(), before)
     expect(await scene.write(unit), receipt)
+
+
+@WRITING.claim
+async def a_ticket_that_is_settled_now_is_settled_with_all_before_it(scene: Scene) -> None:
+    turn = await scene.begin()
+    first = scene.store.submit(turn.unit(reply(turn)))
+    second = scene.store.submit(turn.unit(reply(turn, 1), position=1), after=first)
+    told: Queue[str] = Queue()
+    second.when_settled(lambda: told.put_nowait("told"))
+
+    if second.settle_now():
+        expect((first.is_settled, second.is_settled), (True, True))
+        expect(len((await scene.turn()).pages), 2)
+
+    expect([(await ticket.durable()).page for ticket in (first, second)], [1, 2])
+    expect_that(second.settle_now(), "it is settled when asked once more")
+    expect((await told.get(), told.qsize()), ("told", 0))
+
+
+@WRITING.claim
+async def a_refusal_is_the_same_when_it_is_known_now(scene: Scene) -> None:
+    turn = await scene.begin()
+    refused = scene.store.submit(turn.unit(reply(turn), position=9))
+    refused.settle_now()
+
+    await scene.refused(HeadMoved, refused.durable())
+    expect(type(refused.refusal), HeadMoved)
+    await scene.write(turn.unit(reply(turn)))
