@@ -250,7 +250,9 @@ async def resume(store: Store, session: str, worker: Worker, tell: Tell) -> tupl
     queued = await store.load_turn(session, turn_name(view.head))
     if queued is not None:
         begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=worker.now_ms)
-        await UnitShortcuts(store).start(session, turn_name(view.head), begins, generation=generation)
+        await UnitShortcuts(store).start(
+            session, turn_name(view.head), begins, generation=generation
+        )
         await go_on(store, session, view.head, generation, tell)
         return generation, view.head + 1
     return generation, view.head

@@ -96,8 +96,12 @@ class Writer:
             "commit": lambda: UnitShortcuts(store).commit(
                 session, name, commit("zombie", turn), generation=generation
             ),
-            "start": lambda: UnitShortcuts(store).start(session, name, begins, generation=generation),
-            "open_wait": lambda: UnitShortcuts(store).open_wait(session, name, wait, generation=generation),
+            "start": lambda: UnitShortcuts(store).start(
+                session, name, begins, generation=generation
+            ),
+            "open_wait": lambda: UnitShortcuts(store).open_wait(
+                session, name, wait, generation=generation
+            ),
             "take_inbox": lambda: store.take_inbox(session, name, generation=generation),
         }
         for door, knock in doors.items():

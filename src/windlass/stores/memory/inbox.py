@@ -11,8 +11,7 @@ from windlass.ports import (
     WithdrawReceipt,
 )
 from windlass.stores.memory import leases
-from windlass.stores.memory.changes import Changes
-from windlass.stores.memory.rows import ItemRow, SessionRow, Tables
+from windlass.stores.memory.rows import Changes, ItemRow, SessionRow, Tables
 
 
 def put(tables: Tables, session: SessionRow, item: NewItem, *, now_ms: int) -> InboxReceipt:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from windlass.errors import InvalidInput, JournalCorrupt, StoreContended
-from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.rows import Rows
 
 MAX_ROW_BYTES = 1024 * 1024
