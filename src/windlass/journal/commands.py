@@ -54,7 +54,7 @@ class RequestSpec(JsonValue, kw_only=True):
     base: str | None = None
 
     def __post_init__(self) -> None:
-        """Freeze the output schema; let equal specs have equal bytes."""
+        """Freeze the output schema; give equal specs equal bytes."""
         super().__post_init__()
         use_default(self, "tool_choice", AUTO)
         use_default(self, "generation", PROVIDER_CHOICE)

@@ -1,4 +1,4 @@
-"""A wait: a durable promise that is kept once, by whoever answers first."""
+"""A wait: something durable that a turn waits for; the first answer stands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Wait(JsonValue, kw_only=True):
 
 
 class WaitAnswer(JsonValue, kw_only=True):
-    """An answer; `rejected` says no or failed, `expired` that nobody answered in time."""
+    """An answer; `rejected` says no or failed, `expired` that no answer came in time."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 

@@ -36,7 +36,7 @@ def put(tables: Tables, session: SessionRow, item: NewItem, *, now_ms: int) -> I
 
 
 def enter(session: SessionRow, turn_id: str, takes: tuple[str, ...], changes: Changes) -> None:
-    """Let items enter with a turn that is accepted; it has no generation yet.
+    """Take items into a turn that is being accepted; it has no generation yet.
 
     Raises:
         InvalidInput: there is no such item.

@@ -39,7 +39,7 @@ class Workers:
             self._workers.pop(worker_id, None)
 
     def kill(self, worker_id: str) -> None:
-        """Let a worker's process be dead."""
+        """Mark a worker's process as dead."""
         with self._lock:
             worker = self._workers.get(worker_id)
             if worker is not None:
@@ -49,7 +49,7 @@ class Workers:
         """Hold on until then, or as long as before if that is longer; return until when.
 
         Raises:
-            LeaseLost: nobody of that name is here.
+            LeaseLost: no worker of that id has joined.
         """
         with self._lock:
             worker = self._workers.get(worker_id)
@@ -70,7 +70,7 @@ class Workers:
             return worker is not None and not worker.is_dead and worker.until_ms > now_ms
 
     def is_free(self, session: SessionRow, now_ms: int) -> bool:
-        """Whether nobody has the session, or somebody who is dead or whose lease is over."""
+        """Whether the session has no owner, or one that is dead or whose lease is over."""
         return session.owner is None or not self.is_present(session.owner, now_ms)
 
     def drop_dead(self) -> frozenset[str]:
@@ -94,7 +94,7 @@ def check_generation(session: SessionRow, generation: int) -> None:
 
 
 def check_fence(session: SessionRow, generation: int) -> None:
-    """Refuse a generation that is not the session's, and any while nobody owns it."""
+    """Refuse a generation that is not the session's, and any while the session has no owner."""
     check_generation(session, generation)
     if session.owner is None:
         raise LeaseLost(f"session {session.session_id}: its worker gave it up")

@@ -146,7 +146,7 @@ class SessionRow:
 
 @dataclass(slots=True)
 class BlobRow:
-    """Bytes; `put_ms` is when somebody last put them."""
+    """Bytes; `put_ms` is when they were last put."""
 
     data: bytes
     put_ms: int

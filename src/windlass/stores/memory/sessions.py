@@ -163,12 +163,12 @@ def _shown(tables: Tables, session: SessionRow) -> int:
     return max((min(fork.parent_head, _shown(tables, fork)) for fork in forks), default=0)
 
 
-# Somebody may have put bytes and not yet handed in the unit that refers to them.
+# Bytes may have been put and the unit that refers to them not handed in yet.
 BLOB_GRACE_MS = 24 * 60 * 60 * 1000
 
 
 def vacuum(tables: Tables, workers: Workers, *, now_ms: int, retention_ms: int) -> VacuumReport:
-    """Reclaim what nobody can ask for any more."""
+    """Reclaim what can no longer be asked for."""
     before_ms = now_ms - retention_ms
     journals = waits = items = 0
     for session in tables.live_sessions():

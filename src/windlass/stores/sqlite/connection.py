@@ -136,7 +136,7 @@ def prepare(db: apsw.Connection, *, place: str) -> None:
 
 
 def scrub_log(db: apsw.Connection) -> bool:
-    """Empty the log, in which deleted rows can still be read; False: somebody reads it right now."""
+    """Empty the log, in which deleted rows can still be read; False: another connection is reading it."""
     with _patience(db, _WARM_MS):
         try:
             busy, *_ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -158,7 +158,7 @@ def read_meta(db: apsw.Connection, name: str, *, place: str) -> bytes:
 
 @contextmanager
 def _patience(db: apsw.Connection, wait_ms: int) -> Iterator[None]:
-    """Let SQLite wait for locks. Otherwise whoever wants to wait does so itself, so that it can stop."""
+    """Make SQLite wait for locks. Otherwise the caller waits itself, so that it can stop."""
     db.set_busy_timeout(wait_ms)
     try:
         yield
@@ -205,7 +205,7 @@ def _use_log(db: apsw.Connection) -> None:
 
 
 def _version(db: apsw.Connection, place: str) -> int:
-    with _one_moment(db):  # somebody may be making the file
+    with _one_moment(db):  # another process may be making the file
         found = db.pragma("application_id")
         version = int(db.pragma("user_version"))
         names = select(db, "SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -267,9 +267,9 @@ def _keep_log(db: apsw.Connection) -> None:
 
 
 def _warm_log(db: apsw.Connection) -> None:
-    """Fill the log once with commits that nobody needs to wait for, unless others keep the file busy.
+    """Fill the log once with commits that need not reach the disk, unless other processes keep the file busy.
 
-    Each writes the file's own mark over itself: whoever is killed in between leaves nothing behind.
+    Each writes the file's own mark over itself: a process that is killed in between leaves nothing behind.
     """
     synchronous = db.pragma("synchronous")
     with _patience(db, _WARM_MS), suppress(apsw.BusyError):
@@ -352,7 +352,7 @@ _MEANINGS: tuple[tuple[type[Exception], type[WindlassError], str], ...] = (
 
 
 def is_contention(error: BaseException) -> bool:
-    """Whether somebody else merely holds the lock."""
+    """Whether another connection merely holds the lock."""
     return isinstance(error, _CONTENDED)
 
 

@@ -52,7 +52,7 @@ def enqueue(
 
 
 def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
-    """Let items enter with a turn that is accepted; it has no generation yet.
+    """Take items into a turn that is being accepted; it has no generation yet.
 
     Raises:
         InvalidInput: there is no such item.

@@ -119,7 +119,7 @@ def lease_lost(session: SessionRow, generation: int) -> LeaseLost:
 
 
 def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
-    """Whether anybody may take a session: nobody has it, or who has it is dead or overdue."""
+    """Whether any worker may take a session: it has no owner, or its owner is dead or overdue."""
     return session.owner is None or not is_present(rows, session.owner, now_ms, gone)
 
 
@@ -199,7 +199,7 @@ def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:
 
 
 def _extend(rows: Rows, worker_id: str, held_ms: int, until_ms: int) -> int:
-    """Let a worker's lease last until then, or longer if it does already."""
+    """Extend a worker's lease until then, unless it lasts longer already."""
     if held_ms >= until_ms:
         return held_ms
     rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
@@ -232,7 +232,7 @@ class WorkerLock:
 
     @classmethod
     def take(cls, folder: Path) -> WorkerLock:
-        """Make a worker id that nobody had, and hold its lock.
+        """Make a new worker id, and hold its lock.
 
         Raises:
             OSError: the folder cannot be made or written.
@@ -248,7 +248,7 @@ class WorkerLock:
         """Let go, and remove the file."""
         if self._fd in _HELD:
             _HELD.discard(self._fd)
-            # Removed while still held: whoever opens the name after that makes a new file.
+            # Removed while still held: opening the name after that makes a new file.
             with suppress(OSError):
                 self.path.unlink()
             os.close(self._fd)

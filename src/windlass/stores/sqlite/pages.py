@@ -153,7 +153,7 @@ def insert_page(
 
 
 def use_blobs(db: apsw.Connection, number: int, digests: Iterable[str]) -> None:
-    """Let a page hold on to blobs.
+    """Make a page hold on to blobs.
 
     Raises:
         InvalidInput: one was never put.
@@ -240,7 +240,7 @@ class RequestPage(Value, kw_only=True):
 
 
 class Encoder(NamedTuple):
-    """Makes bytes of values. Whoever forgot to take a secret out before has forgotten nothing here."""
+    """Makes bytes of values, without any registered secret."""
 
     redactor: Redactor | None
 

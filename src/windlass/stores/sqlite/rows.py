@@ -108,14 +108,14 @@ class Rows:
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self.sessions: OrderedDict[str, SessionRow] = OrderedDict()
-        # Counts how often somebody else was found to have written.
+        # Counts how often another connection was found to have written.
         self.version = 0
         self._own_version = -1
         # What an attempt of the operation under way answered whose COMMIT failed: it may have landed all the same.
         self.earlier: Any = None
 
     def begin(self) -> None:
-        """Learn whether anybody else has written; called when a transaction has begun."""
+        """Learn whether another connection has written; called when a transaction has begun."""
         if self.db.data_version() != self._own_version:
             self.version += 1
 

@@ -39,7 +39,7 @@ from windlass.stores.sqlite.pages import (
 )
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, read_usage
 
-# Pages are read on threads, and by then nobody may still be making a decoder.
+# Pages are read on threads, where decoders cannot be made any more: two threads that make one at once would crash.
 canonical.prepare(
     RequestPage, JournalPage, HistoryPage, Wait, WaitAnswer, NewItem, tuple[UsageLine, ...]
 )
@@ -161,13 +161,13 @@ def next_arrival(rows: Rows, session: SessionRow) -> int:
 
 
 def park(rows: Rows, turn: TurnRow) -> None:
-    """Let a turn rest until one of its waits is answered; if one was meanwhile, it is ready again."""
+    """Park a turn until one of its waits is answered; if one was meanwhile, it is ready again."""
     is_ready = turn.answered or turn.cancel is not None
     set_state(rows, turn, "ready" if is_ready else "parked")
 
 
 def set_running(rows: Rows, turn: TurnRow) -> None:
-    """Let a turn go on."""
+    """Mark a turn as running."""
     turn.answered = 0
     set_state(rows, turn, "running")
 
@@ -274,7 +274,7 @@ def _check_end(session: SessionRow, turn: TurnRow, end: TurnCommit) -> None:
 
 
 def _carry_blobs(rows: Rows, turn: TurnRow, number: int) -> None:
-    """Let the history hold on to what the journal held on to: it is kept longer."""
+    """Make the history hold on to what the journal held on to: it is kept longer."""
     rows.db.execute(
         "INSERT OR IGNORE INTO uses (log, body) SELECT ?, bodies.no FROM log"
         " JOIN uses ON uses.log = log.no JOIN bodies ON bodies.no = uses.body AND bodies.is_blob = 1"

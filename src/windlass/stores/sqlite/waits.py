@@ -1,4 +1,4 @@
-"""Waits: opened by a turn, answered by anybody, once."""
+"""Waits: opened by a turn, answered once, from any process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WHERE = {
 }
 _OLDEST_FIRST = " ORDER BY +waits.no LIMIT :limit"
 _STATES = frozenset(get_args(WaitState))
-# One that its turn left behind was answered by nobody.
+# A turn that ends supersedes its open waits, which then have no answer.
 _UNANSWERED = frozenset({"open", "superseded"})
 
 

@@ -113,7 +113,7 @@ class Operation(Generic[A]):
             self.refusal.__cause__ = fault
 
     def mark_settled(self) -> None:
-        """Let it be known how it ended; may be called from the writer's thread."""
+        """Mark it as settled; may be called from the writer's thread."""
         self.is_settled = True
         self.after = None
         if self._event is not None:
@@ -236,7 +236,7 @@ class Writer:
         return False
 
     def schedule(self) -> None:
-        """Let what is queued be written, by this loop in its next pass or by the writer's thread."""
+        """Have what is queued written, by this loop in its next pass or by the writer's thread."""
         if get_ident() != self._loop_thread:
             self._call_thread()
         elif not self._deciding:
@@ -482,7 +482,7 @@ class Writer:
         return self._rows  # type: ignore[return-value]  # adopted above
 
     def _sync_what_was_found(self, rows: Rows) -> None:
-        """Let the first transaction of a connection write, whatever it is for. Law 4."""
+        """Make the first transaction of a connection write something. Law 4."""
         if rows.db.in_transaction:
             mark = "INSERT OR REPLACE INTO meta VALUES ('opened', ?)"
             rows.db.execute(mark, (secrets.token_bytes(8),))
