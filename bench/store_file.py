@@ -16,13 +16,13 @@ import apsw
 
 from windlass.ports import Unit
 from windlass.stores.sqlite import SqliteStore, connection
-from windlass.stores.sqlite.doorman import Doorman
+from windlass.stores.sqlite.pages import Encoder
 from windlass.stores.sqlite.store import Durability
 
 PAGE_BYTES = 4_096
 _FOLDER = Path(__file__).parents[1] / "build"
 _FAR_MS = 10**15
-_NOTHING_SECRET = Doorman(None)
+_NOTHING_SECRET = Encoder(None)
 
 LogRow = tuple[int, int, int, bytes, bytes]
 PUT = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)"

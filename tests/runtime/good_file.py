@@ -27,12 +27,15 @@ from tests.runtime.turns import (
     result,
     unit,
 )
+from windlass.journal import UsageLine
+from windlass.kernel.model_call import Usage
 from windlass.ports import NewItem, Unit, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing.unit_shortcuts import UnitShortcuts
 
 LONG = "a long reply that is kept apart " * 100
 LATER_MS = UNTIL_MS * 2
+USED = UsageLine(source="turn", model="m", calls=1, usage=Usage(output_tokens=10))
 
 Door: TypeAlias = Callable[[SqliteStore], Awaitable[object]]
 
@@ -48,7 +51,7 @@ async def _build(path: Path, copy: Path) -> None:
     for head, turn_id in enumerate(("t1", "t2")):
         await begin(store, "a", worker, turn_id=turn_id, text=f"ask {turn_id}")
         await store.submit(unit("a", 0, reply("a", 0, turn_id=turn_id), turn_id=turn_id)).durable()
-        end = ending(f"end of {turn_id}", head=head)
+        end = ending(f"end of {turn_id}", head=head, usage=(USED,))
         await UnitShortcuts(store).commit("a", turn_id, end, generation=GENERATION)
     await store.fork("a", "f", now_ms=1)
     await begin(store, "a", worker, turn_id="t3", text="ask t3")
@@ -116,7 +119,7 @@ DOORS: dict[str, Door] = {
     "load_queued": lambda store: store.load_turn("a", "t4"),
     "submit": lambda store: store.submit(next_unit()).durable(),
     "commit": lambda store: UnitShortcuts(store).commit(
-        "a", "t3", ending("end of t3", head=2), generation=GENERATION
+        "a", "t3", ending("end of t3", head=2, usage=(USED,)), generation=GENERATION
     ),
     "take_over": _take_over,
     "start": _start,

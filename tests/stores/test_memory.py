@@ -8,7 +8,7 @@ from windlass.errors import LeaseLost
 from windlass.journal import wait_key
 from windlass.ports import NewTurn, TurnRequest, Unit
 from windlass.stores.memory import MemoryStore
-from windlass.stores.memory.changes import Changes
+from windlass.stores.memory.rows import Changes
 
 
 def test_it_says_that_nothing_survives_the_process() -> None:

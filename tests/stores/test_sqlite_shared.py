@@ -25,7 +25,7 @@ from windlass.errors import (
 )
 from windlass.ports import NewItem
 from windlass.stores.sqlite import SqliteStore
-from windlass.stores.sqlite.worker_lock import _HELD, is_gone
+from windlass.stores.sqlite.leases import _HELD, is_gone
 
 # --- taken away ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.runtime import turns
@@ -226,3 +227,24 @@ async def test_a_unit_that_is_handed_in_and_not_asked_for_goes_with_the_next(
     left = store.submit(accepting("c"))
     await store.close()
     assert left.is_settled
+
+
+async def test_a_commit_that_fails_in_the_call_and_landed_all_the_same_lands_once(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await trusted(store)
+    commit = store._writer._commit
+
+    def lost(rows: Rows) -> None:
+        monkeypatch.undo()
+        commit(rows)
+        raise apsw.IOError("the answer was lost")
+
+    monkeypatch.setattr(store._writer, "_commit", lost)
+    ticket = store.submit(accepting("a"))
+    assert not ticket.settle_now()
+    receipt = await ticket.durable()
+
+    assert receipt.accepted is not None
+    assert not receipt.accepted.known
+    assert (await store.load_session("a")).queued == ("t1",)

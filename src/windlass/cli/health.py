@@ -20,8 +20,7 @@ import msgspec
 from windlass.cli.terminal import size
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.credentials import KEY_SOURCES, base_url_for
-from windlass.stores.sqlite.connection import check_release, connect
-from windlass.stores.sqlite.faults import as_windlass_error
+from windlass.stores.sqlite.connection import as_windlass_error, check_release, connect
 from windlass.stores.sqlite.schema import VERSION
 
 Status = Literal["ok", "note", "warn", "fail"]

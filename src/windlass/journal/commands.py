@@ -54,7 +54,7 @@ class RequestSpec(JsonValue, kw_only=True):
     base: str | None = None
 
     def __post_init__(self) -> None:
-        """Freeze the output schema; let equal specs have equal bytes."""
+        """Freeze the output schema; give equal specs equal bytes."""
         super().__post_init__()
         use_default(self, "tool_choice", AUTO)
         use_default(self, "generation", PROVIDER_CHOICE)
@@ -221,7 +221,9 @@ def as_written(body: bytes) -> Command:
 def read_command(command: Command | None) -> Command | None:
     """Return a command that is about to be written as others read it."""
     written: object = command
-    return canonical.read(bytes(written), Command) if isinstance(written, msgspec.Raw) else command  # type: ignore[arg-type]  # a union is a type, too
+    if not isinstance(written, msgspec.Raw):
+        return command
+    return canonical.read(bytes(written), Command)  # type: ignore[arg-type]  # a union of classes
 
 
 def body_of(command: Command) -> bytes:

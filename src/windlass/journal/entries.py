@@ -35,7 +35,7 @@ class ToolContract(Value, kw_only=True):
     version: str = ""
 
     def __post_init__(self) -> None:
-        """Let equal contracts have equal bytes."""
+        """Give equal contracts equal bytes."""
         use_default(self, "effect", "once")
 
 
@@ -84,7 +84,7 @@ class TurnStarted(JsonValue, kw_only=True):
     looks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Freeze what is plain; let equal records have equal bytes."""
+        """Freeze what is plain; give equal records equal bytes."""
         super().__post_init__()
         use_default(self, "tools", "[]")
         use_default(self, "driver", STANDARD)

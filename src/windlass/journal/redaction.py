@@ -1,6 +1,6 @@
-"""The last door before the disk: no registered secret passes it, whoever forgot to take it out before.
+"""Redaction of what goes to disk: the last place where a registered secret is taken out.
 
-Only words are cleaned: what somebody said, passed or was told. What windlass itself writes (tags, keys, digests,
+Only free text is cleaned: messages, arguments, results. What windlass itself writes (tags, keys, digests,
 kinds, ids) stays as it is, also when a secret happens to be spelled like one of these words; ids that hold a
 secret are refused where they come in.
 """
@@ -57,7 +57,7 @@ def _clean(value: Json, redactor: Redactor, *, is_free: bool) -> Json:
 
 @cache
 def _fields(tag: object) -> tuple[frozenset[str], frozenset[str]]:
-    """Return which fields of values with this tag hold plain JSON, and which no words of anybody."""
+    """Return which fields of values with this tag hold plain JSON, and which hold no free text."""
     kinds = [kind for kind in _subclasses(Value) if kind.__struct_config__.tag == tag]
     free = {name for kind in kinds for name in getattr(kind, "json_fields", ())}
     chosen = {

@@ -18,7 +18,7 @@ class UsageLine(Value, kw_only=True):
     usage: Usage = NO_USAGE
 
     def __post_init__(self) -> None:
-        """Let equal lines have equal bytes."""
+        """Give equal lines equal bytes."""
         use_default(self, "usage", NO_USAGE)
 
     def plus(self, *others: UsageLine) -> UsageLine:

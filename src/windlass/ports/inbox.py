@@ -33,7 +33,7 @@ def blobs_in(content: Json) -> Iterator[str]:
 
 
 def turn_of_item(item_id: str) -> str:
-    """Return the id of the turn that an inbox item begins: the same whoever begins it."""
+    """Return the id of the turn that an inbox item begins: the same in every process."""
     return f"i_{sha256(item_id.encode()).hexdigest()[:32]}"
 
 

@@ -15,7 +15,7 @@ from windlass.guards.text import check_text
 from windlass.journal import Entry, NodeBody, UsageLine
 from windlass.kernel import canonical
 from windlass.kernel.events import Event
-from windlass.kernel.messages import Part
+from windlass.kernel.messages import Attachment, Part
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.projector import SentPrefix
 from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, check_instance
@@ -113,6 +113,12 @@ class Unit(Value, kw_only=True):
     parks: bool = False
     commit: TurnCommit | None = None
     blobs: tuple[str, ...] = ()
+
+    @classmethod
+    def accepting(cls, session_id: str, turn_id: str, turn: NewTurn) -> Unit:
+        """Return the unit that accepts a turn; the files that it brings are in use from then on."""
+        files = tuple(part.ref for part in turn.request.input if isinstance(part, Attachment))
+        return cls(session_id=session_id, turn_id=turn_id, accept=turn, blobs=files)
 
     @property
     def is_fenced(self) -> bool:

@@ -88,7 +88,7 @@ class SessionSummary(Value, kw_only=True):
 
 
 class DueTurn(Value, kw_only=True):
-    """A turn that somebody should drive. `owner` is the worker that has its session, alive or not."""
+    """A turn that a worker should drive. `owner` is the worker that has its session, alive or not."""
 
     session_id: str
     turn_id: str

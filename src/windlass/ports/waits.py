@@ -1,9 +1,10 @@
-"""A wait: a durable promise that is kept once, by whoever answers first."""
+"""A wait: something durable that a turn waits for; the first answer stands."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal, TypeAlias
 
+from windlass.errors import InvalidInput
 from windlass.guards.text import check_text
 from windlass.kernel.value import Json, JsonValue, Value, use_default
 
@@ -43,7 +44,7 @@ class Wait(JsonValue, kw_only=True):
 
 
 class WaitAnswer(JsonValue, kw_only=True):
-    """An answer; `rejected` says no or failed, `expired` that nobody answered in time."""
+    """An answer; `rejected` says no or failed, `expired` that no answer came in time."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
@@ -67,6 +68,12 @@ class WaitView(Value, kw_only=True):
     state: WaitState = "open"
     answer: WaitAnswer | None = None
     consumed: bool = False
+
+
+def check_turn_in_session(session_id: str | None, turn_id: str | None) -> None:
+    """Refuse to look for the waits of a turn in no session: turn ids are of their session."""
+    if turn_id is not None and session_id is None:
+        raise InvalidInput("turn_id: found no session_id with it", field="turn_id")
 
 
 class WaitReceipt(Value, kw_only=True):

@@ -15,7 +15,7 @@ from windlass.journal import TurnJournal
 from windlass.ports import Store, Ticket, UnitReceipt
 from windlass.stores.memory import MemoryStore
 from windlass.stores.memory.rows import Tables
-from windlass.stores.sqlite import SqliteStore, worker_lock
+from windlass.stores.sqlite import SqliteStore, leases
 from windlass.stores.sqlite.store import Durability
 
 _PATIENCE_S = 30.0
@@ -120,7 +120,7 @@ class KeptInFile:
         """Let go of the file and of the workers' locks, as the system does for a dead process."""
         store = self.store
         for lock in store._locks.values():
-            worker_lock._HELD.discard(lock._fd)
+            leases._HELD.discard(lock._fd)
             os.close(lock._fd)
         store._locks.clear()
         store._pid = None

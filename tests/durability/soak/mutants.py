@@ -12,7 +12,7 @@ from windlass.ports import Unit
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.tool_call import ToolCallRun
 from windlass.runtime.tool_calls import CallBatch
-from windlass.stores.sqlite import units, worker_lock
+from windlass.stores.sqlite import leases, units
 from windlass.stores.sqlite.pages import SplitPage
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
@@ -71,7 +71,7 @@ def take_the_living_for_dead() -> None:
     def is_gone(*_: object) -> bool:
         return True
 
-    _plant(worker_lock, "is_gone", is_gone)
+    _plant(leases, "is_gone", is_gone)
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

@@ -11,8 +11,7 @@ from windlass.ports import (
     WithdrawReceipt,
 )
 from windlass.stores.memory import leases
-from windlass.stores.memory.changes import Changes
-from windlass.stores.memory.rows import ItemRow, SessionRow, Tables
+from windlass.stores.memory.rows import Changes, ItemRow, SessionRow, Tables
 
 
 def put(tables: Tables, session: SessionRow, item: NewItem, *, now_ms: int) -> InboxReceipt:
@@ -37,7 +36,7 @@ def put(tables: Tables, session: SessionRow, item: NewItem, *, now_ms: int) -> I
 
 
 def enter(session: SessionRow, turn_id: str, takes: tuple[str, ...], changes: Changes) -> None:
-    """Let items enter with a turn that is accepted; it has no generation yet.
+    """Take items into a turn that is being accepted; it has no generation yet.
 
     Raises:
         InvalidInput: there is no such item.

@@ -1,13 +1,85 @@
-"""Leases: how a worker comes to own a session, and the fence before everything that it writes."""
+"""Workers and leases: who is there and until when, how a worker comes to own a session, and the fence before its writes."""
 
 from __future__ import annotations
 
-from windlass.errors import HeadMoved, LeaseLost
+from dataclasses import dataclass
+from threading import Lock
+
+from windlass.errors import HeadMoved, InvalidInput, LeaseLost
 from windlass.journal import count_recorded
 from windlass.ports import Lease, Start, Unit
-from windlass.stores.memory.changes import Changes
-from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
-from windlass.stores.memory.workers import Workers
+from windlass.stores.memory.rows import Changes, SessionRow, Tables, TurnRow
+
+
+@dataclass(slots=True)
+class _Worker:
+    until_ms: int
+    is_dead: bool = False
+
+
+class Workers:
+    """The workers of a store. Leases are renewed from any thread, so a lock stands before them."""
+
+    __slots__ = ("_count", "_lock", "_workers")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._workers: dict[str, _Worker] = {}
+        self._count = 0
+
+    def join(self, until_ms: int) -> str:
+        with self._lock:
+            self._count += 1
+            worker_id = f"w{self._count}"
+            self._workers[worker_id] = _Worker(until_ms)
+            return worker_id
+
+    def leave(self, worker_id: str) -> None:
+        with self._lock:
+            self._workers.pop(worker_id, None)
+
+    def kill(self, worker_id: str) -> None:
+        """Mark a worker's process as dead."""
+        with self._lock:
+            worker = self._workers.get(worker_id)
+            if worker is not None:
+                worker.is_dead = True
+
+    def extend(self, worker_id: str, until_ms: int) -> int:
+        """Hold on until then, or as long as before if that is longer; return until when.
+
+        Raises:
+            LeaseLost: no worker of that id has joined.
+        """
+        with self._lock:
+            worker = self._workers.get(worker_id)
+            if worker is None:
+                raise LeaseLost(f"worker {worker_id}: is not here any more")
+            worker.until_ms = max(worker.until_ms, until_ms)
+            return worker.until_ms
+
+    def check(self, worker_id: str) -> None:
+        """Refuse a worker that has not joined."""
+        if worker_id not in self._workers:
+            raise InvalidInput(f"worker_id: {worker_id} has not joined", field="worker_id")
+
+    def is_present(self, worker_id: str, now_ms: int) -> bool:
+        """Whether the worker has joined, lives, and its lease is not over."""
+        with self._lock:
+            worker = self._workers.get(worker_id)
+            return worker is not None and not worker.is_dead and worker.until_ms > now_ms
+
+    def is_free(self, session: SessionRow, now_ms: int) -> bool:
+        """Whether the session has no owner, or one that is dead or whose lease is over."""
+        return session.owner is None or not self.is_present(session.owner, now_ms)
+
+    def drop_dead(self) -> frozenset[str]:
+        """Forget workers whose process is dead; return their ids."""
+        with self._lock:
+            dead = frozenset(name for name, worker in self._workers.items() if worker.is_dead)
+            for name in dead:
+                del self._workers[name]
+            return dead
 
 
 def check_generation(session: SessionRow, generation: int) -> None:
@@ -22,7 +94,7 @@ def check_generation(session: SessionRow, generation: int) -> None:
 
 
 def check_fence(session: SessionRow, generation: int) -> None:
-    """Refuse a generation that is not the session's, and any while nobody owns it."""
+    """Refuse a generation that is not the session's, and any while the session has no owner."""
     check_generation(session, generation)
     if session.owner is None:
         raise LeaseLost(f"session {session.session_id}: its worker gave it up")

@@ -33,10 +33,10 @@ from windlass.ports import (
     WaitView,
     WithdrawReceipt,
 )
-from windlass.stores.memory import due, inbox, leases, sessions, units, vacuum, waits
+from windlass.ports.waits import check_turn_in_session
+from windlass.stores.memory import inbox, leases, sessions, units, waits
+from windlass.stores.memory.leases import Workers
 from windlass.stores.memory.rows import BlobRow, Tables
-from windlass.stores.memory.workers import Workers
-from windlass.stores.units import accepting_unit, check_in_session
 
 R = TypeVar("R")
 
@@ -141,7 +141,7 @@ class MemoryStore:
             return Settled(UnitReceipt(), refusal)
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
-        receipt = await self.submit(accepting_unit(session_id, turn_id, turn)).durable()
+        receipt = await self.submit(Unit.accepting(session_id, turn_id, turn)).durable()
         return cast("TurnReceipt", receipt.accepted)
 
     async def request_cancel(
@@ -188,7 +188,7 @@ class MemoryStore:
     async def due(
         self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
     ) -> Due:
-        return due.due(self._tables, self._workers, now_ms, agents=agents, limit=limit)
+        return waits.due(self._tables, self._workers, now_ms, agents=agents, limit=limit)
 
     # ---------------------------------------------------------------- inbox
 
@@ -222,7 +222,7 @@ class MemoryStore:
         key: str | None = None,
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
-        check_in_session(session_id, turn_id)
+        check_turn_in_session(session_id, turn_id)
         found = waits.open_waits(self._tables, kind=kind, session_id=session_id, turn_id=turn_id)
         return tuple(view for view in found if key in (None, view.wait.key))[:limit]
 
@@ -242,4 +242,6 @@ class MemoryStore:
         return blob.data
 
     async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
-        return vacuum.vacuum(self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms)
+        return sessions.vacuum(
+            self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms
+        )

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from windlass.errors import InvalidInput, JournalCorrupt, StoreContended
-from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.rows import Rows
 
 MAX_ROW_BYTES = 1024 * 1024
@@ -34,7 +34,7 @@ class BlobFolder:
         target = self.folder / digest
         with suppress(FileNotFoundError):
             os.utime(target)  # young again: no sweep takes it from under this put
-            self._sync()  # whoever put it there may have died before its folder was on disk
+            self._sync()  # the process that put it there may have died before its folder was on disk
             return
         self.folder.mkdir(exist_ok=True)
         unfinished = self.folder / f"{digest}.{os.getpid()}.part"

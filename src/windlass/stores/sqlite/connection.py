@@ -1,8 +1,11 @@
-"""A connection to the file: its pragmas, its migrations, and a write-ahead log that is warm.
+"""The file: connections to it with their pragmas and migrations, what it is known by, what goes wrong with it.
 
 `synchronous=FULL` makes every commit wait for the disk. What it waits for depends on the log: a commit that
 makes the log file longer costs the disk two writes, one that fills a place used before costs one. So the log is
 filled once when the file is made and kept from then on, also over the last close.
+
+Only this module knows the exceptions of apsw. Messages name the file's trouble and what to do next, never SQL,
+values or payloads.
 """
 
 from __future__ import annotations
@@ -13,12 +16,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import stat
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from windlass.errors import ConfigError, FormatUnsupported, JournalCorrupt, WindlassError
-from windlass.stores.sqlite.query import first, select
+from windlass.errors import (
+    ConfigError,
+    FormatUnsupported,
+    JournalCorrupt,
+    StoreContended,
+    StoreError,
+    StoreUnavailable,
+    WindlassBug,
+    WindlassError,
+)
 from windlass.stores.sqlite.schema import (
     APPLICATION_ID,
     GOES_ON_FROM,
@@ -123,7 +136,7 @@ def prepare(db: apsw.Connection, *, place: str) -> None:
 
 
 def scrub_log(db: apsw.Connection) -> bool:
-    """Empty the log, in which deleted rows can still be read; False: somebody reads it right now."""
+    """Empty the log, in which deleted rows can still be read; False: another connection is reading it."""
     with _patience(db, _WARM_MS):
         try:
             busy, *_ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -145,7 +158,7 @@ def read_meta(db: apsw.Connection, name: str, *, place: str) -> bytes:
 
 @contextmanager
 def _patience(db: apsw.Connection, wait_ms: int) -> Iterator[None]:
-    """Let SQLite wait for locks. Otherwise whoever wants to wait does so itself, so that it can stop."""
+    """Make SQLite wait for locks. Otherwise the caller waits itself, so that it can stop."""
     db.set_busy_timeout(wait_ms)
     try:
         yield
@@ -192,7 +205,7 @@ def _use_log(db: apsw.Connection) -> None:
 
 
 def _version(db: apsw.Connection, place: str) -> int:
-    with _one_moment(db):  # somebody may be making the file
+    with _one_moment(db):  # another process may be making the file
         found = db.pragma("application_id")
         version = int(db.pragma("user_version"))
         names = select(db, "SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -254,9 +267,9 @@ def _keep_log(db: apsw.Connection) -> None:
 
 
 def _warm_log(db: apsw.Connection) -> None:
-    """Fill the log once with commits that nobody needs to wait for, unless others keep the file busy.
+    """Fill the log once with commits that need not reach the disk, unless other processes keep the file busy.
 
-    Each writes the file's own mark over itself: whoever is killed in between leaves nothing behind.
+    Each writes the file's own mark over itself: a process that is killed in between leaves nothing behind.
     """
     synchronous = db.pragma("synchronous")
     with _patience(db, _WARM_MS), suppress(apsw.BusyError):
@@ -269,3 +282,92 @@ def _warm_log(db: apsw.Connection) -> None:
             db.execute(f"PRAGMA synchronous = {synchronous}")
             db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+
+
+def select(
+    db: apsw.Connection, sql: str, values: tuple[Any, ...] | dict[str, Any] = ()
+) -> list[Any]:
+    """Return all rows of a query."""
+    return db.execute(sql, values).fetchall()
+
+
+def first(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 - a row, or None
+    """Return the first row of a query; None if there is none."""
+    return db.execute(sql, values).fetchone()
+
+
+class FileIdentity:
+    """Device and inode of the file, learned when it was opened."""
+
+    __slots__ = ("_known", "_name", "_path")
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._path = str(path)
+        self._known: tuple[int, ...] = ()
+
+    def learn(self) -> None:
+        """Remember the file that the path names now.
+
+        Raises:
+            StoreUnavailable: it names none any more.
+        """
+        self._known = self._look()
+
+    def check(self) -> None:
+        """Refuse to go on with another file.
+
+        Raises:
+            StoreUnavailable: the path names another file, or none.
+        """
+        if self._look() != self._known:
+            raise not_there(self._name)
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            return stat(self._path)[1:3]  # noqa: PTH116 - inode and device; asked for every commit, and a Path costs ten frames
+        except OSError:
+            raise not_there(self._name) from None
+
+
+_CONTENDED = (apsw.BusyError, apsw.LockedError)
+_MEANINGS: tuple[tuple[type[Exception], type[WindlassError], str], ...] = (
+    (apsw.BusyError, StoreContended, "another process holds the write lock; nothing was written"),
+    (apsw.LockedError, StoreContended, "another connection holds the lock; nothing was written"),
+    (apsw.FullError, StoreUnavailable, "the disk is full; free some space and try again"),
+    (apsw.IOError, StoreUnavailable, "the disk reported an I/O error"),
+    (apsw.CantOpenError, StoreUnavailable, "the file cannot be opened; may its folder be written?"),
+    (apsw.ReadOnlyError, StoreUnavailable, "the file is read-only for this process"),
+    (apsw.PermissionsError, StoreUnavailable, "the file may not be used by this process"),
+    (apsw.NoMemError, StoreUnavailable, "there is not enough memory"),
+    (apsw.ProtocolError, StoreUnavailable, "another process is opening the file at this moment"),
+    (apsw.InterruptError, StoreUnavailable, "the operation was interrupted"),
+    (apsw.NoLFSError, StoreUnavailable, "the file system cannot hold a file of this size"),
+    (apsw.ConnectionClosedError, StoreUnavailable, "the store is closed"),
+    (apsw.NotADBError, JournalCorrupt, "the file is not an SQLite database"),
+    (apsw.CorruptError, JournalCorrupt, "the file is damaged; restore it from a backup"),
+    (apsw.Error, WindlassBug, "SQLite refused a statement"),
+    (OSError, StoreUnavailable, "the file system refused"),
+)
+
+
+def is_contention(error: BaseException) -> bool:
+    """Whether another connection merely holds the lock."""
+    return isinstance(error, _CONTENDED)
+
+
+def as_windlass_error(error: BaseException, *, place: str) -> WindlassError:
+    """Return the error that a caller gets for what SQLite or the file system raised."""
+    if isinstance(error, WindlassError):
+        return error
+    for foreign, ours, meaning in _MEANINGS:
+        if isinstance(error, foreign):
+            return ours(f"{place}: {meaning} ({type(error).__name__})")
+    return WindlassBug(f"{place}: {type(error).__name__}")
+
+
+def not_there(place: str) -> StoreError:
+    """Return the error for a file that was deleted or replaced while it was open."""
+    return StoreUnavailable(
+        f"{place}: the file was deleted or replaced while it was open; nothing more is written to it"
+    )

@@ -10,8 +10,8 @@ import apsw
 
 from windlass.errors import JournalCorrupt
 from windlass.journal import HistoryPage, check_link, strand_seed
+from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.pages import Strand, read_page
-from windlass.stores.sqlite.query import first
 from windlass.stores.sqlite.rows import SessionRow
 
 _PAGES = (

@@ -9,26 +9,25 @@ import msgspec
 from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
-from windlass.stores.sqlite.doorman import Doorman
+from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import check_fence
-from windlass.stores.sqlite.packed import unpack
-from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
 _STATES = frozenset(get_args(ItemState))
 
 
 def enqueue_in(
-    rows: Rows, session_id: str, item: NewItem, doorman: Doorman, now_ms: int
+    rows: Rows, session_id: str, item: NewItem, encoder: Encoder, now_ms: int
 ) -> InboxReceipt:
     """Keep an item, once, in a session that is there."""
     earlier: InboxReceipt | None = rows.earlier
-    receipt = enqueue(rows, rows.session(session_id), item, doorman, now_ms)
+    receipt = enqueue(rows, rows.session(session_id), item, encoder, now_ms)
     return earlier if earlier is not None and receipt.known else receipt
 
 
 def enqueue(
-    rows: Rows, session: SessionRow, item: NewItem, doorman: Doorman, now_ms: int
+    rows: Rows, session: SessionRow, item: NewItem, encoder: Encoder, now_ms: int
 ) -> InboxReceipt:
     """Keep an item, once. One that is withdrawn ended when it came."""
     query = "SELECT state, digest FROM inbox WHERE session = ? AND id = ?"
@@ -46,14 +45,14 @@ def enqueue(
     rows.db.execute(
         "INSERT INTO inbox (session, id, arrived, state, due, digest, ended_ms, item)"
         " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
-        (session.no, item.item_id, arrived, item.when, digest, now_ms, doorman.pack(item)),
+        (session.no, item.item_id, arrived, item.when, digest, now_ms, encoder.pack(item)),
     )
     session.arrivals = arrived
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 
 def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
-    """Let items enter with a turn that is accepted; it has no generation yet.
+    """Take items into a turn that is being accepted; it has no generation yet.
 
     Raises:
         InvalidInput: there is no such item.

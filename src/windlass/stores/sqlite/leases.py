@@ -1,14 +1,25 @@
-"""Who may write a session: one worker, under one generation, until its lease is over or its process dead."""
+"""Who may write a session: one worker, under one generation, until its lease is over or its process dead.
+
+A worker's process holds a lock that the operating system lets go when it dies: one small file per worker beside the
+database. Only the kernel can release it early, so a dead process is known at once and a live one, however slow, is
+never taken for dead. (SQLite's own locks would be lost if this process opened the database file a second time; these
+files are never the database's.)
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeAlias
 
 from windlass.errors import HeadMoved, InvalidInput, LeaseLost
 from windlass.journal import count_recorded
 from windlass.ports.unit import Lease, Start
-from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages
 
 Liveness: TypeAlias = Callable[[str], bool]
@@ -70,7 +81,8 @@ def take_over(
     if turn.state == "queued":
         _check_order(rows, turn)
     else:
-        recorded = count_recorded(load_pages(rows.db, turn)[0])
+        pages, turn.link = load_pages(rows.db, turn)
+        turn.pages, recorded = len(pages), count_recorded(pages)
         if turn.state != "running":
             turn.takeovers = 0  # it goes on after an answer, not after a death
         else:
@@ -107,7 +119,7 @@ def lease_lost(session: SessionRow, generation: int) -> LeaseLost:
 
 
 def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
-    """Whether anybody may take a session: nobody has it, or who has it is dead or overdue."""
+    """Whether any worker may take a session: it has no owner, or its owner is dead or overdue."""
     return session.owner is None or not is_present(rows, session.owner, now_ms, gone)
 
 
@@ -187,8 +199,79 @@ def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:
 
 
 def _extend(rows: Rows, worker_id: str, held_ms: int, until_ms: int) -> int:
-    """Let a worker's lease last until then, or longer if it does already."""
+    """Extend a worker's lease until then, unless it lasts longer already."""
     if held_ms >= until_ms:
         return held_ms
     rows.db.execute("UPDATE workers SET until_ms = ? WHERE id = ?", (until_ms, worker_id))
     return until_ms
+
+
+_HELD: set[int] = set()
+
+
+def _let_go_after_fork() -> None:
+    # A forked child shares the lock; if it kept the file open, the parent would outlive its own death.
+    for fd in tuple(_HELD):
+        with suppress(OSError):
+            os.close(fd)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
+
+
+class WorkerLock:
+    """Held from `take` until `release`, or until the process ends."""
+
+    __slots__ = ("_fd", "path", "worker_id")
+
+    def __init__(self, folder: Path, worker_id: str, fd: int) -> None:
+        self.path = folder / worker_id
+        self.worker_id = worker_id
+        self._fd = fd
+
+    @classmethod
+    def take(cls, folder: Path) -> WorkerLock:
+        """Make a new worker id, and hold its lock.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        folder.mkdir(exist_ok=True)
+        worker_id = f"w-{secrets.token_hex(8)}"
+        fd = os.open(folder / worker_id, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _HELD.add(fd)
+        return cls(folder, worker_id, fd)
+
+    def release(self) -> None:
+        """Let go, and remove the file."""
+        if self._fd in _HELD:
+            _HELD.discard(self._fd)
+            # Removed while still held: opening the name after that makes a new file.
+            with suppress(OSError):
+                self.path.unlink()
+            os.close(self._fd)
+
+
+def is_gone(folder: Path, worker_id: str) -> bool:
+    """Whether the process of this worker has ended."""
+    try:
+        fd = os.open(folder / worker_id, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def sweep(folder: Path, worker_id: str) -> None:
+    """Remove the file of a worker that is gone."""
+    with suppress(OSError):
+        (folder / worker_id).unlink()

@@ -1,10 +1,15 @@
-"""Pages on their way into the log and out of it, with their long texts kept apart."""
+"""Bytes on their way into the file and out of it: pages of the log with their long texts apart, and small payloads.
+
+Everything that goes into the file passes the encoder, and no registered secret does. A small payload beside the log
+is `WL1 <32 bytes of SHA-256> <canonical bytes>`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from itertools import count
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 
@@ -16,10 +21,14 @@ from windlass.errors import (
     ReplayError,
     WindlassError,
 )
-from windlass.journal import bodies, lengthened, link_page
+from windlass.guards.secret import Redactor
+from windlass.journal import bodies, encode_page, lengthened, link_page, shortened
 from windlass.journal.bodies import Body
+from windlass.journal.redaction import redact
 from windlass.kernel import canonical
-from windlass.stores.sqlite.query import first, select
+from windlass.kernel.value import Value
+from windlass.ports.unit import NewTurn, TurnRequest, Unit
+from windlass.stores.sqlite.connection import first, select
 
 T = TypeVar("T")
 
@@ -144,7 +153,7 @@ def insert_page(
 
 
 def use_blobs(db: apsw.Connection, number: int, digests: Iterable[str]) -> None:
-    """Let a page hold on to blobs.
+    """Make a page hold on to blobs.
 
     Raises:
         InvalidInput: one was never put.
@@ -219,3 +228,102 @@ def _raw(digest: str) -> bytes:
         return bytes.fromhex(digest)
     except (TypeError, ValueError):
         raise InvalidInput("digest: wanted 64 hex digits", field="digest") from None
+
+
+class RequestPage(Value, kw_only=True):
+    """What was asked of a turn, as it is stored."""
+
+    FORMAT: ClassVar[int] = 1
+
+    format: int
+    request: TurnRequest
+
+
+class Encoder(NamedTuple):
+    """Makes bytes of values, without any registered secret."""
+
+    redactor: Redactor | None
+
+    def page(self, value: object) -> SplitPage:
+        """Return a page as it is stored, with its long texts apart."""
+        return bodies.split(self._encode(value))
+
+    def journal_page(self, unit: Unit) -> SplitPage:
+        """Return the page of a unit's entries as it is stored."""
+        data = encode_page(unit.entries, unit.generation)
+        long_texts: tuple[Body, ...] = ()
+        if self.redactor is not None:
+            data = redact(data, self.redactor)
+        if len(data) >= bodies.MIN_BODY_BYTES:
+            data, long_texts = bodies.split(data)
+        return shortened(data, unit.session_id, unit.turn_id), long_texts
+
+    def request_page(self, turn: NewTurn) -> SplitPage:
+        """Return what was asked of a turn as it is stored."""
+        return self.page(RequestPage(format=RequestPage.FORMAT, request=turn.request))
+
+    def pack(self, value: object) -> bytes:
+        """Return a small payload as it is stored."""
+        return pack(self._encode(value))
+
+    def words(self, text: str) -> str:
+        """Return words that are kept in a column of their own."""
+        return text if self.redactor is None else self.redactor.clean(text)
+
+    def check_names(self, *names: str) -> None:
+        """Refuse a name that holds a secret: redacted it would be another name, and errors show names.
+
+        Raises:
+            InvalidInput: without showing it.
+        """
+        if any(self._holds_secret(str(name).encode()) for name in names):
+            raise InvalidInput("name: found a registered secret, wanted an id", field="name")
+
+    def check_blob(self, data: bytes) -> None:
+        """Refuse bytes that hold a secret: redacted they would have another digest."""
+        if self._holds_secret(data):
+            raise InvalidInput("data: the bytes hold a registered secret", field="data")
+
+    def _encode(self, value: object) -> bytes:
+        data = canonical.encode(value)
+        return data if self.redactor is None else redact(data, self.redactor)
+
+    def _holds_secret(self, data: bytes) -> bool:
+        return self.redactor is not None and self.redactor.is_in(data)
+
+
+_MAGIC = b"WL"
+_FORMAT = b"1"
+_HEAD = len(_MAGIC) + len(_FORMAT)
+_BODY = _HEAD + 32
+
+
+def pack(data: bytes) -> bytes:
+    """Return canonical bytes as they are stored."""
+    return _MAGIC + _FORMAT + sha256(data).digest() + data
+
+
+def unpack(stored: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - reads as in canonical
+    """Return the value that was packed.
+
+    Raises:
+        FormatUnsupported: packed by a release with another format.
+        JournalCorrupt: not what was written.
+    """
+    if not isinstance(stored, bytes) or stored[: len(_MAGIC)] != _MAGIC or len(stored) < _BODY:
+        raise JournalCorrupt(f"{place}: found something that windlass did not write", field=place)
+    found = stored[len(_MAGIC) : _HEAD]
+    if found != _FORMAT:
+        raise FormatUnsupported(
+            f"{place}: found a format that this release does not know",
+            field=place,
+            found=found.decode(errors="replace"),
+            wanted=_FORMAT.decode(),
+        )
+    data = stored[_BODY:]
+    if sha256(data).digest() != stored[_HEAD:_BODY]:
+        raise JournalCorrupt(f"{place}: its bytes are not those of its digest", field=place)
+    try:
+        return canonical.read(data, type)
+    except (InvalidInput, LimitExceeded) as error:
+        raise JournalCorrupt(f"{place}: {error}", field=place) from None

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from windlass.stores.sqlite.identity import FileIdentity
+from windlass.stores.sqlite.connection import FileIdentity
 from windlass.stores.sqlite.rows import Rows
 
 A = TypeVar("A")

@@ -13,9 +13,9 @@ from windlass.errors import HeadMoved
 from windlass.ports.views import DeleteReport, VacuumReport
 from windlass.stores.sqlite import inbox
 from windlass.stores.sqlite.blobs import DAY_MS
+from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.pages import delete_pages
-from windlass.stores.sqlite.query import first, select
 from windlass.stores.sqlite.rows import Rows
 
 

@@ -2,7 +2,8 @@
 
 What a unit needs to know (the fence, and where the next page of the turn's journal goes) was written by this very
 connection a moment ago. It is kept here and read again only when another connection has written since:
-SQLite tells by `data_version`.
+SQLite tells by `data_version`. Where the next page goes outlives even that, as long as the session's generation is
+the same, because only the owner of a generation adds pages under it.
 
 Law. Nothing here is believed after a transaction that failed: `forget` drops everything.
 """
@@ -17,9 +18,8 @@ import apsw
 from windlass.errors import InvalidInput, JournalCorrupt, SessionDeleted, UnknownSession
 from windlass.journal import JournalPage, UsageLine, strand_seed
 from windlass.ports.unit import TurnState
-from windlass.stores.sqlite.packed import unpack
-from windlass.stores.sqlite.pages import Strand
-from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.connection import first
+from windlass.stores.sqlite.pages import Strand, unpack
 
 _MAX_SESSIONS = 4_096
 
@@ -31,7 +31,7 @@ _TURN = (
     "SELECT no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark,"
     " answered, head, commit_digest, pages, asked_by FROM turns WHERE "
 )
-_TAIL = "SELECT seq + 1, link FROM log WHERE session = ? AND strand = ? ORDER BY seq DESC LIMIT 1"
+_PAGE_COUNT = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
 _TURN_STATES = frozenset(get_args(TurnState))
 
 
@@ -108,14 +108,14 @@ class Rows:
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self.sessions: OrderedDict[str, SessionRow] = OrderedDict()
-        # Counts how often somebody else was found to have written.
+        # Counts how often another connection was found to have written.
         self.version = 0
         self._own_version = -1
         # What an attempt of the operation under way answered whose COMMIT failed: it may have landed all the same.
         self.earlier: Any = None
 
     def begin(self) -> None:
-        """Learn whether anybody else has written; called when a transaction has begun."""
+        """Learn whether another connection has written; called when a transaction has begun."""
         if self.db.data_version() != self._own_version:
             self.version += 1
 
@@ -142,11 +142,8 @@ class Rows:
         values = first(self.db, _SESSION, (session_id,))
         if values is None:
             return None
-        if session is None:
-            session = self.sessions[session_id] = SessionRow(session_id)
-        session.turns.clear()
-        session.fill(values)
-        session.seen = self.version if session.deleted_ms is None else -1
+        session = self._refresh(session, session_id, values)
+        self.sessions[session_id] = session
         if len(self.sessions) > _MAX_SESSIONS:
             self.sessions.popitem(last=False)
         return session
@@ -193,17 +190,38 @@ class Rows:
         return turn
 
     def find_tail(self, turn: TurnRow) -> None:
-        """Learn how many pages a turn's journal has and the link of the last, unless that is known."""
-        if turn.link is not None:
-            return
-        found = None
-        if turn.strand is not None:
-            found = first(self.db, _TAIL, (turn.session.no, turn.strand))
-        turn.pages, turn.link = found or (0, strand_seed(turn.session.id, turn.id))
+        """Learn where the next page of a turn's journal goes, from pages that are each checked against their links.
+
+        Of a turn that has ended only how many pages are there: nothing is built on them.
+        """
+        if turn.state == "done":
+            found = first(self.db, _PAGE_COUNT, (turn.session.no, turn.strand))
+            turn.pages, turn.link = found[0], b""
+        elif turn.strand is None:
+            turn.pages, turn.link = 0, strand_seed(turn.session.id, turn.id)
+        else:
+            pages, turn.link = load_pages(self.db, turn)
+            turn.pages = len(pages)
 
     def drop_turn(self, turn: TurnRow) -> None:
         """Forget a turn that has ended: a session can have any number of those."""
         turn.session.turns.pop(turn.id, None)
+
+    def _refresh(self, session: SessionRow | None, session_id: str, values: Any) -> SessionRow:  # noqa: ANN401 - a row of apsw's
+        if session is None:
+            session = SessionRow(session_id)
+        generation = session.generation if session.seen >= 0 else None
+        kept = [turn for turn in session.turns.values() if turn.link is not None]
+        session.turns.clear()
+        session.fill(values)
+        session.seen = self.version if session.deleted_ms is None else -1
+        if generation == session.generation:
+            # Only the owner of a generation adds pages under it, so where the next one goes has not changed.
+            for old in kept:
+                turn = self.find_turn(session, old.id)
+                if turn is not None and turn.strand == old.strand:
+                    turn.link, turn.pages = old.link, old.pages
+        return session
 
 
 def load_pages(db: apsw.Connection, turn: TurnRow) -> tuple[list[JournalPage], bytes]:

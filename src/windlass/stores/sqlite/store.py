@@ -45,11 +45,10 @@ from windlass.ports import (
     WaitView,
     WithdrawReceipt,
 )
+from windlass.ports.waits import check_turn_in_session
 from windlass.stores.sqlite import (
     blobs,
     connection,
-    due,
-    forks,
     inbox,
     leases,
     reads,
@@ -57,16 +56,12 @@ from windlass.stores.sqlite import (
     turns,
     units,
     waits,
-    worker_lock,
 )
-from windlass.stores.sqlite.doorman import Doorman
-from windlass.stores.sqlite.faults import as_windlass_error
-from windlass.stores.sqlite.identity import FileIdentity
-from windlass.stores.sqlite.operation import Operation
+from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
+from windlass.stores.sqlite.leases import WorkerLock
+from windlass.stores.sqlite.pages import Encoder
 from windlass.stores.sqlite.readers import Readers
-from windlass.stores.sqlite.worker_lock import WorkerLock
-from windlass.stores.sqlite.writer import Writer
-from windlass.stores.units import accepting_unit, check_in_session
+from windlass.stores.sqlite.writer import Operation, Writer
 
 A = TypeVar("A")
 Durability: TypeAlias = Literal["power", "process"]
@@ -104,7 +99,7 @@ class SqliteStore:
         self.secret = b""
         self._synchronous = SYNCHRONOUS[durability]
         self._vfs = vfs
-        self._doorman = Doorman(redactor)
+        self._encoder = Encoder(redactor)
         self._blobs = blobs.BlobFolder(self.path.with_name(f"{self.path.name}-blobs"))
         self._worker_folder = self.path.with_name(f"{self.path.name}-workers")
         self._locks: dict[str, WorkerLock] = {}
@@ -168,24 +163,24 @@ class SqliteStore:
 
     def renew(self, worker_id: str, *, until_ms: int) -> Operation[None]:
         """Hold on to all sessions of a worker until then. May be called from any thread."""
-        self._doorman.check_names(worker_id)
+        self._encoder.check_names(worker_id)
         return self._do(leases.renew, worker_id, until_ms)
 
     async def is_present(self, worker_id: str, *, now_ms: int) -> bool:
         """Return whether a worker has joined, its process lives, and its lease is not over."""
-        self._doorman.check_names(worker_id)
+        self._encoder.check_names(worker_id)
         return await self._look(leases.is_present, worker_id, now_ms, self._is_gone)
 
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
-        self._doorman.check_names(session_id)
+        self._encoder.check_names(session_id)
         await self._do_in(session_id, leases.release, generation).durable()
 
     async def take_over(
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
     ) -> Lease:
         """Own the session of an unfinished turn whose worker is gone."""
-        self._doorman.check_names(session_id, turn_id, worker_id)
+        self._encoder.check_names(session_id, turn_id, worker_id)
         wanted = Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
         taken = self._do_in(session_id, leases.take_over, turn_id, wanted, self._is_gone)
         return await taken.durable()
@@ -196,20 +191,20 @@ class SqliteStore:
         self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
     ) -> Operation[UnitReceipt]:
         """Hand in a unit; it is refused if the one that it comes after is."""
-        doorman = self._doorman
-        if doorman.redactor is not None:
-            doorman.check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
+        encoder = self._encoder
+        if encoder.redactor is not None:
+            encoder.check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
         if self._pid != getpid():
             self._check_process()
         # Encoded here, so that the transaction holds up the others no longer than it has to.
-        page = doorman.journal_page(unit) if unit.entries else None
-        request = None if unit.accept is None else doorman.request_page(unit.accept)
-        args = (unit, page, request, doorman, self._is_gone)
+        page = encoder.journal_page(unit) if unit.entries else None
+        request = None if unit.accept is None else encoder.request_page(unit.accept)
+        args = (unit, page, request, encoder, self._is_gone)
         return self._writer.hand_in(units.apply_unit, args, unit.session_id, after)  # type: ignore[arg-type]  # its own
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
         """Accept a turn; the session is made if it is new."""
-        receipt = await self.submit(accepting_unit(session_id, turn_id, turn)).durable()
+        receipt = await self.submit(Unit.accepting(session_id, turn_id, turn)).durable()
         return cast("TurnReceipt", receipt.accepted)
 
     async def request_cancel(
@@ -221,23 +216,25 @@ class SqliteStore:
         now_ms: int = 0,  # noqa: ARG002 - the port's
     ) -> CancelReceipt:
         """Mark a turn as cancelled: nothing is claimed in it any more."""
-        self._doorman.check_names(session_id, turn_id)
-        said = self._doorman.words(reason)
+        self._encoder.check_names(session_id, turn_id)
+        said = self._encoder.words(reason)
         return await self._do_in(session_id, turns.request_cancel, turn_id, said).durable()
 
     async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
         """Return a turn as it stands; None if there is none of this id."""
-        self._doorman.check_names(session_id, turn_id)
+        self._encoder.check_names(session_id, turn_id)
         return await self._look(reads.load_turn, session_id, turn_id)
 
     async def load_session(
         self, session_id: str, *, history: bool = True, frame: bool = False
     ) -> SessionView:
         """Return a session, with its history, or its last frame, unless that is not wanted."""
-        self._doorman.check_names(session_id)
+        self._encoder.check_names(session_id)
         wanted: reads.Wanted = ("frame" if frame else "whole") if history else "none"
         found = self._glance(reads.glance_at_session, session_id, wanted)
-        return found or await self._look(reads.load_session, session_id, wanted)
+        if found is not None:
+            return found
+        return await self._look(reads.load_session, session_id, wanted)
 
     async def list_sessions(
         self, *, after: str = "", limit: int = 100
@@ -249,13 +246,13 @@ class SqliteStore:
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
     ) -> SessionView:
         """Begin a session that shares the history of another. Copies nothing."""
-        self._doorman.check_names(session_id, new_id)
-        await self._do(forks.fork, session_id, new_id, at, now_ms).durable()
+        self._encoder.check_names(session_id, new_id)
+        await self._do(turns.fork, session_id, new_id, at, now_ms).durable()
         return await self.load_session(new_id)
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
         """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
-        self._doorman.check_names(session_id)
+        self._encoder.check_names(session_id)
         done = await self._do(reclaim.delete_session, session_id, now_ms).durable()
         await self._remove_files(done.blobs)
         await asyncio.to_thread(self._scrub)
@@ -265,38 +262,38 @@ class SqliteStore:
         self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
     ) -> Due:
         """Return what there is to do: turns to drive or to end, waits that are over, inboxes with something in."""
-        return await self._look(due.due, now_ms, agents, limit, self._is_gone)
+        return await self._look(reads.due, now_ms, agents, limit, self._is_gone)
 
     # ---------------------------------------------------------------- inbox
 
     async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
         """Keep an item, once."""
-        self._doorman.check_names(session_id, item.item_id)
-        wanted = (item, self._doorman, now_ms)
+        self._encoder.check_names(session_id, item.item_id)
+        wanted = (item, self._encoder, now_ms)
         return await self._do_in(session_id, inbox.enqueue_in, *wanted).durable()
 
     async def inbox(self, session_id: str) -> InboxView:
         """Return what waits to enter a session."""
-        self._doorman.check_names(session_id)
+        self._encoder.check_names(session_id)
         return await self._look(reads.load_inbox, session_id)
 
     async def take_inbox(
         self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
     ) -> tuple[InboxItem, ...]:
         """Take what waits for now into a turn; and again what it took before."""
-        self._doorman.check_names(session_id, turn_id)
+        self._encoder.check_names(session_id, turn_id)
         return await self._do_in(session_id, inbox.take, turn_id, generation, limit).durable()
 
     async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt:
         """Take an item back that no turn has taken."""
-        self._doorman.check_names(session_id, item_id)
+        self._encoder.check_names(session_id, item_id)
         return await self._do_in(session_id, inbox.withdraw, item_id).durable()
 
     # ---------------------------------------------------------------- waits
 
     async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
         """Answer a wait. The first answer stands."""
-        return await self._do(waits.resolve, key, answer, self._doorman).durable()
+        return await self._do(waits.resolve, key, answer, self._encoder).durable()
 
     async def list_waits(
         self,
@@ -308,7 +305,7 @@ class SqliteStore:
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
         """Return the open waits, oldest first."""
-        check_in_session(session_id, turn_id)
+        check_turn_in_session(session_id, turn_id)
         wanted = {
             "kind": kind,
             "session": session_id,
@@ -325,7 +322,7 @@ class SqliteStore:
         self._check_process()
         if not isinstance(data, bytes):
             raise InvalidInput.at("data", type(data).__name__, "bytes")
-        self._doorman.check_blob(data)
+        self._encoder.check_blob(data)
         digest = sha256(data).hexdigest()
         row: bytes | None = data
         if len(data) > blobs.MAX_ROW_BYTES:
@@ -356,7 +353,7 @@ class SqliteStore:
         rest = (old.blobs, now_ms, retention_ms, self._is_gone)
         done = await self._do(reclaim.reclaim_rest, *rest).durable()
         for worker_id in done.workers:
-            worker_lock.sweep(self._worker_folder, worker_id)
+            leases.sweep(self._worker_folder, worker_id)
         await self._remove_files(done.blobs)
         await self._do(blobs.sweep, self._blobs, now_ms).durable()
         return reclaim.summed((*reports, cast("VacuumReport", done.report)))
@@ -428,7 +425,7 @@ class SqliteStore:
         self._writer.close()
 
     def _is_gone(self, worker_id: str) -> bool:
-        return worker_lock.is_gone(self._worker_folder, worker_id)
+        return leases.is_gone(self._worker_folder, worker_id)
 
     def _with_files(self, act: Callable[..., A], *args: Any) -> A:
         try:

@@ -1,4 +1,4 @@
-"""Turns: accepted, parked, cancelled, committed."""
+"""Turns: accepted, parked, cancelled, committed; and sessions, made by their first turn or forked from another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from windlass.errors import (
     SessionDeleted,
     TurnCancelled,
 )
+from windlass.guards.ids import check_id
 from windlass.journal import (
     HistoryPage,
     JournalPage,
@@ -27,13 +28,18 @@ from windlass.ports.unit import CommitReceipt, NewTurn, TurnCommit, TurnReceipt,
 from windlass.ports.views import CancelReceipt
 from windlass.ports.waits import Wait, WaitAnswer
 from windlass.stores.sqlite import inbox, waits
-from windlass.stores.sqlite.doorman import Doorman, RequestPage
-from windlass.stores.sqlite.history import check_head
-from windlass.stores.sqlite.packed import pack
-from windlass.stores.sqlite.pages import SplitPage, insert_page, use_blobs
+from windlass.stores.sqlite.history import check_head, link_at
+from windlass.stores.sqlite.pages import (
+    Encoder,
+    RequestPage,
+    SplitPage,
+    insert_page,
+    pack,
+    use_blobs,
+)
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, read_usage
 
-# Pages are read on threads, and by then nobody may still be making a decoder.
+# Pages are read on threads, where decoders cannot be made any more: two threads that make one at once would crash.
 canonical.prepare(
     RequestPage, JournalPage, HistoryPage, Wait, WaitAnswer, NewItem, tuple[UsageLine, ...]
 )
@@ -48,7 +54,7 @@ def when(unit: Unit) -> int:
 
 
 def accept(
-    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage, doorman: Doorman
+    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage, encoder: Encoder
 ) -> TurnReceipt:
     """Accept a turn, in a session that is made if it is new."""
     check_place(unit.session_id, unit.turn_id)
@@ -67,8 +73,8 @@ def accept(
             )
         return TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
     arrived = next_arrival(rows, session)
-    submitter = doorman.words(turn.submitter or "") or None
-    by = doorman.words(turn.by or "") or None
+    submitter = encoder.words(turn.submitter or "") or None
+    by = encoder.words(turn.by or "") or None
     rows.db.execute(
         "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers,"
         " takeover_mark, answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0)",
@@ -155,13 +161,13 @@ def next_arrival(rows: Rows, session: SessionRow) -> int:
 
 
 def park(rows: Rows, turn: TurnRow) -> None:
-    """Let a turn rest until one of its waits is answered; if one was meanwhile, it is ready again."""
+    """Park a turn until one of its waits is answered; if one was meanwhile, it is ready again."""
     is_ready = turn.answered or turn.cancel is not None
     set_state(rows, turn, "ready" if is_ready else "parked")
 
 
 def set_running(rows: Rows, turn: TurnRow) -> None:
-    """Let a turn go on."""
+    """Mark a turn as running."""
     turn.answered = 0
     set_state(rows, turn, "running")
 
@@ -194,7 +200,7 @@ def request_cancel(rows: Rows, session_id: str, turn_id: str, reason: str) -> Ca
     return CancelReceipt(status="requested")
 
 
-def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitReceipt:
+def commit(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> CommitReceipt:
     """End a turn: history, head, outcome, inbox, follow-ups, all or nothing."""
     end = unit.commit
     assert end is not None  # noqa: S101 - the caller looked
@@ -205,7 +211,7 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
     check_head(rows.db, session)
     usage = end.usage
     head = session.head + 1
-    data, long_texts = doorman.page(
+    data, long_texts = encoder.page(
         HistoryPage(
             format=HistoryPage.FORMAT,
             turn_id=turn.id,
@@ -238,7 +244,7 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> CommitRec
     )
     inbox.settle(rows, turn, end.settle, end.now_ms)
     for item in end.follow_ups:
-        inbox.enqueue(rows, session, item, doorman, end.now_ms)
+        inbox.enqueue(rows, session, item, encoder, end.now_ms)
     waits.supersede_open(rows, turn)
     session.head, session.link, session.active, session.usage = head, link, None, packed
     rows.drop_turn(turn)
@@ -268,10 +274,34 @@ def _check_end(session: SessionRow, turn: TurnRow, end: TurnCommit) -> None:
 
 
 def _carry_blobs(rows: Rows, turn: TurnRow, number: int) -> None:
-    """Let the history hold on to what the journal held on to: it is kept longer."""
+    """Make the history hold on to what the journal held on to: it is kept longer."""
     rows.db.execute(
         "INSERT OR IGNORE INTO uses (log, body) SELECT ?, bodies.no FROM log"
         " JOIN uses ON uses.log = log.no JOIN bodies ON bodies.no = uses.body AND bodies.is_blob = 1"
         " WHERE log.session = ? AND log.strand IN (?, ?)",
         (number, turn.session.no, turn.strand, -turn.no),
     )
+
+
+def fork(rows: Rows, session_id: str, new_id: str, at: int | None, now_ms: int) -> bool:
+    """Begin a session behind the `at`-th turn of another."""
+    check_id(new_id, field="session_id")
+    again, parent = bool(rows.earlier), rows.session(session_id)
+    head = parent.head if at is None else at
+    if type(head) is not int or not 0 <= head <= parent.head:
+        raise InvalidInput(
+            f"at: found {head!r}, wanted a turn of 0 to {parent.head}",
+            field="at",
+            found=head,
+            wanted=f"0 to {parent.head}",
+        )
+    known = rows.find_session(new_id)
+    if known is not None:
+        if known.deleted_ms is not None:
+            raise SessionDeleted(f"session {new_id}: was deleted", field="new_id")
+        if again and (known.parent, known.parent_head) == (parent.no, head):
+            return True
+        raise IdempotencyConflict(f"session {new_id}: is there already", field="new_id")
+    link = link_at(rows.db, parent, head)
+    create_session(rows, new_id, parent.agent, now_ms, Origin(head, link, parent.no))
+    return True

@@ -12,10 +12,9 @@ from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
 from windlass.journal import Claimed, link_page
 from windlass.ports.unit import TurnReceipt, Unit, UnitReceipt
 from windlass.stores.sqlite import turns, waits
-from windlass.stores.sqlite.doorman import Doorman
+from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.leases import Liveness, check_fence, lease_lost, start_turn
-from windlass.stores.sqlite.pages import INSERT_PAGE, SplitPage, insert_page, use_blobs
-from windlass.stores.sqlite.query import first
+from windlass.stores.sqlite.pages import INSERT_PAGE, Encoder, SplitPage, insert_page, use_blobs
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
 
@@ -30,7 +29,7 @@ def apply_unit(
     unit: Unit,
     page: SplitPage | None,
     request: SplitPage | None,
-    doorman: Doorman,
+    encoder: Encoder,
     liveness: Liveness,
 ) -> UnitReceipt:
     """Write a unit, of which `page` and `request` are the bytes.
@@ -38,7 +37,7 @@ def apply_unit(
     Raises:
         WindlassError: it is refused; whatever it wrote is to be rolled back.
     """
-    accepted = None if unit.accept is None else _accept(rows, unit, request, doorman)
+    accepted = None if unit.accept is None else _accept(rows, unit, request, encoder)
     session = rows.sessions.get(unit.session_id)
     if session is None or session.seen != rows.version:
         session = rows.session(unit.session_id)
@@ -57,26 +56,26 @@ def apply_unit(
     if page is not None:
         _add_page(rows, turn, unit, page)
     if unit.waits or unit.parks:
-        _open_waits(rows, turn, unit, doorman)
+        _open_waits(rows, turn, unit, encoder)
     if accepted is None and unit.commit is None:
         return UnitReceipt(page=turn.pages)
-    committed = None if unit.commit is None else turns.commit(rows, turn, unit, doorman)
+    committed = None if unit.commit is None else turns.commit(rows, turn, unit, encoder)
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
 
 
 def _accept(
-    rows: Rows, unit: Unit, request: SplitPage | None, doorman: Doorman
+    rows: Rows, unit: Unit, request: SplitPage | None, encoder: Encoder
 ) -> TurnReceipt | None:
     earlier: UnitReceipt | None = rows.earlier
     assert unit.accept is not None  # noqa: S101 - the caller looked
     assert request is not None  # noqa: S101 - it is encoded with the acceptance
-    accepted = turns.accept(rows, unit, unit.accept, request, doorman)
+    accepted = turns.accept(rows, unit, unit.accept, request, encoder)
     return earlier.accepted if accepted.known and earlier is not None else accepted
 
 
-def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, doorman: Doorman) -> None:
+def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> None:
     for wait in unit.waits:
-        waits.open_wait(rows, turn, wait, doorman)
+        waits.open_wait(rows, turn, wait, encoder)
     if unit.parks:
         turns.park(rows, turn)
 

@@ -1,4 +1,4 @@
-"""Waits: opened by a turn, answered by anybody, once."""
+"""Waits: opened by a turn, answered once, from any process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import apsw
 
 from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
-from windlass.stores.sqlite.doorman import Doorman
-from windlass.stores.sqlite.packed import unpack
-from windlass.stores.sqlite.query import first, select
+from windlass.stores.sqlite.connection import first, select
+from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
 _WAITS = (
@@ -27,16 +26,16 @@ _WHERE = {
 }
 _OLDEST_FIRST = " ORDER BY +waits.no LIMIT :limit"
 _STATES = frozenset(get_args(WaitState))
-# One that its turn left behind was answered by nobody.
+# A turn that ends supersedes its open waits, which then have no answer.
 _UNANSWERED = frozenset({"open", "superseded"})
 
 
-def open_wait(rows: Rows, turn: TurnRow, wait: Wait, doorman: Doorman) -> None:
+def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> None:
     """Open a wait; the same one again stays as it stands."""
     known = find(rows.db, wait.key)
-    packed = doorman.pack(wait)
+    packed = encoder.pack(wait)
     if known is not None:
-        if doorman.pack(known.wait) != packed:
+        if encoder.pack(known.wait) != packed:
             raise IdempotencyConflict(
                 "Wait.key: is known with another wait", field="Wait.key", wanted="the same wait"
             )
@@ -89,7 +88,7 @@ def consume(rows: Rows, turn: TurnRow, key: str) -> None:
     rows.db.execute("UPDATE waits SET consumed = 1 WHERE key = ?", (key,))
 
 
-def resolve(rows: Rows, key: str, answer: WaitAnswer, doorman: Doorman) -> WaitReceipt:
+def resolve(rows: Rows, key: str, answer: WaitAnswer, encoder: Encoder) -> WaitReceipt:
     """Answer a wait; the first answer stands."""
     again = rows.earlier is not None
     view = find(rows.db, key)
@@ -98,13 +97,13 @@ def resolve(rows: Rows, key: str, answer: WaitAnswer, doorman: Doorman) -> WaitR
     stands = _in_time(view.wait, answer)
     accepted = WaitReceipt(status="accepted" if stands is answer else "expired", answer=stands)
     if view.state != "open":
-        if again and _has_answer(rows.db, key, doorman.pack(stands)):
+        if again and _has_answer(rows.db, key, encoder.pack(stands)):
             return accepted
         ended = view.state if view.state in ("expired", "superseded") else "already"
         return WaitReceipt(status=ended, answer=view.answer)
     rows.db.execute(
         "UPDATE waits SET state = ?, answer = ? WHERE key = ?",
-        (stands.status, doorman.pack(stands), key),
+        (stands.status, encoder.pack(stands), key),
     )
     _wake(rows, view.wait)
     return accepted

@@ -36,17 +36,22 @@ async def a_claim_made_twice_by_one_generation_is_noticed_when_it_is_read(scene:
 
 @CLAIMING.claim
 async def another_request_under_a_claimed_key_is_noticed_when_it_is_read(scene: Scene) -> None:
-    for at, entry in enumerate((intent, result)):
-        turn = await scene.begin(session_id=f"s{at}")
-        await scene.write(turn.unit(intent(turn, tool="pay")))
-        await scene.write(turn.unit(entry(turn, tool="refund"), position=1))
-        view = await scene.turn(session_id=f"s{at}")
-        try:
-            view.journal()
-        except JournalCorrupt as error:
-            expect_that(entry(turn).key in str(error), "the key is named")
-        else:
-            raise AssertionError("found a journal, wanted JournalCorrupt")
+    turn = await scene.begin()
+    await scene.write(turn.unit(intent(turn, tool="pay"), intent(turn, 1, tool="pay")))
+
+    told = await _noticed(scene, turn.unit(intent(turn, tool="refund"), position=1))
+
+    expect_that(f"{intent(turn).key}: the journal holds another" in told, "the key is named")
+
+
+@CLAIMING.claim
+async def a_result_of_another_request_is_noticed_when_it_is_read(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.write(turn.unit(intent(turn, tool="pay")))
+
+    told = await _noticed(scene, turn.unit(result(turn, tool="refund"), position=1))
+
+    expect_that(f"{result(turn).key}: the journal holds another" in told, "the key is named")
 
 
 @CLAIMING.claim
