@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SEEDS = ("0", "1", "2", "3", "42", "1000", "65535", "123456789", "4294967295", "random")
 # How much the program says, and its SHA-256. It changes when the machine says something else, never
 # by accident.
-GOLDEN = "160 c1b2638e60992671131b22947d8c89ffa32245e450ac1494222e5c5a1127022b"
+GOLDEN = "160 a6701afc48f1bb77e3fb184264596650ac2ac889e967965df1a84e2680e6a5cc"
 
 
 def run(seed: str, program: tuple[str, ...] = ("-m", "tests.kernel.seeded_program")) -> str:

@@ -68,7 +68,7 @@ def test_arguments_that_are_no_object_are_refused(args: object) -> None:
         ToolCall(call_id="c", name="n", args=args)  # type: ignore[arg-type] # what is tried
     assert refused.value.field == "ToolCall.args"
     assert str(refused.value) == f"ToolCall.args: found {refused.value.found}, wanted an object"
-    assert refused.value.wanted == "object"
+    assert refused.value.wanted == "an object"
 
 
 def test_any_iterable_of_parts_is_taken() -> None:

@@ -65,9 +65,9 @@ class Usage(Value, kw_only=True):
             )
         except TypeError:
             found = "a count that is not a whole number"
-            raise InvalidInput.at("Usage", found, "token counts") from None
+            raise InvalidInput.at("Usage", found, "whole numbers") from None
         if low < 0:
-            raise InvalidInput.at("Usage", "a count below 0", "token counts")
+            raise InvalidInput.at("Usage", "a count below 0", "0 or more")
 
     @property
     def prompt_tokens(self) -> int:
