@@ -61,6 +61,12 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
     """
     most = DEFAULT_LIMITS.tool_result_bytes
     room = most if limit is None else min(limit, most)
+    if type(value) is str:
+        # No character takes more than four bytes, so most texts are told without encoding them.
+        if len(value) * 4 <= room and is_clean(value) and _CONTROL.search(value) is None:
+            return Clipped(ToolOutcome(value=value))
+    elif type(value) in _NUMBERS and (value is None or -_SAFE < value < _SAFE):  # type: ignore[operator]  # a number
+        return Clipped(ToolOutcome(value=value))
     if isinstance(value, ToolOutcome):
         return Clipped(value)
     if isinstance(value, _CONTROLS):
@@ -75,12 +81,9 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
 
 
 def _made(value: object, room: int) -> Clipped:
-    kind = type(value)
-    if kind in _NUMBERS and (value is None or -_SAFE < value < _SAFE):  # type: ignore[operator]  # a number
-        return Clipped(ToolOutcome(value=value))
     if isinstance(value, str) and not is_clean(value):
         return _repaired(value, room)
-    if kind is str:
+    if type(value) is str:
         return _of_value(value, room)
     if _is_content(value):
         return _of_content(_parts(value), room)
@@ -95,7 +98,6 @@ def _of_value(value: Json, room: int) -> Clipped:
             return Clipped(ToolOutcome(value=value))
     text = as_text(value)
     shown = visible(text)
-    # No character takes more than four bytes, so most texts are told without encoding them.
     if len(shown) * 4 > room and len(data := shown.encode()) > room:
         kept = value if len(text.encode()) <= DEFAULT_LIMITS.tool_result_bytes else None
         return Clipped(
