@@ -23,7 +23,7 @@ _SUM_UP = "Sum up what you have and answer."
 
 
 class CallLimit(Plugin):
-    """Denies what a turn calls beyond its limit.
+    """Denies calls beyond a turn's limit.
 
     Args:
         per_turn: How many calls a turn may make; None for any number.
@@ -75,7 +75,7 @@ class CallLimit(Plugin):
         return None
 
     async def at_checkpoint(self, turn: PluginTurn, at: AtCheckpoint) -> Stop | None:
-        """End the turn if it asked for too much and that is what was wanted."""
+        """End the turn if it asked for too much and `then="stop"`."""
         if not self._stops or at.kind != "after_work":
             return None
         if self._per_turn is not None and turn.state.get("calls", 0) > self._per_turn:

@@ -59,7 +59,7 @@ class Compaction(Plugin):
     # ------------------------------------------------------------------ hooks
 
     async def after_model(self, turn: PluginTurn, reply: ModelReply) -> None:
-        """Note a request that was near the window, or over it."""
+        """Record a request that was near the window, or over it."""
         if self._ran_over(reply):
             turn.patch(overflow=True)
             return
@@ -71,7 +71,7 @@ class Compaction(Plugin):
             turn.patch(tokens=None, overflow=None)
 
     async def on_error(self, turn: PluginTurn, trouble: Trouble) -> None:
-        """Note a request that the model had no room for."""
+        """Record a request that did not fit."""
         if trouble.failure is not None and trouble.failure.terminal == "context_overflow":
             turn.patch(overflow=True)
 
@@ -127,7 +127,7 @@ class Compaction(Plugin):
         if noted is not None:
             return int(noted)
         if any(line.usage.prompt_tokens for line in turn.usage):
-            return 0  # it was counted, and was not near
+            return 0  # the provider counted it, and it was not near the window
         return sum(map(tokens_of, turn.messages)) + tokens_of_tools(turn.tools)
 
 

@@ -1,7 +1,7 @@
-"""The context window: what of a long session the model is shown, so that every request has room.
+"""The context window: how much of a long session the model is shown, so that every request fits.
 
-Nothing is ever taken out of the history. What is shown follows from two edges, which are message ids that the session
-remembers; they move when a request has grown too long, far enough not to move again soon.
+The history itself never loses anything. Two edges, message ids that the session remembers, say what is shown; they
+move when a request has grown too long, far enough not to move again soon.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _CLEARED: Final = "(output of {name} cleared to save space)"
 _CLEARED_AND_KEPT: Final = (
     '(output of {{name}} cleared to save space; {reader}(call_id="{{call_id}}") shows it)'
 )
-# What is said around a history: that it goes on, what woke the turn.
+# For what a request says besides the history: that it goes on, what woke the turn.
 _AROUND: Final = 64
-# How far an estimate may be off before something else must be wrong with what was reported.
+# An estimate is not off by more than this; beyond it the provider's count must be wrong.
 _LEAST_SCALE: Final = 0.5
 _MOST_SCALE: Final = 4.0
 _NOTICED: Final = 0.1
@@ -52,12 +52,12 @@ class ContextWindow(Plugin):
 
     Args:
         window: The model's window, in tokens.
-        reserve: How many of them are kept for the reply; a quarter, and at most 8,192, unless said.
-        keep_turns: So many turns, the one that runs among them, keep their outputs as long as there is any other way.
-        clear_at: The share of the rest from which on older outputs and attachments are cleared.
-        drop_at: The share from which on the oldest turns are not shown.
-        target: What share is left then.
-        reader: The tool that shows cleared outputs, named to the model if it is on offer.
+        reserve: How many of them are kept for the reply; by default a quarter, and at most 8,192.
+        keep_turns: How many of the latest turns, with the running one, keep their outputs as long as possible.
+        clear_at: The share of the rest at which older outputs and attachments are cleared.
+        drop_at: The share at which the oldest turns are no longer shown.
+        target: The share that is still in use after that.
+        reader: The tool that shows cleared outputs; the model is told of it if it is offered.
     """
 
     name = "context_window"
@@ -94,7 +94,7 @@ class ContextWindow(Plugin):
     # ------------------------------------------------------------------ hooks
 
     async def before_model(self, turn: PluginTurn, request: ModelRequest) -> None:
-        """Note what the request is taken for; the provider's own count will show how far that is off."""
+        """Record the estimated size of the request; the provider's own count will show how far it is off."""
         turn.patch(scale=_scale(turn), sent={"tokens": tokens_of_request(request), **_spent(turn)})
 
     async def view(self, turn: PluginTurn) -> HistoryView | None:
@@ -135,7 +135,7 @@ class ContextWindow(Plugin):
     def _remember(
         self, turn: PluginTurn, drop: str | None, clear: str | None, scale: float
     ) -> None:
-        """Keep the edges for the session, and how far estimates are off; nothing if nothing changed."""
+        """Keep the edges for the session, and how far estimates are off, if they changed."""
         memory = turn.memory
         changes: dict[str, str | float | None] = {}
         if memory.get("drop") != drop or memory.get("clear") != clear:
@@ -148,7 +148,7 @@ class ContextWindow(Plugin):
     def _shortened(
         self, turn: PluginTurn, planner: Planner, edges: Edges, reader: str
     ) -> tuple[MessageReplaced, ...]:
-        """Shorten the last results if nothing else helped; say so if even that does not."""
+        """Shorten the last results if nothing else helped; emit an event if even that does not."""
         over = planner.over(edges)
         if over <= 0:
             return ()
@@ -168,12 +168,12 @@ def _told(view: HistoryView) -> HistoryView | None:
 
 
 def _base(turn: PluginTurn) -> int:
-    """Return what stands in a request besides the history."""
+    """Return how many tokens a request takes besides the history."""
     return _AROUND + estimate_tokens(turn.system_prompt) + tokens_of_tools(turn.tools)
 
 
 def _start(turn: PluginTurn, history: Chain[Message]) -> int:
-    """Return where the turn that runs begins: with what it added, or else with what was said last."""
+    """Return where the running turn begins: with the first message it added, or else with the last input."""
     n_added = len(turn.turn_messages)
     if n_added:
         return history.length - n_added
@@ -182,7 +182,7 @@ def _start(turn: PluginTurn, history: Chain[Message]) -> int:
 
 
 def _edges(memory: Mapping[str, Any], history: Chain[Message]) -> Edges:
-    """Return where the remembered edges are; those of another frame are nowhere."""
+    """Return where the remembered edges are; 0 for edges of another frame."""
     wanted: dict[str, list[str]] = {}
     for edge in ("drop", "clear"):
         if edge in memory:

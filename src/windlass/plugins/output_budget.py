@@ -1,6 +1,6 @@
-"""The output budget: what of a long result the model is shown, while all of it is kept.
+"""The output budget: how much of a long result the model is shown, while all of it is kept.
 
-Nothing here is about one turn: what was shown is in the history, and the whole text beside it as an attachment.
+The plugin has no state: the history holds what was shown, with the whole text beside it as an attachment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from windlass.tools.results import visible
 
 _KIB: Final = 1024
 _WINDOWS: Final = get_args(Window)
-# Below that a part of a result says little more than that it was cut.
+# With less room than this, a part of a result says little more than that it was cut.
 _LEAST: Final = Room(512, 8)
 
 
@@ -57,7 +57,7 @@ class _Source(NamedTuple):
 
 
 class OutputBudget(Plugin):
-    """Shows the model a window of what is too long, keeps all of it, and offers a tool that reads on.
+    """Shows the model a window of a result that is too long, keeps all of it, and offers a tool that reads on.
 
     Text is cut between lines, at its end, its beginning or in the middle, by tool as `windows` says; JSON stays JSON.
     Attachments stay as they are. What is within `max_bytes` and `max_lines` is not touched.

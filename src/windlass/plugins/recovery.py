@@ -1,4 +1,4 @@
-"""Error recovery: what happens when a tool fails, and when it fails again and again.
+"""Error recovery: what happens when a tool fails, once or repeatedly.
 
 Law 1. Failures are counted by tool, as they stand in the reply; a success of the tool counts them anew.
 Law 2. The n-th failure in a row gives the model one round of grace, with the errors so far. A failure in a later reply
@@ -39,7 +39,7 @@ _MAX_ERRORS = 10
 
 
 class ToolRecovery(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for one tool; what is left out is as `Recovery` has it."""
+    """Rules for one tool; a field that is left out is as in `Recovery`."""
 
     on_error: OnError | msgspec.UnsetType = msgspec.UNSET
     prompt: str | msgspec.UnsetType = msgspec.UNSET
@@ -120,7 +120,7 @@ class Recovery(Plugin):
         """Count anew after a success."""
         if call.outcome.status != "ok":
             return
-        # A failure beside it, in the same reply, is not to be seen from here: then the reset is said in any case.
+        # This hook cannot see a failure beside it in the same reply, so then it resets in any case.
         if call.name in self._rows(turn) or _has_twins(turn, call):
             self._change(turn, {call.name: None})
 
@@ -176,5 +176,5 @@ def _has_twins(turn: PluginTurn, call: CompletedToolCall) -> bool:
     said = turn.turn_messages[-1].parts if turn.turn_messages else ()
     asked = [part for part in said if isinstance(part, ToolCall)]
     if all(part.call_id != call.call_id for part in asked):
-        return True  # it does not stand there, so nothing can be said of its neighbours
+        return True  # the reply is not in the history, so its other calls are unknown
     return sum(part.name == call.name for part in asked) > 1

@@ -1,10 +1,9 @@
-"""Redaction: what gives people and secrets away does not reach the model, nor the history.
+"""Redaction: personal data and secrets reach neither the model nor the history.
 
-Law 1. What was hit is replaced wherever the turn would go on with it: the value of a result, its words, what is shown
-    of it, and the whole text that the turn kept of it. Keys of dicts and arguments of calls stay as they are.
-Law 2. The same words are redacted in the same way, whenever and in whichever process; what was put in their place is
-    left alone.
-Law 3. What cannot be redacted is not shown: a whole text that is too long for it is left out.
+Law 1. A hit is replaced wherever the turn would use it: in the value of a result, its words, what is shown of it,
+    and the whole text that the turn kept of it. Keys of dicts and arguments of calls stay as they are.
+Law 2. The same words are redacted in the same way, at any time and in any process; a replacement is never redacted.
+Law 3. Text that cannot be redacted is not shown: a whole text that is too long for it is left out.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ __all__ = ["DEFAULTS", "KINDS", "Redaction"]
 
 T = TypeVar("T")
 
-# Looking through more would hold up every other turn of the process.
+# Searching more would block every other turn of the process.
 _MAX_WHOLE_BYTES: Final = 4 * 1024 * 1024
-# So many are looked through in a few milliseconds.
+# This many are searched in a few milliseconds.
 _MANY_CHARS: Final = 16 * 1024
 _TAG_CHARS: Final = 4
-# With its neighbour gone a secret may be one that could not be told before.
+# Replacing one secret may reveal another beside it.
 _MAX_LOOKS: Final = 3
 _CUSTOM_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 

@@ -1,11 +1,11 @@
-"""Skills: folders of instructions that the model is told of in a line each, and reads when it needs them.
+"""Skills: folders of instructions. The prompt has a line about each, and the model reads a skill when it needs it.
 
-begin    the folders are looked at; the briefs of this turn are written down, and stay as they are
+begin    the plugin scans the folders and records the briefs of this turn, which then stay as they are
 read     the model reads a skill; from then on that skill's own tools may be called in this session
 keep     while the last skill that was read says which tools are allowed, others are denied in this turn
 
-What a turn knows of skills is in its state, so it is the same after a crash. On the plugin itself is only what was read
-from files.
+What a turn knows of skills is in its state, so it is the same after a crash. The plugin itself holds only what it
+read from files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from windlass.tools.toolbox import FINDER, Toolbox
 __all__ = ["Skills"]
 
 _MIB: Final = 1024 * 1024
-# What a hook may write down is bounded; briefs that would not fit are shortened, all alike.
+# A hook may record only so much; briefs that would not fit are shortened, all alike.
 _MAX_BRIEFS_BYTES: Final = 32 * 1024
 _MAX_TOLD: Final = 10
 # What the model needs to get at its tools and at what they returned.
@@ -139,7 +139,7 @@ class Skills(Plugin):
     # ------------------------------------------------------------------ tools
 
     async def before_tool(self, turn: PluginTurn, call: AskedCall) -> Deny | None:
-        """Deny tools of skills that were not read, and what the skill at hand does not allow."""
+        """Deny tools of skills that were not read, and tools that the last skill read does not allow."""
         if call.name == self._tool_name:
             return None
         owners = self._owners(call.name)
@@ -164,7 +164,7 @@ class Skills(Plugin):
         )
 
     async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> None:
-        """Write down that a skill was read, and which tools it allows."""
+        """Record that a skill was read, and which tools it allows."""
         if call.name != self._tool_name or call.outcome.status != "ok":
             return
         skill_name = call.args.get("name")

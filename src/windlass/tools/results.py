@@ -2,14 +2,16 @@
 
 Law 1. A tool that returned has succeeded. A value that cannot be encoded does not make it a failure, for
     then the model would call again and act twice: the result says that it cannot be shown, and why.
-Law 2. What the model is shown is bounded; what was cut is handed back in full, to be kept as a blob.
+Law 2. The text shown to the model is bounded; a text that was cut is returned in full, to be kept as a blob.
 Law 3. Escape sequences are shown, never interpreted: control characters are written out.
+Law 4. A value is taken apart only if its type says how: dataclasses, named tuples, enums, msgspec Structs, pydantic
+    models, dates, UUIDs, Decimals. `str()` is never a guess for anything else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -30,7 +32,7 @@ from windlass.tools.schema import is_model
 _CONTROL: Final = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-# Tuples, because a union would be built anew for each look at it.
+# Tuples: isinstance with a union would build it anew on each call.
 _CONTROLS: Final = (EndTurn, FailTurn, HandOff)
 _PARTS: Final = (Text, Attachment)
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})
@@ -59,6 +61,12 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
     """
     most = DEFAULT_LIMITS.tool_result_bytes
     room = most if limit is None else min(limit, most)
+    if type(value) is str:
+        # No character takes more than four bytes, so most texts are told without encoding them.
+        if len(value) * 4 <= room and is_clean(value) and _CONTROL.search(value) is None:
+            return Clipped(ToolOutcome(value=value))
+    elif type(value) in _NUMBERS and (value is None or -_SAFE < value < _SAFE):  # type: ignore[operator]  # a number
+        return Clipped(ToolOutcome(value=value))
     if isinstance(value, ToolOutcome):
         return Clipped(value)
     if isinstance(value, _CONTROLS):
@@ -73,12 +81,9 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
 
 
 def _made(value: object, room: int) -> Clipped:
-    kind = type(value)
-    if kind in _NUMBERS and (value is None or -_SAFE < value < _SAFE):  # type: ignore[operator]  # a number
-        return Clipped(ToolOutcome(value=value))
     if isinstance(value, str) and not is_clean(value):
         return _repaired(value, room)
-    if kind is str:
+    if type(value) is str:
         return _of_value(value, room)
     if _is_content(value):
         return _of_content(_parts(value), room)
@@ -93,7 +98,6 @@ def _of_value(value: Json, room: int) -> Clipped:
             return Clipped(ToolOutcome(value=value))
     text = as_text(value)
     shown = visible(text)
-    # No character takes more than four bytes, so most texts are told without encoding them.
     if len(shown) * 4 > room and len(data := shown.encode()) > room:
         kept = value if len(text.encode()) <= DEFAULT_LIMITS.tool_result_bytes else None
         return Clipped(
@@ -191,7 +195,8 @@ def _bounded(full: bytes) -> bytes:
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _TEXT: Final = frozenset({str})
-_FEW: Final = 1_000
+# As many in each of three levels are not too many in all.
+_FEW: Final = 100
 _WRITTEN_BY_MSGSPEC: Final = (datetime, date, time, timedelta, UUID, Decimal)
 # Parts that are shared are written out wherever they stand; that can grow without bound.
 _MAX_NODES: Final = 1_000_000
@@ -208,24 +213,29 @@ def as_json(value: object) -> Json:
         NotPlain: it has no JSON form, or none within the limits.
     """
     try:
-        if not _is_flat(value):
+        if not _is_plain(value):
             value = _Walk().plain(value, DEFAULT_LIMITS.json_depth)
         return freeze(value, field="result")
     except WindlassError as error:
         raise NotPlain(str(error)) from None
 
 
-def _is_flat(value: object) -> bool:
-    """Whether a value needs only to be frozen: it is plain, or a small dict or list of plain values."""
+def _is_plain(value: object, depth: int = 2) -> bool:
+    """Whether a value needs only to be frozen: plain values, and small dicts and lists of them."""
+    items: Iterable[object]
     if type(value) is dict:
-        return (
-            len(value) <= _FEW
-            and _TEXT.issuperset(map(type, value))
-            and _PLAIN.issuperset(map(type, value.values()))
-        )
-    if type(value) is list:
-        return len(value) <= _FEW and _PLAIN.issuperset(map(type, value))
-    return type(value) in _PLAIN
+        if len(value) > _FEW or not _TEXT.issuperset(map(type, value)):
+            return False
+        items = value.values()
+    elif type(value) is list:
+        if len(value) > _FEW:
+            return False
+        items = value
+    else:
+        return type(value) in _PLAIN
+    if _PLAIN.issuperset(map(type, items)):
+        return True
+    return depth > 0 and all(_is_plain(item, depth - 1) for item in items)
 
 
 class _Walk:
