@@ -80,7 +80,9 @@ class Hooks:
     def close(self) -> None:
         """Let go of what refers back to this, so that the turn is freed without the garbage collector."""
         self.models = None
-        self._place, self._spare = Place(self.states), []
+        for place in (self._place, *self._spare):
+            place.turns.clear()
+            place.bound.clear()
 
     def having(self, hook: str, place: Place | None = None) -> tuple[BoundHook, ...]:
         """Return this hook of each plugin that has it, in order."""

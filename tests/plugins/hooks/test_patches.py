@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.hooks.hooked import hooked
-from tests.plugins.hooks.ledger import Ledger
+from tests.plugins.hooks.ledger import QUESTION, Ledger
 from tests.scenarios.readings import turn_view
 from tests.scenarios.stage import Stage, until
 from windlass import Agent, Runtime, tool
@@ -112,6 +112,41 @@ async def test_each_call_sees_its_own_and_what_was_before_and_they_fold_in_call_
     batch = notes.pop("batch")
     assert notes == SEEN
     assert batch == {"order": FOLDED, "n": 7}
+
+
+class Waits(Plugin):
+    """Asks its model in the middle of a hook of the first call, while the hooks of the second one run."""
+
+    def __init__(self) -> None:
+        self.second_was_asked = asyncio.Event()
+        self.seen: dict[int, Any] = {}
+
+    async def before_tool(self, turn: PluginTurn, call: AskedCall) -> None:
+        if call.ordinal:
+            turn.patch(order=append("second"))
+            self.second_was_asked.set()
+            return
+        await self.second_was_asked.wait()
+        turn.patch(order=append("first"))
+        await turn.complete(QUESTION)
+
+    async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> None:
+        self.seen[call.args["n"]] = [*turn.state["order"]]
+
+
+async def test_a_hook_that_waits_is_not_met_by_the_hooks_of_another_call(stage: Stage) -> None:
+    waits, bodies, ledger = Waits(), Bodies(), Ledger()
+    for gate in bodies.gates:
+        gate.set()
+    async with stage.runtime(bodies.agent(waits), models=[ledger.oracle()]) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+        journal = (await turn_view(rt, "s", "t")).journal()
+
+    assert result.text == "Done."
+    assert waits.seen == {0: ["first"], 1: ["second"]}
+    # It is paid for where it was asked for: in the hook of the first call.
+    asked = [row.key for row in journal.rows() if "/direct_call/" in row.key]
+    assert [".0.waits.before_tool." in key for key in asked] == [True]
 
 
 @pytest.mark.parametrize("first", [0, 1])
