@@ -349,7 +349,7 @@ async def test_run_in_a_session_of_an_agent_that_is_not_here_says_so_instead_of_
     async with memory_stage.runtime(agents[0]) as rt:
         await rt.session("s").run("Hello.")
     async with memory_stage.runtime(*agents[1:]) as rt:
-        with pytest.raises(ConfigError, match="session s is of the agent one"):
+        with pytest.raises(ConfigError, match="session s belongs to the agent one"):
             await rt.session("s").run("Again.")
         await rt.session("s").submit("Again.")  # for a worker that has it
         (turn,) = (await rt.status()).foreign

@@ -11,8 +11,7 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from windlass import __version__
-from windlass.api.adapters import open_store
-from windlass.api.known_models import KnownModels
+from windlass.api.adapters import KnownModels, open_store
 from windlass.cli import exit_code
 from windlass.cli.default_agent import default_model, has_local
 from windlass.cli.health import Check, check_disk, check_hosts, check_keys, check_store
