@@ -166,6 +166,26 @@ async def test_a_script_that_was_killed_and_is_run_again_goes_on(stage: Stage) -
     assert len(model.requests) == 2
 
 
+async def test_a_stream_of_a_turn_that_a_dead_process_left_says_so_in_its_result(
+    stage: Stage,
+) -> None:
+    desk, model = Desk(is_open=False), ScriptedModel([call("work"), say("Done.")])
+    async with stage.runtime(worker(desk, model)) as lost:
+        handle = await lost.session("s").submit("Go.")
+        await desk.entered.wait()
+        stage.kill(lost)
+        async with (
+            stage.runtime(worker(Desk(), model)) as rt,
+            rt.session("s").stream("Go.") as turn,
+        ):
+            result = await turn.result()
+        desk.gate.set()
+
+    assert result.turn_id == handle.id
+    assert [issue.code for issue in result.issues] == ["attached"]
+    assert result.text == "Done."
+
+
 async def test_a_parked_turn_is_attached_to_when_its_script_is_run_again(stage: Stage) -> None:
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model)) as rt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
@@ -352,6 +351,8 @@ def run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     Raises:
         ConfigError: an event loop runs in this thread already.
     """
+    import asyncio  # noqa: PLC0415 - half of what an import of windlass would cost
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

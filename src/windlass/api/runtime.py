@@ -33,7 +33,6 @@ from windlass.ports.price import Price
 from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
-from windlass.runtime.system_clock import SystemClock
 
 if TYPE_CHECKING:
     # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
@@ -186,7 +185,7 @@ class Runtime(Generic[O]):
         self._address, self._durability = store, durability
         # Made here already, so that a wrong address is refused where it is written.
         self._store: Store | None = open_store(store, durability)
-        self._clock = clock or SystemClock()
+        self._clock = clock or _system_clock()
         self._retention_ms = int(retention * 1000)
         self._for_engine: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
@@ -449,6 +448,12 @@ class Runtime(Generic[O]):
     def triggers(self) -> Any:  # noqa: ANN401 - not there yet
         """This release has no triggers: raises ConfigError."""
         raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
+
+
+def _system_clock() -> Clock:
+    from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
+
+    return SystemClock()
 
 
 def _checked_prices(prices: object) -> Mapping[str, Price]:

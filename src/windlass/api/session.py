@@ -54,6 +54,7 @@ from windlass.runtime.turn_record import TurnRecord
 if TYPE_CHECKING:
     from windlass.api.adapters import KnownModels
     from windlass.engines.admission import Admission
+    from windlass.runtime.services import Services
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 T = TypeVar("T")
@@ -187,8 +188,9 @@ class Session(Generic[O]):
 
         It takes what `run` takes, apart from `on_event`.
         """
-        program = await self._program()
-        turn, output = await self._new_turn(input, output_type, options, program)
+        engine = self._admission.engine
+        program = engine.programs.get(self._agent or await self._agent_name())
+        turn, output = await self._new_turn(input, output_type, options, engine.services, program)
         turn_id = await self._admission.submit(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
@@ -201,19 +203,20 @@ class Session(Generic[O]):
         options: TurnOptions,
     ) -> TurnHandle[Any]:
         admission = self._admission
-        if not admission.engine.programs:
+        engine = admission.engine
+        if not engine.programs:
             raise ConfigError(
                 "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
                 field="agents",
             )
-        program = await self._program()
+        program = engine.programs.get(self._agent or await self._agent_name())
         if program is None:
             raise ConfigError(
                 f"run: session {self.id} belongs to the agent {self._agent}, which this runtime does not have; "
                 "submit() leaves the turn to a worker that has it",
                 field="agent",
             )
-        turn, output = await self._new_turn(given, output_type, options, program)
+        turn, output = await self._new_turn(given, output_type, options, engine.services, program)
         turn_id, is_orphan = await admission.run(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
@@ -225,9 +228,9 @@ class Session(Generic[O]):
         given: Input,
         output_type: Any,  # noqa: ANN401 - a hint
         options: TurnOptions,
+        services: Services,
         program: Program | None,
     ) -> tuple[NewTurn, Output | None]:
-        services = self._admission.services
         check_names(options)
         output = TypedOutput(output_type) if output_type not in (None, str) else None
         context = read_context(options.get("context"))
@@ -242,9 +245,6 @@ class Session(Generic[O]):
             now_ms=now_ms,
         )
         return turn, output if output is not None or program is None else program.output
-
-    async def _program(self) -> Program | None:
-        return self._admission.engine.programs.get(self._agent or await self._agent_name())
 
     async def _agent_name(self) -> str:
         """Return the agent that the session belongs to.

@@ -62,6 +62,7 @@ class TurnHandle(Generic[O]):
         """
         check_seconds(timeout, field="timeout")
         admission = self._admission
+        services = admission.services
         waiting = admission.outcome(self.session_id, self.id, self._turn)
         if timeout is None:
             found = await waiting
@@ -79,7 +80,7 @@ class TurnHandle(Generic[O]):
             found,
             output=output,
             so_far=so_far,
-            prices=admission.services.prices,
+            prices=services.prices,
             issues=self._issues,
         )
 

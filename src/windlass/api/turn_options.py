@@ -72,7 +72,7 @@ class RunOptions(WatchOptions, total=False):
 
 
 _NAMES = frozenset(TurnOptions.__annotations__)
-_OVERRIDES = ("model", "prompt", "limits", "generation")
+_OVERRIDES = frozenset({"model", "prompt", "limits", "generation"})
 
 
 def check_names(options: TurnOptions) -> None:
@@ -102,9 +102,9 @@ def read_overrides(
     options: TurnOptions, output: Output | None, models: KnownModels, program: Program | None
 ) -> dict[str, Any]:
     """Return what differs from the agent, as plain data."""
-    given = {name: options[name] for name in _OVERRIDES if options.get(name) is not None}  # type: ignore[literal-required]  # they are names of options
-    if output is None and not given:
+    if output is None and _OVERRIDES.isdisjoint(options):
         return EMPTY_DICT
+    given: dict[str, Any] = {name: one for name, one in options.items() if one is not None}
     record: dict[str, Any] = {}
     if "model" in given:
         record["model"] = _model_name(given["model"], models, program)

@@ -29,10 +29,15 @@ _MAX_BEGUN = 1_024
 
 
 class Admission:
-    """Accepts the turns of one runtime and waits for their end. It is closed whenever the runtime is."""
+    """Accepts the turns of one runtime and waits for their end. It is closed whenever the runtime is.
+
+    Callers go through `engine` or `services` first, which refuse while it is closed.
+    """
+
+    _engine: LocalEngine
 
     def __init__(self) -> None:
-        self._engine: LocalEngine | None = None
+        # None: closed.
         self._loop: asyncio.AbstractEventLoop | None = None
         # The named turns that began here last, by request digest: the store may not know them yet.
         self._begun: dict[tuple[str, str], str] = {}
@@ -40,7 +45,7 @@ class Admission:
     @property
     def is_open(self) -> bool:
         """Whether the runtime is open."""
-        return self._engine is not None
+        return self._loop is not None
 
     def open(self, engine: LocalEngine) -> None:
         """Begin to accept turns for an engine, on the event loop that runs now."""
@@ -50,7 +55,7 @@ class Admission:
 
     def close(self) -> LocalEngine:
         """Accept no more turns; return the engine."""
-        engine, self._engine = self.engine, None
+        engine, self._loop = self.engine, None
         return engine
 
     @property
@@ -60,7 +65,7 @@ class Admission:
         Raises:
             ConfigError: the runtime is not open, or belongs to another event loop.
         """
-        if self._engine is None:
+        if self._loop is None:
             raise ConfigError("Runtime: is not open; use it in `async with`", field="Runtime")
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigError("Runtime: belongs to another event loop", field="Runtime")
@@ -100,7 +105,7 @@ class Admission:
         try:
             if caller is None:
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
-            with self.engine.slots.lent():
+            with self._engine.slots.lent():
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
         except BaseException:
             self._begun.pop((session_id, new_id), None)
@@ -109,7 +114,7 @@ class Admission:
     async def _let_in(
         self, session_id: str, turn_id: str | None, new_id: str, turn: NewTurn, deps: object
     ) -> tuple[str, bool]:
-        engine = self.engine
+        engine = self._engine
         self._keep_deps(session_id, new_id, deps)
         self._check_deps(turn.agent, session_id, new_id)
         if engine.can_drive(turn.agent):
@@ -142,7 +147,7 @@ class Admission:
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
         """Accept a turn in the store, and look for work."""
-        engine = self.engine
+        engine = self._engine
         await engine.join()
         await engine.services.store.accept(session_id, turn_id, turn)
         engine.kick(session_id)
@@ -181,7 +186,7 @@ class Admission:
         return await self._outcome(session_id, turn_id)
 
     async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
-        engine = self.engine
+        engine = self._engine
         while True:
             if RUNS_IN.get() is None:
                 found = await engine.outcome(session_id, turn_id)
@@ -197,22 +202,22 @@ class Admission:
 
     async def _answer_with_deps(self, view: TurnView) -> bool:
         """Answer a turn that waits for deps, if its deps are here; return whether it did wait."""
-        if (view.session_id, view.turn_id) not in self.engine.deps:
+        if (view.session_id, view.turn_id) not in self._engine.deps:
             return False
         waits = [one.wait for one in view.waits if one.state == "open" and one.wait.kind == "deps"]
         for wait in waits:
-            answer = WaitAnswer(now_ms=self.services.clock.now_ms())
-            await self.services.store.resolve_wait(wait.key, answer)
-        self.engine.kick()
+            answer = WaitAnswer(now_ms=self._engine.services.clock.now_ms())
+            await self._engine.services.store.resolve_wait(wait.key, answer)
+        self._engine.kick()
         return bool(waits)
 
     async def _is_known(self, session_id: str, turn_id: str, turn: NewTurn) -> bool:
         check_id(turn_id, field="turn_id")
-        view = await self.services.store.load_turn(session_id, turn_id)
+        view = await self._engine.services.store.load_turn(session_id, turn_id)
         # While the store was asked, another caller may have begun the same turn here.
         if view is not None:
             found: str | None = view.request_digest
-        elif (request := self.engine.request_of(session_id, turn_id)) is not None:
+        elif (request := self._engine.request_of(session_id, turn_id)) is not None:
             found = request.digest()
         else:
             found = self._begun.get((session_id, turn_id))
@@ -229,7 +234,7 @@ class Admission:
         session = await self._session(session_id)
         if session is None:
             return None
-        store, now_ms = self.services.store, self.services.clock.now_ms()
+        store, now_ms = self._engine.services.store, self._engine.services.clock.now_ms()
         for turn_id in (session.active, *session.queued):
             view = None if turn_id is None else await store.load_turn(session_id, turn_id)
             if view is None or view.request_digest != turn.request.digest():
@@ -241,7 +246,7 @@ class Admission:
 
     async def _session(self, session_id: str) -> SessionView | None:
         try:
-            return await self.services.store.load_session(session_id, history=False)
+            return await self._engine.services.store.load_session(session_id, history=False)
         except UnknownSession:
             return None
 
@@ -249,7 +254,7 @@ class Admission:
         session = await self._session(session_id)
         if session is None or session.active is None:
             return
-        view = await self.services.store.load_turn(session_id, session.active)
+        view = await self._engine.services.store.load_turn(session_id, session.active)
         if view is not None and view.state == "parked":
             waits = tuple(one.wait for one in view.waits if one.state == "open")
             missing = "an answer" if len(waits) == 1 else f"{len(waits)} answers"
@@ -263,17 +268,17 @@ class Admission:
     async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         """Keep deps for a known turn, and answer it if it waits for them."""
         self._keep_deps(session_id, turn_id, deps)
-        view = await self.services.store.load_turn(session_id, turn_id)
+        view = await self._engine.services.store.load_turn(session_id, turn_id)
         if view is not None:
             await self._answer_with_deps(view)
 
     def _keep_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         if deps is not NONE_GIVEN:
-            self.engine.deps[session_id, turn_id] = deps
+            self._engine.deps[session_id, turn_id] = deps
 
     def _check_deps(self, agent: str, session_id: str, turn_id: str) -> None:
         """Refuse a turn whose agent needs deps when neither the runtime nor the caller gives any."""
-        engine = self.engine
+        engine = self._engine
         program = engine.programs.get(agent)
         if program is None or not program.needs_deps or engine.services.deps is not None:
             return
