@@ -77,8 +77,8 @@ class Runtime(Generic[O]):
         *agents: The agents whose turns it drives. Without any it only reads, submits and answers.
         store: `sqlite:///FILE`, `memory:`, or a `Store` that the caller opens and closes.
         engine: What drives turns; this release has `local` only.
-        deps: Makes what tools work with, once per drive: a function of `TurnInfo` that returns it, awaits it, or returns
-            an async context manager.
+        deps: Makes what tools work with, once per drive: a function of `TurnInfo`, sync or async, that returns it or an
+            async context manager of it.
         approve: Answers approvals in this process at once: a function of the `Wait`; True allows.
         plugins: Plugins for all agents; they come before an agent's own.
         trace: None; this release has no traces.

@@ -171,28 +171,28 @@ class Admission:
     async def outcome(
         self, session_id: str, turn_id: str, turn: NewTurn | None = None
     ) -> TurnRecord | TurnView:
-        """Wait until a turn has ended or is parked."""
-        try:
-            return await self._outcome(session_id, turn_id)
-        except (LeaseLost, HeadMoved):
-            if turn is None:
-                raise
-        except WindlassError:
-            self._begun.pop((session_id, turn_id), None)  # the caller may try again
-            raise
-        # Another worker has the session: the turn that was to begin here queues there.
-        await self._refuse_if_parked(session_id)
-        await self.accept(session_id, turn_id, turn)
-        return await self._outcome(session_id, turn_id)
+        """Wait until a turn has ended or is parked.
 
-    async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
+        `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
+        """
         engine = self._engine
         while True:
-            if RUNS_IN.get() is None:
-                found = await engine.outcome(session_id, turn_id)
-            else:
-                with engine.slots.lent():
+            try:
+                if RUNS_IN.get() is None:
                     found = await engine.outcome(session_id, turn_id)
+                else:
+                    with engine.slots.lent():
+                        found = await engine.outcome(session_id, turn_id)
+            except (LeaseLost, HeadMoved):
+                if turn is None:
+                    raise
+                await self._refuse_if_parked(session_id)
+                await self.accept(session_id, turn_id, turn)
+                turn = None
+                continue
+            except WindlassError:
+                self._begun.pop((session_id, turn_id), None)  # the caller may try again
+                raise
             if isinstance(found, TurnRecord):
                 # It may have ended elsewhere, or before it was asked for again.
                 engine.deps.pop((session_id, turn_id), None)

@@ -162,6 +162,7 @@ class LocalEngine:
         self._check_free(session_id)
         await self.slots.acquire()
         try:
+            self._check_free(session_id)
             memory = await self._cache.idle(session_id, turn.agent, turn_id)
             self._check_free(session_id)
         except BaseException:
