@@ -166,9 +166,7 @@ async def test_a_script_that_was_killed_and_is_run_again_goes_on(stage: Stage) -
     assert len(model.requests) == 2
 
 
-async def test_a_stream_of_a_turn_that_a_dead_process_left_says_so_in_its_result(
-    stage: Stage,
-) -> None:
+async def test_a_stream_of_a_turn_that_a_dead_process_left_says_so(stage: Stage) -> None:
     desk, model = Desk(is_open=False), ScriptedModel([call("work"), say("Done.")])
     async with stage.runtime(worker(desk, model)) as lost:
         handle = await lost.session("s").submit("Go.")
