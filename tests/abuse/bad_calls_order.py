@@ -159,10 +159,11 @@ async def foreign_key(scene: Scene) -> None:
 @ORDER.row(24, "an answer that two runtimes give at once is one answer", needs="deferred")
 async def two_runtimes(scene: Scene) -> None:
     if scene.store == "memory":
-        answerer = Runtime(store=scene.rt._machinery.store)
+        answerer = Runtime(store=scene.rt._services.store)
     else:
-        answerer = Runtime(store=SqliteStore(scene.folder / "a.db"))
-        await answerer._machinery._settings.store.open()  # type: ignore[union-attr]  # a store
+        store = SqliteStore(scene.folder / "a.db")
+        await store.open()
+        answerer = Runtime(store=store)
     async with answerer:
         pair = await asyncio.gather(
             answerer.resolve(scene.key, "there"), scene.rt.resolve(scene.key, "here")

@@ -27,7 +27,7 @@ async def long_output(scene: Scene) -> None:
     assert len(said(told).encode()) < 1_048_576 + 100
     assert "bytes are not shown" in said(told)
     whole = [part for part in told.content if isinstance(part, Attachment)]
-    assert await scene.rt._machinery.store.get_blob(whole[0].ref) == str(scene.gift).encode()
+    assert await scene.rt._services.store.get_blob(whole[0].ref) == str(scene.gift).encode()
 
 
 @RESULTS.row(
@@ -117,7 +117,7 @@ async def blocks_the_loop(scene: Scene) -> None:
         assert await _is_held(rt)
         assert [(one.status, said(one)) for one in results_in(result.messages)] == [("ok", "done")]
         assert result.issues == ()
-        view = await rt._machinery.store.load_turn("s", "t")
+        view = await rt._services.store.load_turn("s", "t")
         assert view is not None
         assert view.takeovers == 0
 
@@ -127,7 +127,7 @@ def _own_store(scene: Scene) -> str:
 
 
 async def _is_held(rt: Runtime[str]) -> bool:
-    world = rt._machinery.services
+    world = rt._services
     return await world.store.is_present(world.worker_id, now_ms=world.clock.now_ms())
 
 

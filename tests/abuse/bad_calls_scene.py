@@ -131,7 +131,7 @@ class Scene:
 
     async def kept(self) -> object:
         """Return all that is stored, but for who holds which lease."""
-        store = self.rt._machinery.store
+        store = self.rt._services.store
         found: list[object] = [await store.list_waits()]
         for one in await self.rt.sessions():
             view = await store.load_session(one.session_id)

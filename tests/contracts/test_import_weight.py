@@ -59,4 +59,4 @@ def test_what_drives_turns_is_loaded_when_a_runtime_is_opened() -> None:
 
     assert not [name for name in loaded if name.startswith(("windlass.engines", "windlass.stores"))]
     assert "windlass.runtime.drive" not in loaded
-    assert len([name for name in loaded if name.startswith("windlass")]) <= 117
+    assert len([name for name in loaded if name.startswith("windlass")]) <= 88

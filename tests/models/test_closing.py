@@ -12,8 +12,8 @@ from tests.models import wire_anthropic as wire
 from tests.models.behaviours import KEY
 from tests.models.wire_server import WireServer
 from windlass import Agent, Runtime
-from windlass.api import known_models
-from windlass.api.known_models import KnownModels
+from windlass.api import adapters
+from windlass.api.adapters import KnownModels
 from windlass.kernel import ModelReply, ModelRequest
 from windlass.models.anthropic import AnthropicModel
 from windlass.ports.model import EmitModelEvent, Model
@@ -108,7 +108,7 @@ async def test_all_is_closed_also_where_closing_one_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     closed: list[str] = []
-    monkeypatch.setattr(known_models, "find_model", lambda name: Stubborn(name, closed))
+    monkeypatch.setattr(adapters, "find_model", lambda name: Stubborn(name, closed))
     store = f"sqlite:///{tmp_path / 'w.db'}"
     agents = [Agent(name, model=f"x:{name}") for name in ("a", "b")]
 

@@ -73,7 +73,7 @@ def reads_on(request: ModelRequest, **more: Any) -> ModelReply:
 
 
 async def blob(runtime: Runtime[Any], ref: str) -> bytes:
-    data: bytes = await runtime._machinery.services.store.get_blob(ref)
+    data: bytes = await runtime._services.store.get_blob(ref)
     return data
 
 

@@ -49,6 +49,6 @@ def said_by_user(request: ModelRequest) -> list[str]:
 
 async def turn_view(runtime: Runtime[Any], session_id: str, turn_id: str) -> TurnView:
     """Return a turn as the store has it."""
-    view = await runtime._machinery.services.store.load_turn(session_id, turn_id)
+    view = await runtime._services.store.load_turn(session_id, turn_id)
     assert view is not None
     return view

@@ -35,7 +35,7 @@ class Stage:
 
     def kill(self, runtime: Runtime[Any]) -> None:
         """Let a runtime's process be dead for all others. What it still does comes too late."""
-        world = runtime._machinery.services
+        world = runtime._services
         worker_id, store = world.worker_id, cast("Any", world.store)
         if self.kind == "memory":
             store.kill_worker(worker_id)
@@ -47,7 +47,7 @@ class Stage:
         """Let time pass, and let these look at the clock."""
         self.clock.advance(seconds)
         for runtime in runtimes:
-            runtime._machinery.engine.kick()
+            runtime._engine.kick()
 
 
 class Desk:

@@ -64,5 +64,5 @@ async def talked(session: Session[Any], *said: str) -> None:
 
 async def stored(runtime: Runtime[Any], session_id: str = "s") -> list[bytes]:
     """Return what the store has of each turn's nodes, as bytes."""
-    view = await runtime._machinery.store.load_session(session_id)
+    view = await runtime._services.store.load_session(session_id)
     return [canonical.encode(page.nodes) for page in view.pages]

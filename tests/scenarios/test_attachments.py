@@ -53,7 +53,7 @@ async def test_an_image_in_the_input_reaches_the_model_and_the_history(
     async with stage.runtime(seer(model)) as rt:
         again = await rt.session("s").run([Text(text="What is this?"), image], turn_id="t")
         history = await rt.session("s").history()
-        data = await rt._machinery.services.store.get_blob(DIGEST)
+        data = await rt._services.store.get_blob(DIGEST)
 
     wanted = messages.Attachment(ref=DIGEST, media_type="image/png", name="p.png", n_bytes=108)
     assert attached(model.requests[0].messages[0].parts) == [wanted]
@@ -71,7 +71,7 @@ async def test_an_image_in_a_result_reaches_the_model_and_survives(stage: Stage)
     async with stage.runtime(seer(model)) as rt:
         await rt.vacuum()  # what a history refers to stays
         await rt.session("s").run("And?", turn_id="t2")
-        data = await rt._machinery.services.store.get_blob(DIGEST)
+        data = await rt._services.store.get_blob(DIGEST)
 
     for request in model.requests[1:]:
         (result,) = [
@@ -93,7 +93,7 @@ async def test_a_text_over_its_limit_is_cut_for_the_model_and_kept_whole(stage: 
         assert isinstance(part, ToolResult)
         shown = "".join(one.text for one in part.content if isinstance(one, Text))
         kept = attached(result.tool_calls[0].outcome.content)
-        data = await rt._machinery.services.store.get_blob(kept[0].ref)
+        data = await rt._services.store.get_blob(kept[0].ref)
 
     assert len(shown.encode()) <= 64 + 200  # the cut itself says that it is one
     assert shown.startswith("word word")

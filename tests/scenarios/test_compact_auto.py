@@ -67,14 +67,14 @@ async def idle(runtime: Runtime[Any], session: Session[Any]) -> None:
     """Wait until nothing waits to enter, and nothing runs."""
 
     async def is_idle() -> bool:
-        view = await runtime._machinery.store.load_session(session.id, history=False)
+        view = await runtime._services.store.load_session(session.id, history=False)
         return not (await session.inbox()).items and view.active is None and not view.queued
 
     await until(is_idle)
 
 
 async def outcomes(runtime: Runtime[Any], session_id: str = "s") -> list[Outcome]:
-    view = await runtime._machinery.store.load_session(session_id)
+    view = await runtime._services.store.load_session(session_id)
     return [page.outcome for page in view.pages]
 
 
@@ -138,7 +138,7 @@ async def test_compactions_that_fail_and_overflows_do_not_keep_each_other_going(
         await idle(rt, session)
         ends = await outcomes(rt)
         history = await session.history()
-        last = (await rt._machinery.store.load_session("s")).pages[-1]
+        last = (await rt._services.store.load_session("s")).pages[-1]
 
     reasons = [end.reason for end in ends if isinstance(end, Stopped)]
     assert reasons == ["provider_error", "incomplete"] * 2 + ["provider_error"]

@@ -89,7 +89,7 @@ async def test_while_a_turn_waits_for_an_answer_nothing_is_compacted(stage: Stag
         command = NewItem(
             item_id="n", kind="command", when="next_turn", content={"command": "compact"}
         )
-        await rt._machinery.store.enqueue("s", command, now_ms=0)
+        await rt._services.store.enqueue("s", command, now_ms=0)
         # Who finds this one has looked at the other as well.
         await rt.session("probe").run("Hi.", turn_id="p")
         await rt.session("probe").enqueue("Hello.", key="probe")
@@ -142,7 +142,7 @@ async def test_a_command_never_enters_a_turn_that_runs(stage: Stage) -> None:
         session = rt.session("s")
         handle = await session.submit("Go and work.", turn_id="t1")
         await desk.entered.wait()
-        await rt._machinery.store.enqueue("s", command, now_ms=0)
+        await rt._services.store.enqueue("s", command, now_ms=0)
         desk.gate.set()
         await handle.result(timeout=30)
         await until(lambda: _is_empty(session))
@@ -162,7 +162,7 @@ async def test_a_wish_that_makes_no_sense_stops_no_session(stage: Stage, options
     async with stage.runtime(worker(Desk(), mind.model)) as rt:
         session = rt.session("s")
         await talked(session)
-        await rt._machinery.store.enqueue("s", command, now_ms=0)
+        await rt._services.store.enqueue("s", command, now_ms=0)
         await until(lambda: _is_empty(session))
         await session.run("Three.", turn_id="t3")
 
@@ -239,7 +239,7 @@ async def test_a_compaction_in_flight_shows_no_messages_and_then_its_one(stage: 
             during = await handle.messages()
             mind.gate.set()
         after = await handle.messages()
-        page = (await rt._machinery.store.load_session("s")).pages[-1]
+        page = (await rt._services.store.load_session("s")).pages[-1]
 
     assert during == ()
     assert [node.message for node in page.nodes if isinstance(node, ConversationRecord)] == [*after]

@@ -44,7 +44,7 @@ async def test_a_body_that_may_run_again_runs_again_with_the_same_key(
         if (
             effect == "pure"
         ):  # nothing is written for it before it runs; let the reply reach the store
-            view = lost._machinery.services.store
+            view = lost._services.store
             await until(lambda: _has_reply(view))
         stage.kill(lost)
         fresh = Desk()
@@ -249,7 +249,7 @@ async def test_of_parallel_calls_each_goes_by_its_own_record(stage: Stage) -> No
     async with stage.runtime(agent) as lost:
         await lost.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
-        store = lost._machinery.services.store
+        store = lost._services.store
         await until(lambda: _has_result(store))
         stage.kill(lost)
         async with stage.runtime(agent) as rt:

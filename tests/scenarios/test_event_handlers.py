@@ -250,7 +250,7 @@ class TidiedStore(MemoryStore):
     async def load_session(
         self, session_id: str, *, history: bool = True, frame: bool = False
     ) -> SessionView:
-        self.runtime._machinery.services.feeds.tidy()
+        self.runtime._services.feeds.tidy()
         return await super().load_session(session_id, history=history, frame=frame)
 
 

@@ -14,7 +14,7 @@ async def test_a_worker_reclaims_old_journals_without_being_asked(stage: Stage) 
         stage.later(8 * DAY_S, rt)
         await rt.session("s").run("young", turn_id="t2")
 
-        store = rt._machinery.store
+        store = rt._services.store
 
         async def is_reclaimed() -> bool:
             view = await store.load_turn("s", "t1")
@@ -34,8 +34,8 @@ async def test_a_worker_that_is_young_reclaims_nothing(stage: Stage) -> None:
     async with stage.runtime(Agent("a", model=ScriptedModel([say("one")])), retention=0) as rt:
         await rt.session("s").run("old", turn_id="t1")
         stage.later(59, rt)
-        await rt._machinery.engine._scan()
-        view = await rt._machinery.store.load_turn("s", "t1")
+        await rt._engine._scan()
+        view = await rt._services.store.load_turn("s", "t1")
 
     assert view is not None
     assert len(view.pages) == 1

@@ -166,6 +166,24 @@ async def test_a_script_that_was_killed_and_is_run_again_goes_on(stage: Stage) -
     assert len(model.requests) == 2
 
 
+async def test_a_stream_of_a_turn_that_a_dead_process_left_says_so(stage: Stage) -> None:
+    desk, model = Desk(is_open=False), ScriptedModel([call("work"), say("Done.")])
+    async with stage.runtime(worker(desk, model)) as lost:
+        handle = await lost.session("s").submit("Go.")
+        await desk.entered.wait()
+        stage.kill(lost)
+        async with (
+            stage.runtime(worker(Desk(), model)) as rt,
+            rt.session("s").stream("Go.") as turn,
+        ):
+            result = await turn.result()
+        desk.gate.set()
+
+    assert result.turn_id == handle.id
+    assert [issue.code for issue in result.issues] == ["attached"]
+    assert result.text == "Done."
+
+
 async def test_a_parked_turn_is_attached_to_when_its_script_is_run_again(stage: Stage) -> None:
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model)) as rt:
@@ -349,7 +367,7 @@ async def test_run_in_a_session_of_an_agent_that_is_not_here_says_so_instead_of_
     async with memory_stage.runtime(agents[0]) as rt:
         await rt.session("s").run("Hello.")
     async with memory_stage.runtime(*agents[1:]) as rt:
-        with pytest.raises(ConfigError, match="session s is of the agent one"):
+        with pytest.raises(ConfigError, match="session s belongs to the agent one"):
             await rt.session("s").run("Again.")
         await rt.session("s").submit("Again.")  # for a worker that has it
         (turn,) = (await rt.status()).foreign

@@ -204,7 +204,7 @@ async def test_a_session_that_is_deleted_while_all_are_counted_is_left_out(stage
     async with stage.runtime(worker(Desk(), model)) as rt:
         for session_id in ("gone", "here"):
             await rt.session(session_id).run("Hello.")
-        store: Any = rt._machinery.store
+        store: Any = rt._services.store
         listed = store.list_sessions
 
         async def delete_after_listing(**page: Any) -> Any:  # noqa: ANN401 - as the store says

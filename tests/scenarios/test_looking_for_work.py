@@ -28,7 +28,7 @@ async def test_a_look_that_fails_is_not_the_last(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage.runtime(Agent("a", model=echo())) as rt:
-        store: Any = rt._machinery.store
+        store: Any = rt._services.store
         due, failures = store.due, [RuntimeError("the table is gone")]
 
         async def fails_once(now_ms: int) -> Any:  # noqa: ANN401 - as the store says
@@ -37,7 +37,7 @@ async def test_a_look_that_fails_is_not_the_last(
             return await due(now_ms)
 
         store.due = fails_once
-        rt._machinery.engine.kick()
+        rt._engine.kick()
         async with asyncio.timeout(30):
             while failures:  # noqa: ASYNC110 - the worker's own clock
                 await asyncio.sleep(0.01)
@@ -60,7 +60,7 @@ class Once(Plugin):
 
 async def test_what_a_turn_leaves_behind_begins_at_once_and_waits_for_no_look(stage: Stage) -> None:
     async with stage.runtime(Agent("a", model=echo(), plugins=[Once()])) as rt:
-        kick: Any = rt._machinery.engine._kick
+        kick: Any = rt._engine._kick
         kicks: list[str] = []
         really = kick.set
 

@@ -210,7 +210,7 @@ async def test_many_observers_that_leave_cost_nothing(memory_stage: Stage, n_rea
 
 def looks_of(rt: Runtime[str]) -> list[bool]:
     """Return what grows with each look at a session: whether its history was wanted."""
-    store: Any = rt._machinery.store
+    store: Any = rt._services.store
     load, looks = store.load_session, list[bool]()
 
     async def counted(session_id: str, *, history: bool = True) -> Any:  # noqa: ANN401 - as the store says

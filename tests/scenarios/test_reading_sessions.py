@@ -29,7 +29,7 @@ class Reader:
     """Stands before a runtime's store and counts the pages of history that sessions are read with."""
 
     def __init__(self, rt: Runtime[Any]) -> None:
-        world = rt._machinery.services
+        world = rt._services
         self._store: Store = world.store
         self.pages = 0
         world.store = self  # whatever is not counted is the store's
@@ -127,7 +127,7 @@ async def test_a_new_frame_forgets_nothing_that_the_session_remembers(stage: Sta
         stage.kill(lost)
         async with stage.runtime(asking(mind, Desk())) as rt:
             await rt.turn("s", "t").result(timeout=5)
-            store = rt._machinery.store
+            store = rt._services.store
             before = SessionMemory.of(await store.load_session("s"))
             await rt.session("s").compact()
             whole = SessionMemory.of(await store.load_session("s"))

@@ -20,7 +20,7 @@ def script() -> ScriptedModel:
 
 
 async def _is_done(runtime: Runtime[Any], turn_id: str = "t") -> bool:
-    view = await runtime._machinery.services.store.load_turn("s", turn_id)
+    view = await runtime._services.store.load_turn("s", turn_id)
     return view is not None and view.state == "done"
 
 

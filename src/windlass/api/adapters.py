@@ -1,7 +1,12 @@
-"""Names to adapters: a store by its address, a model by its name. Imported only when they are named."""
+"""From names to adapters: a store by its address, a model by its name. Each is imported when it is named.
+
+Law 1. What a runtime made, it closes; what it was given, it leaves open.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from typing import Literal
 
 from windlass.errors import ConfigError
@@ -17,25 +22,20 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
     """Return the store that an address names; a store is returned as it is.
 
     Raises:
-        ConfigError: no such kind of store.
+        ConfigError: there is no such kind of store.
     """
     if not isinstance(wanted, str):
         if not callable(getattr(wanted, "submit", None)):
-            found = type(wanted).__name__
-            raise ConfigError(
-                f"store: found {found}, wanted {_WANTED} or a Store", field="store", found=found
-            )
+            raise ConfigError.at("store", type(wanted).__name__, f"{_WANTED} or a Store")
         return wanted
     if durability not in ("power", "process"):
-        raise ConfigError(
-            "durability: found another word, wanted power or process", field="durability"
-        )
+        raise ConfigError.at("durability", "another word", "power or process")
     if wanted == "memory:":
-        from windlass.stores.memory import MemoryStore  # noqa: PLC0415 - who keeps a file needs no other
+        from windlass.stores.memory import MemoryStore  # noqa: PLC0415 - not needed beside a file
 
         return MemoryStore()
     if wanted.startswith(_SQLITE) and wanted.removeprefix(_SQLITE) not in ("", ":memory:"):
-        from windlass.stores.sqlite import SqliteStore  # noqa: PLC0415 - brings SQLite along
+        from windlass.stores.sqlite import SqliteStore  # noqa: PLC0415 - imports SQLite
 
         return SqliteStore(wanted.removeprefix(_SQLITE), durability=durability)
     scheme = wanted.partition(":")[0][:20]
@@ -51,14 +51,67 @@ def find_model(name: str) -> Model | None:
     """Make the model of a name that windlass itself knows; None if it knows none.
 
     Raises:
-        ConfigError: it names a provider that there is not, or whose SDK or key is missing.
+        ConfigError: the provider is unknown, or its SDK or key is missing.
     """
     if name == "demo":
-        from windlass.models.demo import DemoModel  # noqa: PLC0415 - a toy; few ask for it
+        from windlass.models.demo import DemoModel  # noqa: PLC0415 - a toy that few programs use
 
         return DemoModel()
     if ":" in name:
-        from windlass.models.names import model_named  # noqa: PLC0415 - who scripts a model needs no provider
+        from windlass.models.names import model_named  # noqa: PLC0415 - a scripted model needs no provider
 
         return model_named(name)
     return None
+
+
+class KnownModels:
+    """The models of one runtime: those it was given, and those it made from a name when a turn first used it."""
+
+    def __init__(self, given: Iterable[Model] = ()) -> None:
+        self._known = {model.name: model for model in given}
+        self._made: list[Model] = []
+
+    def add(self, model: Model) -> None:
+        """Add a model that was given; the first one with a name keeps it."""
+        self._known.setdefault(model.name, model)
+
+    def find(self, name: str) -> Model | None:
+        """Return the model of a name, the same one each time; None if there is none.
+
+        Raises:
+            ConfigError: the provider is unknown, or its SDK or key is missing.
+        """
+        known = self._known.get(name)
+        if known is None and (known := find_model(name)) is not None:
+            self._known[name] = known
+            self._made.append(known)
+        return known
+
+    def of(self, wanted: str | Model) -> Model:
+        """Return the model that an agent names, or has.
+
+        Raises:
+            ConfigError: there is no model of this name.
+        """
+        if not isinstance(wanted, str):
+            return wanted
+        found = self.find(wanted)
+        if found is None:
+            raise ConfigError(
+                f"model: no model is called {wanted[:80]!r}; give PROVIDER:MODEL such as "
+                "anthropic:claude-sonnet-4-5, a Model object, or register one with Runtime(models=...). "
+                "Built in: demo",
+                field="model",
+                wanted="a Model, or the name of one",
+            )
+        return found
+
+    async def aclose(self) -> None:
+        """Close the connections of the models it made, each of them, even if closing one fails.
+
+        The models stay known: the next call opens new connections.
+        """
+        async with AsyncExitStack() as stack:
+            for model in self._made:
+                if (close := getattr(model, "aclose", None)) is not None:
+                    stack.push_async_callback(close)

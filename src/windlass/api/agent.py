@@ -1,22 +1,16 @@
-"""An agent: an immutable, named description of who works. No I/O."""
+"""An agent: an immutable, named description of a model, its instructions and its tools. No I/O."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
-from windlass.api.blocking import wait_for
-from windlass.api.in_memory import run_in_memory
-from windlass.api.known_models import KnownModels
-from windlass.api.turn_input import Input
-from windlass.api.turn_options import RunOptions
-from windlass.api.turn_result import TurnResult
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text, check_version, is_clean
-from windlass.kernel.model_call import Generation
+from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
 from windlass.ports.policy import ToolPolicy
@@ -29,6 +23,13 @@ from windlass.runtime.program import Instructions, Program, Steering
 from windlass.tools import Toolbox
 from windlass.tools.toolbox import FINDER
 
+if TYPE_CHECKING:
+    # A program that only describes agents does not load what runs them.
+    from windlass.api.adapters import KnownModels
+    from windlass.api.session import Session
+    from windlass.api.turn_options import Input, RunOptions
+    from windlass.api.turn_result import TurnResult
+
 D = TypeVar("D")
 T = TypeVar("T")
 O = TypeVar("O")  # noqa: E741 - the output's type
@@ -38,11 +39,29 @@ Instruction: TypeAlias = (
     | Callable[[TurnInfo, Any], str | Awaitable[str]]
 )
 Mode: TypeAlias = Literal["standard", "code"]
-_PROVIDER_CHOICE = Generation()
+_NOT_DURABLE = (
+    "this turn ran in memory; with Runtime(agent, store=...) it would outlive the process"
+)
 
 
 class Agent(Generic[D, O]):
-    """Who works: a model, instructions, tools. Generic in what tools are given and what comes out."""
+    """A model with instructions and tools. Generic in the type of its deps and of its output.
+
+    Args:
+        name: What sessions and other workers know it by.
+        model: A `Model`, or a name such as `anthropic:claude-sonnet-4-5`.
+        deps_type: The type of what its tools work with; None if they need nothing.
+        output_type: The type of its answers; None for text.
+        instructions: The system prompt: text, or a function of `TurnInfo`, and of the deps if it takes two.
+        tools: What the model may call: functions with `@tool`, tools, and providers that look tools up per turn.
+        plugins: Hooks around its turns, model calls and tools.
+        mode: How it reads replies; this release has `standard` only.
+        limits: What one turn may use.
+        policy: Decides on every tool call before it runs: allow, deny or ask.
+        generation: Sampling settings; without them the provider's own.
+        aliases: Earlier names, so that their sessions and turns go on under this one.
+        steering: Whether `all` new messages enter a running turn at a checkpoint, or `one` at a time.
+    """
 
     @overload
     def __init__(
@@ -58,7 +77,7 @@ class Agent(Generic[D, O]):
         mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
-        generation: Generation = _PROVIDER_CHOICE,
+        generation: Generation = PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
         steering: Steering = "all",
     ) -> None: ...
@@ -76,7 +95,7 @@ class Agent(Generic[D, O]):
         mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
-        generation: Generation = _PROVIDER_CHOICE,
+        generation: Generation = PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
         steering: Steering = "all",
     ) -> None: ...
@@ -94,7 +113,7 @@ class Agent(Generic[D, O]):
         mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
-        generation: Generation = _PROVIDER_CHOICE,
+        generation: Generation = PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
         steering: Steering = "all",
     ) -> None: ...
@@ -112,7 +131,7 @@ class Agent(Generic[D, O]):
         mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
-        generation: Generation = _PROVIDER_CHOICE,
+        generation: Generation = PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
         steering: Steering = "all",
     ) -> None: ...
@@ -129,7 +148,7 @@ class Agent(Generic[D, O]):
         mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
-        generation: Generation = _PROVIDER_CHOICE,
+        generation: Generation = PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
         steering: Steering = "all",
     ) -> None:
@@ -159,7 +178,7 @@ class Agent(Generic[D, O]):
             )
 
     def compiled(self, models: KnownModels, plugins: Sequence[Plugin] = ()) -> Program:
-        """Return the agent as a runtime drives it; the runtime's plugins come before its own."""
+        """Return the agent as a runtime drives it; `plugins` are the runtime's, and come before its own."""
         together = PluginSet((*plugins, *self.plugins.plugins))
         brought = together.tools()
         tools = [one for one in brought if not _is_provider(one)]
@@ -201,10 +220,26 @@ class Agent(Generic[D, O]):
         output_type: Any = None,
         **options: Unpack[RunOptions],
     ) -> TurnResult[Any]:
-        """Run one turn in memory. Nothing of it outlives the process, and the result says so."""
-        models = KnownModels()
-        program = self.compiled(models)
-        return await run_in_memory(program, models, input, {**options, "output_type": output_type})
+        """Run one turn in memory. Nothing of it outlives the process, and the result says so.
+
+        It takes what `session.run` takes, and `approve`: a function of the `Wait` that answers approvals.
+
+        Raises:
+            ConfigError: a tool asks for approval and there is no `approve`.
+        """
+        from windlass import Runtime  # noqa: PLC0415 - this is a shortcut for what a user would write
+        from windlass.kernel.events import Error  # noqa: PLC0415
+
+        approve = options.pop("approve", None)
+        runtime = Runtime(self, store="memory:", approve=approve)
+        if approve is None:
+            _check_asks_nothing(runtime._programs[self.name].toolbox)  # noqa: SLF001 - with its plugins' tools
+        async with runtime:
+            session: Session[Any] = runtime.session("run")
+            wanted: Any = {**options, "output_type": output_type}
+            result: TurnResult[Any] = await session.run(input, **wanted)
+        result._more_issues += (Error(code="not_durable", message=_NOT_DURABLE),)  # noqa: SLF001 - how it was run
+        return result
 
     @overload
     def run_sync(
@@ -221,8 +256,8 @@ class Agent(Generic[D, O]):
         output_type: Any = None,
         **options: Unpack[RunOptions],
     ) -> TurnResult[Any]:
-        """Like `run`, for code that does not await."""
-        return wait_for(lambda: self.run(input, output_type=output_type, **options))
+        """Run one turn as `run` does, for code that does not await."""
+        return run_blocking(lambda: self.run(input, output_type=output_type, **options))
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
@@ -239,12 +274,20 @@ def _model(model: object) -> Any:  # noqa: ANN401 - a name or any object that is
     is_model = isinstance(model, str) or callable(getattr(model, "complete", None))
     if is_model and isinstance(name, str) and name and is_clean(name):
         return model
-    found = type(model).__name__
-    raise ConfigError(
-        f"Agent.model: found {found}, wanted a Model with a name, or the name of one",
-        field="Agent.model",
-        found=found,
+    raise ConfigError.at(
+        "Agent.model", type(model).__name__, "a Model with a name, or the name of one"
     )
+
+
+def _check_asks_nothing(toolbox: Toolbox) -> None:
+    for one in toolbox:
+        if one.approval != "never":
+            name = one.spec.name
+            raise ConfigError(
+                f"Agent.run: {name} asks for approval and there is no one to answer; give approve=, or use a Runtime",
+                field="approve",
+                found=name,
+            )
 
 
 def _check_instructions(text: object) -> None:
@@ -261,8 +304,7 @@ def _check_instructions(text: object) -> None:
 def _listed(given: object, name: str = "tools") -> list[Any]:
     if isinstance(given, (list, tuple)):
         return list(given)
-    found, field = type(given).__name__, f"Agent.{name}"
-    raise ConfigError(f"{field}: found {found}, wanted a list of {name}", field=field, found=found)
+    raise ConfigError.at(f"Agent.{name}", type(given).__name__, f"a list of {name}")
 
 
 def _check_callable(given: object, field: str) -> None:
@@ -282,8 +324,7 @@ def _is_provider(one: object) -> bool:
 def _checked(found: Any, wanted: type, field: str) -> Any:  # noqa: ANN401 - checked here
     if isinstance(found, wanted):
         return found
-    name = type(found).__name__
-    raise ConfigError(f"{field}: found {name}, wanted {wanted.__name__}", field=field, found=name)
+    raise ConfigError.at(field, type(found).__name__, wanted.__name__)
 
 
 def _takes_deps(given: Callable[..., object]) -> bool:
@@ -301,3 +342,18 @@ def _instructions(given: Instruction) -> Instructions:
     if _takes_deps(given):
         return given  # type: ignore[return-value]  # it takes the turn and the deps
     return lambda info, _deps: given(info)  # type: ignore[call-arg]  # it takes the turn alone
+
+
+def run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end on an event loop of its own.
+
+    Raises:
+        ConfigError: an event loop runs in this thread already.
+    """
+    import asyncio  # noqa: PLC0415 - half of what an import of windlass would cost
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(make())
+    raise ConfigError("run_sync: an event loop runs in this thread; await run() instead")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from windlass.api.machinery import Machinery
 from windlass.errors import ArgsInvalid, InvalidInput
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
@@ -14,14 +13,17 @@ from windlass.kernel.value import Json, freeze
 from windlass.ports import Wait, WaitAnswer, WaitReceipt
 from windlass.ports.waits import AnswerStatus
 
+if TYPE_CHECKING:
+    from windlass.engines.admission import Admission
+
 _RETRYABLE = ("poison", "mismatch", "provider", "deps", "budget")
 
 
 class Answers:
-    """Gives answers, and lets the turn that waited go on at once if it can be driven here."""
+    """Checks and stores answers, and wakes the turn that waits if it is driven here."""
 
-    def __init__(self, machinery: Machinery) -> None:
-        self._machinery = machinery
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
 
     async def approve(
         self,
@@ -43,29 +45,31 @@ class Answers:
         return await self._answer(key, self._answered(value, by))
 
     async def deny(self, key: str, *, reason: str, by: str | None) -> WaitReceipt:
-        """Do not allow a call."""
+        """Refuse a call."""
         _check_words(reason, "reason")
         await self._open_wait(key, "approval")
         answer = self._answered({"reason": reason}, by, "rejected")
         return await self._answer(key, answer)
 
     async def resolve(self, key: str, value: Json, *, by: str | None) -> WaitReceipt:
-        """Deliver a value."""
+        """Deliver the value that a wait is for."""
         value = freeze(value, field="value")
         check_limit("tool_result_bytes", len(canonical.encode(value)), field="value")
         await self._open_wait(key, None)
         return await self._answer(key, self._answered(value, by))
 
     async def reject(self, key: str, error: str, *, by: str | None) -> WaitReceipt:
-        """Say that nothing will be delivered."""
+        """Answer that the value will not come."""
         _check_words(error, "error")
         await self._open_wait(key, None)
         answer = self._answered(error, by, "rejected")
         return await self._answer(key, answer)
 
     async def retry(self, session_id: str, turn_id: str) -> bool:
-        """Answer the waits of a turn that stand for trying again; say whether there were any."""
-        waits = await self._machinery.store.list_waits(session_id=session_id, turn_id=turn_id)
+        """Answer the waits of a turn that a retry answers; return whether there were any."""
+        waits = await self._admission.services.store.list_waits(
+            session_id=session_id, turn_id=turn_id
+        )
         found = [view.wait.key for view in waits if view.wait.kind in _RETRYABLE]
         for key in found:
             await self._answer(key, WaitAnswer(value="retry", now_ms=self._now()))
@@ -79,16 +83,16 @@ class Answers:
         return WaitAnswer(status=status, value=value, by=by, now_ms=self._now())
 
     def _now(self) -> int:
-        return self._machinery.clock.now_ms()
+        return self._admission.services.clock.now_ms()
 
     async def _open_wait(self, key: str, kind: str | None) -> Wait | None:
-        """Return the open wait of a key; None if it is not open any more, or never was.
+        """Return the open wait of a key; None if there is none, or not any more.
 
         Raises:
             InvalidInput: it is a wait of another kind.
         """
         check_text(key, field="key")
-        found = await self._machinery.store.list_waits(key=key)
+        found = await self._admission.services.store.list_waits(key=key)
         if not found:
             return None
         wait = found[0].wait
@@ -98,13 +102,13 @@ class Answers:
         return wait
 
     def _check_edit(self, edit: Mapping[str, Any], wait: Wait | None) -> None:
-        """Refuse arguments that the tool would not take, as far as this process has the tool."""
+        """Refuse arguments that the tool would not take, if this process has the tool."""
         if not isinstance(edit, Mapping) or not edit:
             raise InvalidInput("edit: wanted the call's arguments", field="edit")
         if wait is None:
             return
         name = wait.detail["tool"]
-        for program in self._machinery.programs.values():
+        for program in self._admission.engine.programs.values():
             tool = program.toolbox.get(name)
             if tool is not None:
                 try:
@@ -114,8 +118,8 @@ class Answers:
                     raise InvalidInput(f"edit: {error}", field=field) from None
 
     async def _answer(self, key: str, answer: WaitAnswer) -> WaitReceipt:
-        receipt = await self._machinery.store.resolve_wait(key, answer)
-        self._machinery.engine.answered()
+        receipt = await self._admission.services.store.resolve_wait(key, answer)
+        self._admission.engine.answered()
         return receipt
 
 

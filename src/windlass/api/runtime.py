@@ -1,32 +1,25 @@
-"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns."""
+"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns.
+
+Length: half of it are the overloads that give a session the type of its output, and what each argument means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
-from windlass.api.adapters import Durability
-from windlass.api.agent import Agent
-from windlass.api.answers import Answers
-from windlass.api.blocking import wait_for
-from windlass.api.known_models import KnownModels
-from windlass.api.machinery import Machinery, Settings
-from windlass.api.session import Session
-from windlass.api.status import RuntimeStatus
-from windlass.api.turn_handle import TurnHandle
-from windlass.api.turn_input import Input
-from windlass.api.turn_options import WatchOptions
-from windlass.api.turn_result import TurnResult
-from windlass.api.usage_report import UsageReport
+from windlass.api.adapters import Durability, KnownModels, open_store
+from windlass.api.agent import Agent, run_blocking
 from windlass.errors import ConfigError, InvalidInput, SessionDeleted
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
-from windlass.journal import UsageLine
+from windlass.kernel.value import Value
 from windlass.ports import (
     CancelReceipt,
+    DueTurn,
     SessionSummary,
     Store,
     VacuumReport,
@@ -40,16 +33,66 @@ from windlass.ports.price import Price
 from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
-from windlass.runtime.services import Approver
-from windlass.runtime.system_clock import SystemClock
+
+if TYPE_CHECKING:
+    # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
+    from windlass.api.answers import Answers
+    from windlass.api.session import Session
+    from windlass.api.turn_handle import TurnHandle
+    from windlass.api.turn_options import Input, WatchOptions
+    from windlass.api.turn_result import TurnResult
+    from windlass.api.usage_report import UsageReport
+    from windlass.engines.local import LocalEngine
+    from windlass.journal import UsageLine
+    from windlass.runtime.services import Approver, Services
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
 _DAY_S = 86_400.0
+_WAITS_AT_ONCE = 1_000
+
+
+class RuntimeStatus(Value, kw_only=True):
+    """What a runtime is doing.
+
+    worker_id: its id among the store's workers; None if it drives nothing.
+    is_durable: whether its store outlives the process.
+    driving: the sessions in which it drives a turn.
+    due: turns that it could take up now; foreign: turns of agents that it does not have.
+    """
+
+    worker_id: str | None
+    is_durable: bool
+    agents: tuple[str, ...]
+    driving: tuple[str, ...] = ()
+    due: tuple[DueTurn, ...] = ()
+    foreign: tuple[DueTurn, ...] = ()
+    open_waits: int = 0
 
 
 class Runtime(Generic[O]):
-    """Drives the turns of its agents. `async with Runtime(agent, store="sqlite:///app.db") as rt`."""
+    """Drives the turns of its agents: `async with Runtime(agent, store="sqlite:///app.db") as rt`.
+
+    Args:
+        *agents: The agents whose turns it drives. Without any it only reads, submits and answers.
+        store: `sqlite:///FILE`, `memory:`, or a `Store` that the caller opens and closes.
+        engine: What drives turns; this release has `local` only.
+        deps: Makes what tools work with, once per drive: a function of `TurnInfo`, sync or async, that returns it or an
+            async context manager of it.
+        approve: Answers approvals in this process at once: a function of the `Wait`; True allows.
+        plugins: Plugins for all agents; they come before an agent's own.
+        trace: None; this release has no traces.
+        worker: False: accept and watch turns, but leave driving to other processes.
+        max_turns: How many turns to drive at a time.
+        lease_s: After how many silent seconds other workers take over this one's turns.
+        durability: What SQLite survives: `power` loss, or the end of the `process` only.
+        retention: For how many seconds the journals of ended turns are kept.
+        on_mismatch: What to do with a turn whose agent changed while it ran: `park` it, or `accept` the change.
+        models: Models that turns may name.
+        prices: Prices per model; they go before the prices that windlass knows.
+        clock: Another clock than the system's, for tests.
+        probe: Is told when a turn enters and leaves a phase, for measurements.
+    """
 
     @overload
     def __init__(
@@ -122,34 +165,63 @@ class Runtime(Generic[O]):
         clock: Clock | None = None,
         probe: PhaseProbe | None = None,
     ) -> None:
-        _check_settings(engine, trace, max_turns, lease_s, on_mismatch)
-        _check_more(deps, approve, retention, worker, models)
-        known = KnownModels(models)
-        self._programs = _compiled(agents, known, _listed_plugins(plugins))
-        self._retention_s = retention
-        settings = Settings(
-            store=store,
-            durability=durability,
-            clock=clock or SystemClock(),
-            is_worker=worker,
+        from windlass.engines.admission import Admission  # noqa: PLC0415 - see above
+
+        _check_settings(
+            engine=engine,
+            trace=trace,
             max_turns=max_turns,
-            retention_ms=int(retention * 1000),
-            prices=None if prices is None else _checked_prices(prices),
-            services={
-                "deps": deps,
-                "approve": approve,
-                "on_mismatch": on_mismatch,
-                "probe": probe,
-                "lease_ms": int(lease_s * 1000),
-            },
+            lease_s=lease_s,
+            on_mismatch=on_mismatch,
+            deps=deps,
+            approve=approve,
+            retention=retention,
+            worker=worker,
+            models=models,
         )
-        self._machinery = Machinery(settings, self._programs, known)
-        self._answers = Answers(self._machinery)
+        self._models = KnownModels(models)
+        self._programs = _compiled(agents, self._models, _listed_plugins(plugins))
+        self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
+        self._address, self._durability = store, durability
+        # Made here already, so that a wrong address is refused where it is written.
+        self._store: Store | None = open_store(store, durability)
+        self._clock = clock or _system_clock()
+        self._retention_ms = int(retention * 1000)
+        self._for_engine: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
+        self._for_turns: dict[str, Any] = {
+            "deps": deps,
+            "approve": approve,
+            "on_mismatch": on_mismatch,
+            "probe": probe,
+            "lease_ms": int(lease_s * 1000),
+            "prices": None if prices is None else _checked_prices(prices),
+        }
+        self._admission = Admission()
 
     # ------------------------------------------------------------------ opening and closing
 
     async def __aenter__(self) -> Self:
-        await self._machinery.open()
+        from windlass.engines.local import LocalEngine  # noqa: PLC0415 - see above
+        from windlass.runtime.services import Feeds, Services  # noqa: PLC0415
+
+        if self._admission.is_open:
+            raise ConfigError("Runtime: is open already", field="Runtime")
+        store = self._store or open_store(self._address, self._durability)
+        self._store = None
+        if isinstance(self._address, str):
+            await store.open()
+        services = Services(
+            store=store, clock=self._clock, feeds=Feeds(self._clock), **self._for_turns
+        )
+        engine = LocalEngine(
+            services, self._programs, retention_ms=self._retention_ms, **self._for_engine
+        )
+        self._admission.open(engine)
+        try:
+            await engine.open()
+        except BaseException:
+            await self._close()
+            raise
         return self
 
     async def __aexit__(
@@ -158,7 +230,24 @@ class Runtime(Generic[O]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._machinery.close()
+        await self._close()
+
+    async def _close(self) -> None:
+        """Stop driving, and close what this runtime opened; ends no turn."""
+        engine = self._admission.close()
+        async with AsyncExitStack() as ours:
+            if isinstance(self._address, str):
+                ours.push_async_callback(engine.services.store.close)
+            ours.push_async_callback(self._models.aclose)
+            await engine.close()
+
+    @property
+    def _engine(self) -> LocalEngine:
+        return self._admission.engine
+
+    @property
+    def _services(self) -> Services:
+        return self._admission.services
 
     @overload
     def run_sync(
@@ -186,14 +275,17 @@ class Runtime(Generic[O]):
         output_type: Any = None,
         **options: Unpack[WatchOptions],
     ) -> TurnResult[Any]:
-        """Open the runtime, run one turn and close it again, for code that does not await."""
+        """Open the runtime, run one turn and close the runtime again, for code that does not await.
+
+        It takes what `session.run` takes.
+        """
 
         async def run() -> TurnResult[Any]:
             async with self:
                 session: Session[Any] = self.session(session_id)
                 return await session.run(input, output_type=output_type, **options)
 
-        return wait_for(run)
+        return run_blocking(run)
 
     # ------------------------------------------------------------------ sessions and turns
 
@@ -202,34 +294,58 @@ class Runtime(Generic[O]):
     @overload
     def session(self, id: str, agent: str | None = None) -> Session[O]: ...
     def session(self, id: str, agent: Agent[Any, Any] | str | None = None) -> Session[Any]:
-        """Return a session. No I/O: it is made when its first turn is accepted."""
+        """Return a session. It does no I/O: the session is stored when its first turn is accepted.
+
+        Args:
+            id: The session's id, as the caller chooses it.
+            agent: Whose session it is, if it is new and the runtime has several agents.
+        """
+        from windlass.api.session import Session  # noqa: PLC0415 - see above
+
+        if agent is None:
+            return Session(
+                self._admission, self._models, id, self._names[0] if len(self._names) == 1 else None
+            )
         name = agent.name if isinstance(agent, Agent) else agent
-        if name is not None and name not in self._programs:
+        if name not in self._programs:
             raise ConfigError(
                 f"agent: {name} is none of this runtime's agents", field="agent", found=name
             )
-        return Session(self._machinery, id, None if name is None else self._programs[name].name)
+        return Session(self._admission, self._models, id, self._programs[name].name)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
         """Return a turn by its id, wherever it runs."""
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
-        return TurnHandle(self._machinery, session_id, turn_id)
+        from windlass.api.turn_handle import TurnHandle  # noqa: PLC0415 - see above
+
+        return TurnHandle(self._admission, session_id, turn_id)
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> tuple[SessionSummary, ...]:
-        """Return sessions by id, a page at a time."""
+        """Return sessions by id, a page at a time.
+
+        Args:
+            after: The last id of the page before.
+            limit: How many to return at most.
+        """
         check_text(after, field="after")
         if type(limit) is not int or limit < 1:
             raise InvalidInput("limit: wanted a whole number of 1 or more", field="limit")
         check_limit("history_page", limit, field="limit")
-        return await self._machinery.store.list_sessions(after=after, limit=limit)
+        return await self._services.store.list_sessions(after=after, limit=limit)
 
     async def cancel(self, session_id: str, turn_id: str, reason: str = "") -> CancelReceipt:
-        """Ask for a turn to end, wherever it runs."""
-        return await self._machinery.cancel(session_id, turn_id, reason)
+        """Ask for a turn to end, wherever it runs.
+
+        Args:
+            session_id: The turn's session.
+            turn_id: The turn.
+            reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
+        """
+        return await self._admission.cancel(session_id, turn_id, reason)
 
     async def retry(self, session_id: str, turn_id: str) -> bool:
-        """Let a turn try again that is parked as poison, on a mismatch, or for a provider."""
+        """Try a turn again that is parked as poison, on a mismatch, for a provider, for deps or for a budget."""
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
         return await self._answers.retry(session_id, turn_id)
@@ -237,8 +353,15 @@ class Runtime(Generic[O]):
     # ------------------------------------------------------------------ waits
 
     async def waits(self, kind: str | None = None) -> tuple[Wait, ...]:
-        """Return the open waits, oldest first."""
-        return await self._machinery.open_waits(kind)
+        """Return the open waits, oldest first.
+
+        Args:
+            kind: Only waits of this kind, such as `approval`.
+        """
+        store, limit = self._services.store, _WAITS_AT_ONCE
+        while len(found := await store.list_waits(kind=kind, limit=limit)) == limit:
+            limit *= 10
+        return tuple(view.wait for view in found)
 
     async def approvals(self) -> tuple[Wait, ...]:
         """Return the open approvals, oldest first."""
@@ -252,50 +375,65 @@ class Runtime(Generic[O]):
         remember: Literal["once", "session"] = "once",
         by: str | None = None,
     ) -> WaitReceipt:
-        """Allow a call, with the arguments as they are or as you edit them."""
+        """Allow a tool call that waits for approval.
+
+        Args:
+            key: The wait's key.
+            edit: Other arguments to run the call with.
+            remember: `session` allows the same call for the rest of the session.
+            by: Who allows it; recorded with the decision.
+        """
         return await self._answers.approve(key, edit=edit, remember=remember, by=by)
 
     async def deny(self, key: str, *, reason: str = "", by: str | None = None) -> WaitReceipt:
-        """Do not allow a call; the reason goes to the model."""
+        """Refuse a tool call that waits for approval; the model reads the reason."""
         return await self._answers.deny(key, reason=reason, by=by)
 
     async def resolve(self, key: str, value: Any = None, *, by: str | None = None) -> WaitReceipt:  # noqa: ANN401 - JSON
-        """Deliver what a wait is for."""
+        """Deliver the value that a wait is for; it is JSON."""
         return await self._answers.resolve(key, value, by=by)
 
     async def reject(self, key: str, error: str, *, by: str | None = None) -> WaitReceipt:
-        """Say that what a wait is for will not come."""
+        """Answer that the value will not come; the model reads the error."""
         return await self._answers.reject(key, error, by=by)
+
+    @property
+    def _answers(self) -> Answers:
+        from windlass.api.answers import Answers  # noqa: PLC0415 - see above
+
+        return Answers(self._admission)
 
     # ------------------------------------------------------------------ the whole
 
     async def usage(self) -> UsageReport:
         """Return what all sessions of the store have used."""
+        from windlass.api.usage_report import UsageReport, usage_of_session  # noqa: PLC0415 - see above
+
         lines: list[UsageLine] = []
         after = ""
         while page := await self.sessions(after=after):
             for one in page:
-                with suppress(SessionDeleted):  # between the two looks
-                    lines += await self._machinery.used(one.session_id)
+                with suppress(SessionDeleted):  # between the two reads
+                    lines += await usage_of_session(self._services.store, one.session_id)
             after = page[-1].session_id
-        return UsageReport.of(lines, self._machinery.prices)
+        return UsageReport.of(lines, self._services.prices)
 
     async def vacuum(self) -> VacuumReport:
         """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to."""
-        return await self._machinery.store.vacuum(
-            now_ms=self._machinery.clock.now_ms(), retention_ms=int(self._retention_s * 1000)
+        return await self._services.store.vacuum(
+            now_ms=self._clock.now_ms(), retention_ms=self._retention_ms
         )
 
     async def status(self) -> RuntimeStatus:
-        """Return what this runtime does, and what it leaves alone."""
-        services = self._machinery.services
-        due = await services.store.due(self._machinery.clock.now_ms())
-        waits = await self._machinery.open_waits()
+        """Return what this runtime is doing, and what it leaves to others."""
+        services = self._services
+        due = await services.store.due(self._clock.now_ms())
+        waits = await self.waits()
         return RuntimeStatus(
             worker_id=services.worker_id or None,
             is_durable=services.store.is_durable,
-            agents=self._machinery.names,
-            driving=tuple(self._machinery.engine.driving),
+            agents=self._names,
+            driving=tuple(self._engine.driving),
             due=tuple(turn for turn in due.turns if turn.agent in self._programs),
             foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
             open_waits=len(waits),
@@ -303,29 +441,30 @@ class Runtime(Generic[O]):
 
     @property
     def processes(self) -> Any:  # noqa: ANN401 - not there yet
-        """Refuse: this release has no processes."""
+        """This release has no processes: raises ConfigError."""
         raise ConfigError("Runtime.processes: this release has no processes", field="processes")
 
     @property
     def triggers(self) -> Any:  # noqa: ANN401 - not there yet
-        """Refuse: this release has no triggers."""
+        """This release has no triggers: raises ConfigError."""
         raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
 
 
+def _system_clock() -> Clock:
+    from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
+
+    return SystemClock()
+
+
 def _checked_prices(prices: object) -> Mapping[str, Price]:
-    from windlass.models.prices import checked_prices  # noqa: PLC0415 - few give any
+    from windlass.models.prices import checked_prices  # noqa: PLC0415 - few programs give prices
 
     return checked_prices(prices, field="Runtime.prices")
 
 
 def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:
     if not isinstance(plugins, (list, tuple)):
-        found = type(plugins).__name__
-        raise ConfigError(
-            f"Runtime.plugins: found {found}, wanted a list of plugins",
-            field="Runtime.plugins",
-            found=found,
-        )
+        raise ConfigError.at("Runtime.plugins", type(plugins).__name__, "a list of plugins")
     return PluginSet(plugins, field="Runtime.plugins").plugins
 
 
@@ -350,46 +489,39 @@ def _compiled(
     return programs
 
 
-def _check_more(
-    deps: object, approve: object, retention: object, worker: object, models: object
-) -> None:
+def _check_settings(**given: Any) -> None:
+    is_number = {name: type(given[name]) in (int, float) for name in ("lease_s", "retention")}
     rules = {
-        "deps": (deps is None or callable(deps), "a function of the turn"),
-        "approve": (approve is None or callable(approve), "a function of the wait"),
+        "engine": (given["engine"] == "local", "local; this release has no other"),
+        "trace": (given["trace"] is None, "None; this release has no traces"),
+        "max_turns": (
+            type(given["max_turns"]) is int and given["max_turns"] > 0,
+            "a whole number above 0",
+        ),
+        "lease_s": (
+            is_number["lease_s"] and 0.1 <= given["lease_s"] <= 3600,
+            "0.1 to 3600 seconds",
+        ),
+        "on_mismatch": (given["on_mismatch"] in ("park", "accept"), "park or accept"),
+        "deps": (given["deps"] is None or callable(given["deps"]), "a function of the turn"),
+        "approve": (
+            given["approve"] is None or callable(given["approve"]),
+            "a function of the wait",
+        ),
         "retention": (
-            type(retention) in (int, float) and 0 <= retention < 1e12,  # type: ignore[operator]  # a number
+            is_number["retention"] and 0 <= given["retention"] < 1e12,
             "seconds of 0 or more",
         ),
-        "worker": (isinstance(worker, bool), "True or False"),
+        "worker": (isinstance(given["worker"], bool), "True or False"),
     }
+    for field, (holds, wanted) in rules.items():
+        if not holds:
+            raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
+    models = given["models"]
     if not isinstance(models, (list, tuple)):
         found = type(models).__name__
         raise ConfigError(f"Runtime.models: found {found}, wanted a list of models", field="models")
     for at, model in enumerate(models):
-        is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
-        rules[f"models[{at}]"] = (is_model, "a Model")
-    for field, (holds, wanted) in rules.items():
-        if not holds:
-            raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
-
-
-def _check_settings(
-    engine: object,
-    trace: object,
-    max_turns: object,
-    lease_s: object,
-    on_mismatch: object,
-) -> None:
-    rules = {
-        "engine": (engine == "local", "local; this release has no other"),
-        "trace": (trace is None, "None; this release has no traces"),
-        "max_turns": (type(max_turns) is int and max_turns > 0, "a whole number above 0"),
-        "lease_s": (
-            type(lease_s) in (int, float) and 0.1 <= lease_s <= 3600,  # type: ignore[operator]  # a number
-            "0.1 to 3600 seconds",
-        ),
-        "on_mismatch": (on_mismatch in ("park", "accept"), "park or accept"),
-    }
-    for field, (holds, wanted) in rules.items():
-        if not holds:
-            raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
+        if not callable(getattr(model, "complete", None)) or not hasattr(model, "name"):
+            field = f"models[{at}]"
+            raise ConfigError(f"Runtime.{field}: wanted a Model", field=field, wanted="a Model")

@@ -1,38 +1,37 @@
-"""A session: one conversation or task, by its id. Making one costs nothing; its methods do the work."""
+"""A session: one conversation or task, by its id. Making one costs nothing; its methods do the work.
+
+Length: most of it are the overloads that give a result the type of its output, and what each argument means.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, Unpack, overload
+from os import urandom
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
-from windlass.api.collected import Collected
-from windlass.api.compaction import compact
-from windlass.api.machinery import Machinery, fresh_id
-from windlass.api.node import Node, messages_of, nodes_of
-from windlass.api.observation import Observation
-from windlass.api.turn_handle import TurnHandle
-from windlass.api.turn_input import Input, read_input
+from windlass.api.nodes import Node, messages_of, nodes_of
+from windlass.api.turn_handle import TurnHandle, TurnStream
 from windlass.api.turn_options import (
+    Input,
     TurnOptions,
     WatchOptions,
     check_handler,
     check_names,
     read_context,
+    read_input,
     read_overrides,
 )
-from windlass.api.turn_result import TurnResult
-from windlass.api.turn_stream import TurnStream
-from windlass.api.usage_report import UsageReport
-from windlass.errors import (
-    ConfigError,
-    IdempotencyConflict,
-    InvalidInput,
-    UnknownSession,
-)
+from windlass.api.turn_result import Collected, TurnResult
+from windlass.api.usage_report import UsageReport, usage_of_session
+from windlass.api.watching import Observation
+from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
 from windlass.guards.ids import check_id
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
 from windlass.kernel import events
 from windlass.kernel.messages import Message, Part
+from windlass.kernel.outcomes import Finished
 from windlass.ports import (
     DeleteReport,
     InboxReceipt,
@@ -40,6 +39,7 @@ from windlass.ports import (
     ItemState,
     NewItem,
     NewTurn,
+    SessionView,
     Store,
     TurnRequest,
     When,
@@ -49,19 +49,32 @@ from windlass.ports.inbox import turn_of_item
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.program import Output, Program
 from windlass.runtime.starting import NONE_GIVEN
+from windlass.runtime.turn_record import TurnRecord
+
+if TYPE_CHECKING:
+    from windlass.api.adapters import KnownModels
+    from windlass.engines.admission import Admission
+    from windlass.runtime.services import Services
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 T = TypeVar("T")
-_ATTACHED = (
-    "an unfinished turn with the same input, left by a process that is gone, was gone on with"
+_ATTACHED = events.Error(
+    code="attached",
+    message="a process that is gone left an unfinished turn with the same input: this is the result of that turn",
 )
 
 
 class Session(Generic[O]):
-    """One conversation, by id."""
+    """One conversation or task. `runtime.session(id)` returns one; it is stored when its first turn is accepted.
 
-    def __init__(self, machinery: Machinery, session_id: str, agent: str | None) -> None:
-        self._machinery = machinery
+    id: the session's id.
+    """
+
+    def __init__(
+        self, admission: Admission, models: KnownModels, session_id: str, agent: str | None
+    ) -> None:
+        self._admission = admission
+        self._models = models
         self._agent = agent
         self.id = check_id(session_id, field="session_id")
 
@@ -82,32 +95,27 @@ class Session(Generic[O]):
         output_type: Any = None,
         **options: Unpack[WatchOptions],
     ) -> TurnResult[Any]:
-        """Run a turn and wait until it is done, or rests with an unanswered wait.
+        """Run a turn and wait until it is done, or parked with an unanswered wait.
 
-        `on_event` is called with each event of the turn meanwhile, and awaited if need be. What it raises is raised
-        here; the turn goes on all the same.
+        Args:
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, what the agent says, or text.
+            **options: `turn_id` makes the turn arrive once, however often this is called with it. `deps` are what its
+                tools work with. `model`, `prompt`, `limits` and `generation` replace what the agent says. `context`
+                is JSON that instructions, tools and plugins can read. `on_event` is called with each event of the
+                turn, and awaited if need be; what it raises is raised here, and the turn goes on.
 
         Raises:
             IdempotencyConflict: `turn_id` is known with another request.
             SessionParked: an earlier turn of this session waits for answers.
         """
         on_event = options.pop("on_event", None)
-        check_handler(on_event)
-        is_orphan = False
-
-        async def begin() -> TurnHandle[Any]:
-            nonlocal is_orphan
-            handle, is_orphan = await self._begin(input, output_type, options)
-            return handle
-
         if on_event is None:
-            result = await (await begin()).result()
-        else:
-            async with TurnStream(self._machinery, self.id, begin) as turn:
-                result = await turn.hand_to(on_event)
-        if is_orphan:
-            result.issues = (*result.issues, events.Error(message=_ATTACHED, code="attached"))
-        return result
+            handle = await self._begin(input, output_type, options)
+            return await handle.result()
+        check_handler(on_event)
+        async with self._stream(input, output_type, options) as turn:
+            return await turn.hand_to(on_event)
 
     @overload
     async def collect(
@@ -124,7 +132,7 @@ class Session(Generic[O]):
         output_type: Any = None,
         **options: Unpack[TurnOptions],
     ) -> Collected[Any]:
-        """Run a turn and return all that was shown of it, with what it came to."""
+        """Run a turn as `run` does and return all its events with its result."""
         check_names(options)
         seen: list[events.Event] = []
         result = await self.run(input, output_type=output_type, on_event=seen.append, **options)
@@ -145,13 +153,21 @@ class Session(Generic[O]):
         output_type: Any = None,
         **options: Unpack[TurnOptions],
     ) -> TurnStream[Any]:
-        """Run a turn and watch it: `async with session.stream(...) as turn: async for event in turn`."""
+        """Run a turn and watch it: `async with session.stream(...) as turn: async for event in turn`.
 
-        async def begin() -> TurnHandle[Any]:
-            handle, _ = await self._begin(input, output_type, options)
-            return handle
+        It takes what `run` takes, apart from `on_event`.
+        """
+        return self._stream(input, output_type, options)
 
-        return TurnStream(self._machinery, self.id, begin)
+    def _stream(
+        self,
+        given: Input,
+        output_type: Any,  # noqa: ANN401 - a hint
+        options: TurnOptions,
+    ) -> TurnStream[Any]:
+        return TurnStream(
+            self._admission, self.id, lambda: self._begin(given, output_type, options)
+        )
 
     @overload
     async def submit(
@@ -168,70 +184,84 @@ class Session(Generic[O]):
         output_type: Any = None,
         **options: Unpack[TurnOptions],
     ) -> TurnHandle[Any]:
-        """Accept a turn durably and return at once. It waits its turn, and is driven by whoever can."""
-        turn, output = await self._new_turn(input, output_type, options)
-        turn_id = await self._machinery.admission.submit(
+        """Accept a turn durably and return at once. A worker drives it after the turns before it.
+
+        It takes what `run` takes, apart from `on_event`.
+        """
+        engine = self._admission.engine
+        program = engine.programs.get(self._agent or await self._agent_name())
+        turn, output = await self._new_turn(input, output_type, options, engine.services, program)
+        turn_id = await self._admission.submit(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
-        return TurnHandle(self._machinery, self.id, turn_id, output=output)
+        return TurnHandle(self._admission, self.id, turn_id, output=output)
 
     async def _begin(
         self,
         given: Input,
         output_type: Any,  # noqa: ANN401 - a hint
         options: TurnOptions,
-    ) -> tuple[TurnHandle[Any], bool]:
-        if not self._machinery.programs:
+    ) -> TurnHandle[Any]:
+        admission = self._admission
+        engine = admission.engine
+        if not engine.programs:
             raise ConfigError(
                 "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
                 field="agents",
             )
-        if await self._program() is None:
+        program = engine.programs.get(self._agent or await self._agent_name())
+        if program is None:
             raise ConfigError(
-                f"run: session {self.id} is of the agent {await self._agent_name()}, which this runtime does not "
-                "have; submit() leaves the turn to a worker that has it",
+                f"run: session {self.id} belongs to the agent {self._agent}, which this runtime does not have; "
+                "submit() leaves the turn to a worker that has it",
                 field="agent",
             )
-        turn, output = await self._new_turn(given, output_type, options)
-        turn_id, is_orphan = await self._machinery.admission.run(
+        turn, output = await self._new_turn(given, output_type, options, engine.services, program)
+        turn_id, is_orphan = await admission.run(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
-        handle: TurnHandle[Any] = TurnHandle(
-            self._machinery, self.id, turn_id, output=output, turn=turn
-        )
-        return handle, is_orphan
+        issues = (_ATTACHED,) if is_orphan else ()
+        return TurnHandle(admission, self.id, turn_id, output=output, turn=turn, issues=issues)
 
     async def _new_turn(
         self,
         given: Input,
         output_type: Any,  # noqa: ANN401 - a hint
         options: TurnOptions,
+        services: Services,
+        program: Program | None,
     ) -> tuple[NewTurn, Output | None]:
-        services = self._machinery.services
         check_names(options)
-        program = await self._program()
         output = TypedOutput(output_type) if output_type not in (None, str) else None
         context = read_context(options.get("context"))
-        overrides = read_overrides(options, output, self._machinery, program)
-        # Last, because it may keep files: a turn that is refused leaves nothing behind.
-        parts = await read_input(given, services.store, now_ms=services.clock.now_ms())
-        request = TurnRequest(input=parts, context=context, overrides=overrides)
+        overrides = read_overrides(options, output, self._models, program)
+        now_ms = services.clock.now_ms()
+        # Last, because it may store files: a turn that is refused leaves nothing behind.
+        parts = await read_input(given, services.store, now_ms=now_ms)
         turn = NewTurn(
-            agent=program.name if program is not None else await self._agent_name(),
-            request=request,
+            agent=await self._agent_name() if program is None else program.name,
+            request=TurnRequest(input=parts, context=context, overrides=overrides),
             submitter=services.worker_id or None,
-            now_ms=services.clock.now_ms(),
+            now_ms=now_ms,
         )
-        own = None if program is None else program.output
-        return turn, output or own
-
-    async def _program(self) -> Program | None:
-        name = await self._agent_name()
-        return self._machinery.programs.get(name)
+        return turn, output if output is not None or program is None else program.output
 
     async def _agent_name(self) -> str:
+        """Return the agent that the session belongs to.
+
+        Raises:
+            ConfigError: the session is new, and there are several agents to choose from.
+        """
         if self._agent is None:
-            self._agent = await self._machinery.agent_of(self.id)
+            try:
+                self._agent = (await self._store.load_session(self.id, history=False)).agent
+            except UnknownSession:
+                n_agents = len({one.name for one in self._admission.engine.programs.values()})
+                raise ConfigError(
+                    f"agent: session {self.id} is new and this runtime has {n_agents} agents; "
+                    "name one: rt.session(id, agent)",
+                    field="agent",
+                ) from None
         return self._agent
 
     # ------------------------------------------------------------------ the inbox
@@ -243,22 +273,28 @@ class Session(Generic[O]):
         when: When = "now",
         key: str | None = None,
     ) -> InboxReceipt:
-        """Put something into the inbox: it enters the running turn at its next checkpoint, or begins one."""
-        services = self._machinery.services
+        """Put something into the inbox: it enters the running turn at its next checkpoint, or begins a turn.
+
+        Args:
+            input: Text, an `Attachment`, or a list of both.
+            when: `now`, or `next_turn` to wait until the running turn has ended.
+            key: Makes the item arrive once, however often this is called with it.
+        """
+        services = self._admission.services
         if when not in ("now", "next_turn"):
             raise InvalidInput("when: wanted now or next_turn", field="when")
         parts = await read_input(input, services.store, now_ms=services.clock.now_ms())
         content = {"parts": msgspec.to_builtins(parts)}
-        item_id = check_id(key, field="key") if key is not None else fresh_id("n")
+        item_id = check_id(key, field="key") if key is not None else f"n_{urandom(12).hex()}"
         item = NewItem(item_id=item_id, when=when, content=content)
-        await self._machinery.engine.flush(self.id)
+        await self._admission.engine.flush(self.id)
         if key is not None and (known := await self._known_first(item, parts)) is not None:
             return known
         try:
             receipt = await services.store.enqueue(self.id, item, now_ms=services.clock.now_ms())
         except UnknownSession:
             return await self._begin_with(item, parts)
-        self._machinery.engine.wake(self.id)
+        self._admission.engine.wake(self.id)
         return receipt
 
     async def _known_first(self, item: NewItem, parts: tuple[Part, ...]) -> InboxReceipt | None:
@@ -276,15 +312,15 @@ class Session(Generic[O]):
         return InboxReceipt(item_id=item.item_id, state=state, known=True)
 
     async def _begin_with(self, item: NewItem, parts: tuple[Part, ...]) -> InboxReceipt:
-        """Let an item that arrives before the session is there begin its first turn."""
-        services = self._machinery.services
+        """Begin the session's first turn with an item."""
+        services = self._admission.services
         turn = NewTurn(
             agent=await self._agent_name(),
             request=TurnRequest(input=parts, overrides={"first_item": item.item_id}),
             submitter=services.worker_id or None,
             now_ms=services.clock.now_ms(),
         )
-        await self._machinery.admission.accept(self.id, turn_of_item(item.item_id), turn)
+        await self._admission.accept(self.id, turn_of_item(item.item_id), turn)
         return InboxReceipt(item_id=item.item_id, state="taken")
 
     async def inbox(self) -> InboxView:
@@ -307,26 +343,36 @@ class Session(Generic[O]):
 
     async def usage(self) -> UsageReport:
         """Return what the session's turns used, the unfinished one so far included."""
-        return UsageReport.of(await self._machinery.used(self.id), self._machinery.prices)
+        services = self._admission.services
+        return UsageReport.of(await usage_of_session(services.store, self.id), services.prices)
 
     def observe(self, cursor: str | None = None) -> Observation:
-        """Watch the session: the committed view, the turn in flight, then events."""
-        return Observation(self._machinery, self.id, cursor)
+        """Watch the session: its messages, the turn in flight, then events.
+
+        Args:
+            cursor: The `cursor` of an earlier observation or event, to go on behind it.
+        """
+        return Observation(self._admission, self.id, cursor)
 
     # ------------------------------------------------------------------ the session itself
 
     async def fork(self, at: str | int | None = None, id: str | None = None) -> Session[O]:
-        """Begin a session that shares this one's history up to the end of a turn. Copies nothing."""
-        new_id = check_id(id, field="id") if id is not None else fresh_id("s")
+        """Make a session that shares this one's history up to the end of a turn. Copies nothing.
+
+        Args:
+            at: The id of the last turn to share, or how many turns; None shares all.
+            id: The new session's id; None makes one.
+        """
+        new_id = check_id(id, field="id") if id is not None else f"s_{urandom(12).hex()}"
         if at is not None and type(at) not in (int, str):
             raise InvalidInput("at: wanted a turn's id or a count of turns", field="at")
         head = await self._head_of(at) if isinstance(at, str) else at
-        now_ms = self._machinery.services.clock.now_ms()
+        now_ms = self._admission.services.clock.now_ms()
         try:
             await self._store.fork(self.id, new_id, at=head, now_ms=now_ms)
         except IdempotencyConflict as error:
             raise IdempotencyConflict(f"id: {error}", field="id") from None
-        return Session(self._machinery, new_id, self._agent)
+        return Session(self._admission, self._models, new_id, self._agent)
 
     async def _head_of(self, turn_id: str) -> int:
         view = await self._store.load_turn(self.id, turn_id)
@@ -337,35 +383,72 @@ class Session(Generic[O]):
     async def compact(
         self, *, instructions: str | None = None, turn_id: str | None = None
     ) -> TurnResult[str]:
-        """Let the model sum up what was said, and go on from there. What came before stays readable.
+        """Have the model summarize the session, and go on from the summary. What came before stays readable.
 
-        It is a turn of its own and waits its turn. Asked for twice before anything else was committed it is one; a
-        `turn_id` makes it one however often a program is run again. Where there is nothing to sum up, nothing happens.
+        It is a turn of its own and queues like any other. Two calls with nothing committed between them are one
+        compaction. A session without anything to summarize is left as it is.
+
+        Args:
+            instructions: What the summary has to keep, in words for the model.
+            turn_id: Makes it arrive once, however often a program is run again.
 
         Raises:
             IdempotencyConflict: `turn_id` is known with another request.
             SessionParked: an earlier turn of this session waits for answers.
         """
-        return await compact(self._machinery, self.id, instructions, turn_id)
+        wanted = {}
+        if instructions is not None:
+            wanted["instructions"] = check_text(instructions, field="instructions")
+            check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
+        if turn_id is not None:
+            check_id(turn_id, field="turn_id")
+        view = await self._view()
+        # Its id derives from the head, so that asking twice at one head is asking once.
+        turn_id = turn_id or f"compact-{0 if view is None else view.head}"
+        if view is None or not (view.head or view.active or view.queued):
+            nothing = TurnRecord(session_id=self.id, turn_id=turn_id, outcome=Finished(), issues=())
+            return TurnResult(nothing)
+        services = self._admission.services
+        turn = NewTurn(
+            agent=view.agent,
+            request=TurnRequest(overrides={"compact": wanted}),
+            submitter=services.worker_id or None,
+            now_ms=services.clock.now_ms(),
+        )
+        # It calls no tools, so it needs no deps.
+        turn_id, _ = await self._admission.run(self.id, turn_id, turn, deps=None)
+        # A summary takes long: what is accepted meanwhile has to come after it.
+        await self._admission.engine.flush(self.id)
+        handle: TurnHandle[str] = TurnHandle(self._admission, self.id, turn_id, turn=turn)
+        return await handle.result()
+
+    async def _view(self) -> SessionView | None:
+        store = self._store
+        # A turn that began a moment ago may be all that there is of the session.
+        await self._admission.engine.flush(self.id)
+        try:
+            return await store.load_session(self.id, history=False)
+        except UnknownSession:
+            return None
 
     async def release(self) -> None:
-        """Unload the session from this process; it is read again when it is needed."""
-        self._machinery.engine.forget(self.id)
+        """Drop the session from this process's memory; it is read again when it is needed."""
+        self._admission.engine.forget(self.id)
 
     async def delete(self) -> DeleteReport:
-        """Cancel what runs, then remove the session's payload. Its id is not used again.
+        """Cancel its unfinished turns, then remove what is stored of the session. Its id is not used again.
 
-        A turn is ended by a worker that has its agent: where there is none, this waits for one.
+        A turn is ended by a worker that has its agent; this waits until there is one.
         """
         view = await self._store.load_session(self.id, history=False)
         for turn_id in (view.active, *view.queued):
             if turn_id is not None:
-                await self._machinery.cancel(self.id, turn_id, "the session is deleted")
-                await self._machinery.engine.outcome(self.id, turn_id)
-        self._machinery.engine.forget(self.id)
-        now_ms = self._machinery.services.clock.now_ms()
+                await self._admission.cancel(self.id, turn_id, "the session is deleted")
+                await self._admission.engine.outcome(self.id, turn_id)
+        self._admission.engine.forget(self.id)
+        now_ms = self._admission.services.clock.now_ms()
         return await self._store.delete_session(self.id, now_ms=now_ms)
 
     @property
     def _store(self) -> Store:
-        return self._machinery.services.store
+        return self._admission.services.store

@@ -1,85 +1,237 @@
-"""A turn that was accepted: wait for it, watch it, cancel it."""
+"""A turn that was accepted, or that begins with its stream: wait for it, watch it, cancel it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Generic, TypeVar
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from windlass.api.machinery import Machinery
-from windlass.api.turn_events import watch_turn
+from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
+from windlass.api.watching import PAUSE_S, messages_so_far, turn_view, watch_turn
+from windlass.errors import ConfigError
 from windlass.guards.limits import check_seconds
-from windlass.kernel.events import Event
+from windlass.kernel.events import Error, Event, TurnEnded
 from windlass.kernel.messages import Message
-from windlass.ports import CancelReceipt, NewTurn, TurnState, TurnView
+from windlass.ports import CancelReceipt, NewTurn, TurnState
 from windlass.runtime.program import Output
+from windlass.runtime.reader import FeedReader
 from windlass.runtime.turn_record import TurnRecord
+
+if TYPE_CHECKING:
+    from windlass.engines.admission import Admission
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 
 
 class TurnHandle(Generic[O]):
-    """One turn, by its session and id."""
+    """One turn, by its session and id, wherever it runs. `session.submit` and `runtime.turn` return one.
+
+    session_id: the session that the turn belongs to.
+    id: the turn's id, as the caller named it or as it was made.
+    """
 
     def __init__(
         self,
-        machinery: Machinery,
+        admission: Admission,
         session_id: str,
         turn_id: str,
         *,
         output: Output | None = None,
         turn: NewTurn | None = None,
+        issues: tuple[Error, ...] = (),
     ) -> None:
-        self._machinery = machinery
+        self._admission = admission
         self._output = output
         self._turn = turn
+        self._issues = issues
         self.session_id = session_id
         self.id = turn_id
 
     async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
-        """Wait until the turn is done, or rests with an unanswered wait.
+        """Wait until the turn is done, or parked with an unanswered wait.
+
+        Args:
+            timeout: Seconds to wait; None waits for as long as it takes.
 
         Raises:
             TimeoutError: it took longer. The turn goes on.
         """
         check_seconds(timeout, field="timeout")
-        self._machinery.check_open()
-        async with asyncio.timeout(timeout):
-            found = await self._machinery.admission.outcome(self.session_id, self.id, self._turn)
-        so_far = () if isinstance(found, TurnRecord) else await self._messages(found)
-        output = self._output or await self._agents_output()
-        return TurnResult(found, output=output, so_far=so_far, prices=self._machinery.prices)
+        admission = self._admission
+        services = admission.services
+        waiting = admission.outcome(self.session_id, self.id, self._turn)
+        if timeout is None:
+            found = await waiting
+        else:
+            async with asyncio.timeout(timeout):
+                found = await waiting
+        if isinstance(found, TurnRecord):
+            so_far: tuple[Message, ...] = ()
+        else:
+            so_far = await messages_so_far(admission, found)
+        output = self._output
+        if output is None and self._turn is None:
+            output = await self._agents_output()
+        return TurnResult(
+            found,
+            output=output,
+            so_far=so_far,
+            prices=services.prices,
+            issues=self._issues,
+        )
 
     async def _agents_output(self) -> Output | None:
-        """Return the shape of the turn's answer, for whoever holds its ids and not its agent."""
-        programs = self._machinery.programs
-        if self._turn is not None or not any(program.output for program in programs.values()):
+        """Return the output shape of the turn's agent, for a handle that was made from ids alone."""
+        programs = self._admission.engine.programs
+        if not any(program.output for program in programs.values()):
             return None
-        view = await self._view()
+        view = await turn_view(self._admission, self.session_id, self.id)
         asked = {} if view.request is None else view.request.overrides
         if "output" in asked or "compact" in asked or view.agent not in programs:
             return None
         return programs[view.agent].output
 
     async def cancel(self, reason: str = "") -> CancelReceipt:
-        """Ask for the turn to end. First come, first served: it may end by itself before."""
-        return await self._machinery.cancel(self.session_id, self.id, reason)
+        """Ask for the turn to end; it may end by itself before.
+
+        Args:
+            reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
+        """
+        return await self._admission.cancel(self.session_id, self.id, reason)
 
     def events(self, cursor: str | None = None) -> AsyncIterator[Event]:
-        """Watch the turn until it ends or rests. Leaving changes nothing."""
-        return watch_turn(self._machinery, self.session_id, self.id, cursor)
+        """Watch the turn until it ends or is parked. Leaving the loop does not end the turn.
+
+        Args:
+            cursor: The `cursor` of the last event that was seen, to go on behind it.
+        """
+        return watch_turn(self._admission, self.session_id, self.id, cursor)
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
-        return await self._messages(await self._view())
+        view = await turn_view(self._admission, self.session_id, self.id)
+        return await messages_so_far(self._admission, view)
 
     async def status(self) -> TurnState:
         """Return where the turn is: queued, running, parked, ready or done."""
-        return (await self._view()).state
+        return (await turn_view(self._admission, self.session_id, self.id)).state
 
-    async def _messages(self, view: TurnView) -> tuple[Message, ...]:
-        return await self._machinery.messages_so_far(view)
 
-    async def _view(self) -> TurnView:
-        return await self._machinery.view(self.session_id, self.id)
+class TurnStream(Generic[O]):
+    """A turn and its events: `async with session.stream(...) as turn: async for event in turn`.
+
+    The turn begins on entry. Leaving ends the watching, never the turn.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        session_id: str,
+        begin: Callable[[], Awaitable[TurnHandle[O]]],
+    ) -> None:
+        self._admission = admission
+        self._session_id = session_id
+        self._begin = begin
+        self._reader: FeedReader | None = None
+        self._handle: TurnHandle[O] | None = None
+        self._rested: TurnResult[O] | None = None
+
+    async def __aenter__(self) -> Self:
+        feed = self._admission.services.feeds.of(self._session_id)
+        # Opened before the turn begins, so that no event is missed and the feed is not dropped meanwhile.
+        first = feed.read()
+        try:
+            self._handle = await self._begin()
+            # Without an end of its own: a turn that is parked may go on while it is watched.
+            self._reader = feed.read(first.cursor, only=self._handle.id)
+        finally:
+            first.close()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    @property
+    def handle(self) -> TurnHandle[O]:
+        """The turn itself."""
+        if self._handle is None:
+            raise ConfigError(
+                "TurnStream: enter it first, `async with session.stream(...) as turn`",
+                field="stream",
+            )
+        return self._handle
+
+    @property
+    def id(self) -> str:
+        """The turn's id."""
+        return self.handle.id
+
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+        """Yield the events of the turn until it ends or is parked.
+
+        Raises:
+            WindlassError: the turn could not be driven.
+        """
+        handle, reader = self.handle, self._reader
+        assert reader is not None  # noqa: S101 - it is set with the handle
+        resting = asyncio.get_running_loop().create_task(handle.result())
+        try:
+            is_over = False
+            while not is_over:
+                # A drive shows the last event before it says that the turn rests, so what the reader has by then is
+                # all there is, however slowly it is read.
+                _finish_with(resting, reader)
+                async for event in reader:
+                    yield event
+                    is_over = is_over or isinstance(event, TurnEnded)
+                # The feed was closed under the reader: the runtime closes, or made room for other sessions.
+                await asyncio.wait({resting}, timeout=PAUSE_S)
+                if resting.done():
+                    break
+                feed = self._admission.services.feeds.of(self._session_id)
+                reader = feed.read(reader.cursor, only=handle.id)
+            result = await resting
+            if not is_over and result.outcome is not None:
+                # It ran in another process, whose events are not seen here.
+                yield TurnEnded(outcome=result.outcome)
+            self._rested = result
+        finally:
+            resting.cancel()
+
+    async def hand_to(self, on_event: EventHandler) -> TurnResult[O]:
+        """Call a function with each event, one after the other; return the turn's result.
+
+        What the function raises ends the watching and is raised here. The turn goes on.
+        """
+        async with aclosing(self.__aiter__()) as shown:
+            async for event in shown:
+                answer = on_event(event)
+                if inspect.isawaitable(answer):
+                    await answer
+        assert self._rested is not None  # noqa: S101 - its events end when it rests
+        return self._rested
+
+    async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
+        """Wait for the turn, as `TurnHandle.result` does."""
+        if self._rested is not None and not self._rested.parked:
+            return self._rested
+        return await self.handle.result(timeout)
+
+
+def _finish_with(resting: asyncio.Task[TurnResult[Any]], reader: FeedReader) -> None:
+    def finish(task: asyncio.Task[TurnResult[Any]]) -> None:
+        reader.finish()
+        if not task.cancelled():
+            task.exception()  # marks it as seen: a reader that reads to the end raises it
+
+    resting.add_done_callback(finish)

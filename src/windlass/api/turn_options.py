@@ -1,31 +1,48 @@
-"""What a caller may say about one turn, checked before anything is kept."""
+"""What a caller says about one turn, its input and its options: checked before anything is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, TypedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import msgspec
 
-from windlass.api.machinery import Machinery
-from windlass.errors import InvalidInput
+from windlass.errors import CallerError, InvalidInput
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.kernel import canonical
 from windlass.kernel.events import Event
+from windlass.kernel.messages import Attachment, Part, Text
 from windlass.kernel.model_call import Generation
-from windlass.kernel.value import Json, freeze
+from windlass.kernel.value import EMPTY_DICT, Json, freeze
+from windlass.ports import Store
 from windlass.ports.model import Model
+from windlass.ports.upload import Upload
 from windlass.runtime.limits import Limits
 from windlass.runtime.program import Output, Program, limits_record
-from windlass.runtime.services import Approver
 
+if TYPE_CHECKING:
+    from windlass.api.adapters import KnownModels
+    from windlass.runtime.services import Approver
+
+InputPart: TypeAlias = str | Text | Attachment | Upload
+Input: TypeAlias = str | InputPart | Sequence[InputPart]
+"""What a turn is given: text, an attachment, or a list of both."""
 EventHandler: TypeAlias = Callable[[Event], Awaitable[None] | None]
-"""What is called with each event of a turn: a function, or one that is awaited."""
+"""A function, sync or async, that is called with each event of a turn."""
 
 
 class TurnOptions(TypedDict, total=False):
-    """What may be said about one turn. `context` is JSON; a model is named or registered."""
+    """What a caller may say about one turn.
+
+    turn_id: makes the turn arrive once: a second call with the same id and input returns the same turn.
+    deps: what the turn's tools work with, instead of what `Runtime(deps=...)` makes.
+    model: another model than the agent's, for this turn: a Model, or the name of a registered one.
+    prompt: another system prompt than the agent's instructions.
+    limits: other limits than the agent's.
+    generation: other sampling settings than the agent's.
+    context: JSON that instructions, tools and plugins can read, at most 16 KB.
+    """
 
     turn_id: str | None
     deps: Any
@@ -37,97 +54,155 @@ class TurnOptions(TypedDict, total=False):
 
 
 class WatchOptions(TurnOptions, total=False):
-    """What may be said about a turn that is waited for: who is told of its events meanwhile."""
+    """What a caller may say about a turn that it waits for.
+
+    on_event: called with each event of the turn as it happens.
+    """
 
     on_event: EventHandler | None
 
 
 class RunOptions(WatchOptions, total=False):
-    """What may be said about a turn that is run without a runtime."""
+    """What a caller may say about a turn that runs without a runtime.
+
+    approve: answers the approvals that tools ask for; True allows.
+    """
 
     approve: Approver | None
 
 
+_NAMES = frozenset(TurnOptions.__annotations__)
+_OVERRIDES = frozenset({"model", "prompt", "limits", "generation"})
+
+
 def check_names(options: TurnOptions) -> None:
     """Refuse an option that does not exist, as Python does: a typo must not pass for a default."""
-    unknown = sorted(set(options) - set(TurnOptions.__annotations__))
-    if unknown:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    if not _NAMES.issuperset(options):
+        raise TypeError(f"unexpected keyword argument {min(set(options) - _NAMES)!r}")
 
 
 def check_handler(given: object) -> None:
-    """Refuse what cannot be called with an event, before a turn is accepted for it."""
+    """Refuse a handler that cannot be called, before a turn is accepted for it."""
     if given is not None and not callable(given):
-        found = type(given).__name__
-        raise InvalidInput(
-            f"on_event: found {found}, wanted a function of one event",
-            field="on_event",
-            found=found,
-        )
+        raise InvalidInput.at("on_event", type(given).__name__, "a function of one event")
 
 
 def read_context(given: object) -> dict[str, Any]:
     """Return the context as the request keeps it."""
     if given is None:
-        return {}
+        return EMPTY_DICT
     if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise InvalidInput(
-            f"context: found {found}, wanted a mapping", field="context", found=found
-        )
+        raise InvalidInput.at("context", type(given).__name__, "a mapping")
     context: dict[str, Any] = freeze(dict(given), field="context")
     check_limit("metadata_bytes", len(canonical.encode(context)), field="context")
     return context
 
 
-def _model_name(given: object, machinery: Machinery, program: Program | None) -> str | None:
-    if given is None:
-        return None
+def read_overrides(
+    options: TurnOptions, output: Output | None, models: KnownModels, program: Program | None
+) -> dict[str, Any]:
+    """Return what differs from the agent, as plain data."""
+    if output is None and _OVERRIDES.isdisjoint(options):
+        return EMPTY_DICT
+    given: dict[str, Any] = {name: one for name, one in options.items() if one is not None}
+    record: dict[str, Any] = {}
+    if "model" in given:
+        record["model"] = _model_name(given["model"], models, program)
+    if "prompt" in given:
+        record["prompt"] = check_text(given["prompt"], field="prompt")
+        check_limit("input_text_bytes", len(given["prompt"].encode()), field="prompt")
+    if "limits" in given:
+        record["limits"] = limits_record(_checked_kind(given["limits"], Limits, "limits"))
+    if "generation" in given:
+        plain = msgspec.to_builtins(_checked_kind(given["generation"], Generation, "generation"))
+        plain.pop("type", None)
+        record["generation"] = plain
+    if output is not None:
+        record["output"] = output.schema
+    return record
+
+
+def _checked_kind(found: Any, wanted: type, field: str) -> Any:  # noqa: ANN401 - checked here
+    if not isinstance(found, wanted):
+        raise InvalidInput.at(field, type(found).__name__, wanted.__name__)
+    return found
+
+
+def _model_name(given: object, models: KnownModels, program: Program | None) -> str:
     if isinstance(given, str):
-        if given and (program is None or machinery.models.find(given) is not None):
+        if given and (program is None or models.find(given) is not None):
             return given
         raise InvalidInput(
-            "model: nobody here has this name; register one with Runtime(models=...)",
+            "model: no model here has this name; register one with Runtime(models=...)",
             field="model",
         )
     if not callable(getattr(given, "complete", None)):
-        found = type(given).__name__
-        raise InvalidInput(
-            f"model: found {found}, wanted a Model or the name of one", field="model", found=found
-        )
+        raise InvalidInput.at("model", type(given).__name__, "a Model or the name of one")
     model: Model = given  # type: ignore[assignment]  # it can complete
-    machinery.models.add(model)
+    models.add(model)
     return model.name
 
 
-def read_overrides(
-    options: TurnOptions, output: Output | None, machinery: Machinery, program: Program | None
-) -> dict[str, Any]:
-    """Return what differs from the agent, as plain data."""
-    model = _model_name(options.get("model"), machinery, program)
-    prompt = options.get("prompt")
-    if prompt is not None:
-        check_text(prompt, field="prompt")
-        check_limit("input_text_bytes", len(prompt.encode()), field="prompt")
-    limits, generation = options.get("limits"), options.get("generation")
-    for name, found, wanted in (
-        ("limits", limits, Limits), ("generation", generation, Generation),
-    ):  # fmt: skip
-        if found is not None and not isinstance(found, wanted):
-            raise InvalidInput(
-                f"{name}: found {type(found).__name__}, wanted {wanted.__name__}", field=name
-            )
-    record: dict[str, Any] = {
-        "model": model,
-        "prompt": prompt,
-        "limits": None if limits is None else limits_record(limits),
-        "generation": None if generation is None else _plain(generation),
-        "output": None if output is None else output.schema,
-    }
-    return {name: value for name, value in record.items() if value is not None}
+async def read_input(given: Input, store: Store, *, now_ms: int) -> tuple[Part, ...]:
+    """Return the input as parts; new files among them are stored.
+
+    Raises:
+        InvalidInput: it is empty, or holds something that is no part.
+        LimitExceeded: it is too large.
+    """
+    if isinstance(given, str):
+        return (_text(given, "input[0]"),)
+    listed = [given] if isinstance(given, (Text, Attachment, Upload)) else given
+    if not isinstance(listed, (list, tuple)):
+        raise InvalidInput.at("input", type(given).__name__, "text or a list of parts")
+    if not listed:
+        raise InvalidInput.at("input", "no parts", "at least one")
+    check_limit("parts_per_message", len(listed), field="input")
+    n_files = sum(isinstance(one, (Attachment, Upload)) for one in listed)
+    check_limit("attachments_per_turn", n_files, field="input")
+    checked = [_checked(one, f"input[{at}]") for at, one in enumerate(listed)]
+    for at, one in enumerate(checked):
+        if isinstance(one, Attachment):
+            await _check_stored(one, store, f"input[{at}]")
+    return tuple([await _stored(one, store, now_ms) for one in checked])
 
 
-def _plain(generation: Generation) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(generation)
-    plain.pop("type", None)
-    return plain
+def _text(words: str, field: str) -> Text:
+    # Length first: a text that is far too long is not copied.
+    check_limit("input_text_bytes", len(words), field=field)
+    check_text(words, field=field)
+    if not words.isascii():
+        check_limit("input_text_bytes", len(words.encode()), field=field)
+    if not words or words.isspace():
+        raise InvalidInput.at(field, "blank text", "words")
+    return Text(text=words)
+
+
+def _checked(one: object, field: str) -> Text | Attachment | Upload:
+    if isinstance(one, (Attachment, Upload)):
+        return one
+    if isinstance(one, str):
+        return _text(one, field)
+    if isinstance(one, Text):
+        _text(one.text, field)
+        return one
+    raise InvalidInput.at(
+        field, type(one).__name__, "text, Text or Attachment.from_bytes/from_path"
+    )
+
+
+async def _check_stored(one: Attachment, store: Store, field: str) -> None:
+    try:
+        await store.get_blob(one.ref)
+    except CallerError:
+        raise InvalidInput(
+            f"{field}: found an attachment whose bytes are not stored; wanted Attachment.from_bytes",
+            field=field,
+        ) from None
+
+
+async def _stored(one: Text | Attachment | Upload, store: Store, now_ms: int) -> Part:
+    if not isinstance(one, Upload):
+        return one
+    ref = await store.put_blob(one.data, now_ms=now_ms)
+    return Attachment(ref=ref, media_type=one.media_type, name=one.name, n_bytes=len(one.data))

@@ -1,9 +1,10 @@
-"""What a turn came to. A refusal, a cancelled turn or a spent limit is an outcome, not an exception."""
+"""The result of a turn. A refusal, a cancelled turn or a spent limit is an outcome, not an exception."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, Literal, TypeAlias, TypeVar
+from functools import cached_property
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from windlass.api.usage_report import UsageReport
 from windlass.errors import InvalidInput, NoOutput
@@ -28,14 +29,20 @@ from windlass.runtime.turn_record import TurnRecord, calls_so_far
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 OutputState: TypeAlias = Literal["usable", "empty", "error_only", "recovered"]
-
-
 # Issues that say how the turn was run, not that something went wrong in it.
 _HARMLESS = frozenset({"not_durable", "attached"})
 
 
 class TurnResult(Generic[O]):
-    """A turn that is done, or that is parked and waits for answers."""
+    """A turn that is done, or that is parked and waits for answers.
+
+    session_id, turn_id: where to find it again: `runtime.turn(session_id, turn_id)`.
+    outcome: how it ended: `Finished`, `FinishedValue`, `FinishedByTool`, `HandedOff` or `Stopped`; None while parked.
+    followed, child_usage: empty in this release.
+    """
+
+    followed: tuple[TurnResult[O], ...] = ()
+    child_usage = UsageReport()
 
     def __init__(
         self,
@@ -44,41 +51,70 @@ class TurnResult(Generic[O]):
         output: Output | None = None,
         so_far: tuple[Message, ...] = (),
         prices: Mapping[str, Price] | None = None,
+        issues: tuple[events.Error, ...] = (),
     ) -> None:
+        self._found = found
         self._shape = output
+        self._so_far = so_far
         self._prices = prices
+        self._more_issues = issues
         self.session_id = found.session_id
         self.turn_id = found.turn_id
-        self.followed: tuple[TurnResult[O], ...] = ()
-        self.child_usage = UsageReport()
         self.outcome: Outcome | None = found.outcome
-        self.waits: tuple[Wait, ...] = ()
-        if isinstance(found, TurnRecord):
-            self._take(found)
-        else:
-            self._take_parked(found, so_far)
 
-    def _take(self, record: TurnRecord) -> None:
-        self.status: Literal["done", "parked"] = "done"
-        self.messages: tuple[Message, ...] = record.messages
-        self.tool_calls: tuple[CompletedToolCall, ...] = record.tool_calls
-        self.usage = UsageReport.of(record.usage, self._prices)
-        self.issues: tuple[events.Error, ...] = record.issues
-        self.iterations = record.iterations
-        self.duration_ms = record.duration_ms
-        self.text = record.outcome.text if isinstance(record.outcome, Finished) else record.text
+    @property
+    def status(self) -> Literal["done", "parked"]:
+        """`done`, or `parked`: the turn goes on when its waits are answered."""
+        return "done" if isinstance(self._found, TurnRecord) else "parked"
 
-    def _take_parked(self, view: TurnView, so_far: tuple[Message, ...]) -> None:
-        self.status = "parked"
-        self.waits = tuple(one.wait for one in view.waits if one.state == "open")
-        journal = view.journal()
-        self.messages = so_far
-        self.tool_calls = calls_so_far(journal)
-        self.usage = UsageReport.of(journal.usage(), self._prices)
-        self.issues = ()
-        self.iterations = self.usage.calls
-        self.duration_ms = 0
-        self.text = ""
+    @property
+    def text(self) -> str:
+        """The last text of the model in this turn; empty while it is parked."""
+        if not isinstance(self._found, TurnRecord):
+            return ""
+        outcome = self._found.outcome
+        return outcome.text if isinstance(outcome, Finished) else self._found.text
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that the turn added, or has added so far."""
+        return self._found.messages if isinstance(self._found, TurnRecord) else self._so_far
+
+    @property
+    def tool_calls(self) -> tuple[CompletedToolCall, ...]:
+        """The tool calls that have a result."""
+        found = self._found
+        return found.tool_calls if isinstance(found, TurnRecord) else calls_so_far(found.journal())
+
+    @cached_property
+    def usage(self) -> UsageReport:
+        """What the turn's model calls used."""
+        found = self._found
+        lines = found.usage if isinstance(found, TurnRecord) else found.journal().usage()
+        return UsageReport.of(lines, self._prices)
+
+    @property
+    def issues(self) -> tuple[events.Error, ...]:
+        """What went wrong without ending the turn, and how it was run."""
+        own = self._found.issues if isinstance(self._found, TurnRecord) else ()
+        return (*own, *self._more_issues)
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What a parked turn waits for."""
+        if isinstance(self._found, TurnRecord):
+            return ()
+        return tuple(one.wait for one in self._found.waits if one.state == "open")
+
+    @property
+    def iterations(self) -> int:
+        """How many model calls the turn's loop made."""
+        return self._found.iterations if isinstance(self._found, TurnRecord) else self.usage.calls
+
+    @property
+    def duration_ms(self) -> int:
+        """From the start of the turn to its commit; 0 while it is parked."""
+        return self._found.duration_ms if isinstance(self._found, TurnRecord) else 0
 
     @property
     def parked(self) -> bool:
@@ -87,14 +123,14 @@ class TurnResult(Generic[O]):
 
     @property
     def safe_text(self) -> str:
-        """The text without anything that a terminal or a database would trip over."""
+        """The text without characters that a terminal or a database might not take."""
         return "".join(
             char for char in clean_text(self.text) if char.isprintable() or char in "\n\t"
         )
 
     @property
     def output(self) -> O:
-        """What the turn was to bring forth: the text, or a value of the type that was asked for.
+        """The text, or a value of the `output_type` that was asked for.
 
         Raises:
             NoOutput: there is none; the message names the outcome.
@@ -159,3 +195,10 @@ class TurnResult(Generic[O]):
 
     def __repr__(self) -> str:
         return f"TurnResult({self.session_id}/{self.turn_id}: {self._ending()})"
+
+
+class Collected(NamedTuple, Generic[O]):
+    """What `session.collect` returns: `events, result = await session.collect(...)`."""
+
+    events: tuple[events.Event, ...]
+    result: TurnResult[O]

@@ -1,4 +1,4 @@
-"""What was used: tokens in total and by who asked, and what they cost where a price is known."""
+"""What was used: tokens in total and by line, and what they cost where a price is known."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from windlass.journal import UsageLine
 from windlass.journal.usage import sum_usage
 from windlass.kernel.model_call import Usage
 from windlass.kernel.value import Value
+from windlass.ports import Store
 from windlass.ports.price import Price, sum_of
 
 
 class UsageReport(Value, kw_only=True):
-    """Tokens, calls and money. `prices` are those that somebody gave; they go before what is known otherwise."""
+    """Tokens, calls and money.
+
+    calls: how many model calls were made; lost: how many of them may have been charged without a reply.
+    lines: the same by model and by who asked, such as a turn, a summary or a plugin.
+    prices: what the runtime was given; they go before the prices that windlass knows.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -48,7 +54,7 @@ class UsageReport(Value, kw_only=True):
 
     @property
     def total_tokens(self) -> int:
-        """All that was sent and all that came back."""
+        """All tokens that were sent and received."""
         sent = self.input_tokens + self.cached_input_tokens + self.cache_write_tokens
         return sent + self.output_tokens
 
@@ -56,7 +62,7 @@ class UsageReport(Value, kw_only=True):
     def cost(self) -> Decimal | None:
         """What was spent, in US dollars; None while the price of a model that was used is not known.
 
-        The first look loads the price list, if that is installed: nobody pays for it who never asks.
+        The first call loads the price list, if it is installed.
         """
         return None if self.unpriced else self.known_cost
 
@@ -77,3 +83,14 @@ class UsageReport(Value, kw_only=True):
             (line, cost_of(line.model, line.usage, self.prices, calls=line.calls))
             for line in self.lines
         ]
+
+
+async def usage_of_session(store: Store, session_id: str) -> tuple[UsageLine, ...]:
+    """Return what a session has used, its unfinished turn included: the calls of a parked turn were paid for."""
+    session = await store.load_session(session_id, history=False)
+    if session.active is None:
+        return session.usage
+    turn = await store.load_turn(session_id, session.active)
+    if turn is None or turn.state == "done":  # it ended between the two reads
+        return await usage_of_session(store, session_id)
+    return (*session.usage, *turn.journal().usage())

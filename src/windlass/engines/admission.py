@@ -1,12 +1,13 @@
-"""Admission: the one way in. Every turn is accepted durably, then driven; an id makes it arrive once."""
+"""Admission: every turn comes in here. It is accepted durably, then driven; its id makes it arrive once."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import asyncio
 from os import urandom
 
 from windlass.engines.local import LocalEngine
 from windlass.errors import (
+    ConfigError,
     HeadMoved,
     IdempotencyConflict,
     InvalidInput,
@@ -16,46 +17,95 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.ids import check_id
-from windlass.ports import NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
+from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
 from windlass.runtime.body import RUNS_IN
 from windlass.runtime.services import Services
+from windlass.runtime.starting import NONE_GIVEN
 from windlass.runtime.turn_record import TurnRecord
 
 _MAX_BEGUN = 1_024
 
 
 class Admission:
-    """Lets turns in."""
+    """Accepts the turns of one runtime and waits for their end. It is closed whenever the runtime is.
 
-    def __init__(self, services: Services, engine: LocalEngine) -> None:
-        self._services = services
-        self._engine = engine
-        # The turns that were let in here last, with what was asked: the store may not know them yet.
+    Callers go through `engine` or `services` first, which refuse while it is closed.
+    """
+
+    _engine: LocalEngine
+
+    def __init__(self) -> None:
+        # None: closed.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The named turns that began here last, by request digest: the store may not know them yet.
         self._begun: dict[tuple[str, str], str] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the runtime is open."""
+        return self._loop is not None
+
+    def open(self, engine: LocalEngine) -> None:
+        """Begin to accept turns for an engine, on the event loop that runs now."""
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._begun.clear()
+
+    def close(self) -> LocalEngine:
+        """Accept no more turns; return the engine."""
+        engine, self._loop = self.engine, None
+        return engine
+
+    @property
+    def engine(self) -> LocalEngine:
+        """What drives the turns.
+
+        Raises:
+            ConfigError: the runtime is not open, or belongs to another event loop.
+        """
+        if self._loop is None:
+            raise ConfigError("Runtime: is not open; use it in `async with`", field="Runtime")
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigError("Runtime: belongs to another event loop", field="Runtime")
+        return self._engine
+
+    @property
+    def services(self) -> Services:
+        """What the turns share."""
+        return self.engine.services
 
     async def run(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
     ) -> tuple[str, bool]:
-        """Begin a turn, or find it; return its id and whether somebody else's run was found.
+        """Begin a turn, or find it; return its id, and whether it was found as the orphan of another process.
 
         Raises:
             IdempotencyConflict: the id is known with another request.
-            SessionParked: the session waits for answers first. Nothing was accepted.
+            SessionParked: an earlier turn of the session waits for answers. Nothing was accepted.
         """
-        if RUNS_IN.get() == session_id:
+        caller = RUNS_IN.get()
+        if caller == session_id:
             raise InvalidInput(
                 f"session {session_id}: a tool of this session cannot wait for another turn of it; "
                 "use enqueue() or submit()",
                 field="session_id",
             )
-        if turn_id is not None and await self._is_known(session_id, turn_id, turn):
+        if turn_id is None:
+            new_id = f"t_{urandom(12).hex()}"
+        elif await self._is_known(session_id, turn_id, turn):
             await self._give_deps(session_id, turn_id, deps)
             return turn_id, False
-        new_id = turn_id or fresh_id()
-        self._begun[session_id, new_id] = turn.request.digest()
-        self._forget_oldest()
+        else:
+            new_id = turn_id
+            self._begun[session_id, turn_id] = turn.request.digest()
+            if len(self._begun) > _MAX_BEGUN:
+                del self._begun[next(iter(self._begun))]
         try:
-            with self._waiting():
+            if caller is None:
+                return await self._let_in(session_id, turn_id, new_id, turn, deps)
+            with self._engine.slots.lent():
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
         except BaseException:
             self._begun.pop((session_id, new_id), None)
@@ -65,13 +115,13 @@ class Admission:
         self, session_id: str, turn_id: str | None, new_id: str, turn: NewTurn, deps: object
     ) -> tuple[str, bool]:
         engine = self._engine
-        engine.deps.give(session_id, new_id, deps)
-        engine.check_deps(turn.agent, session_id, new_id)
-        if engine.can_drive(turn.agent) and session_id not in engine.driving:
+        self._keep_deps(session_id, new_id, deps)
+        self._check_deps(turn.agent, session_id, new_id)
+        if engine.can_drive(turn.agent):
             try:
                 await engine.begin(session_id, new_id, turn)
             except HeadMoved:
-                pass  # something is under way there
+                pass  # the session has an unfinished turn
             else:
                 return new_id, False
         orphan = await self._orphan(session_id, turn) if turn_id is None else None
@@ -85,72 +135,93 @@ class Admission:
     async def submit(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
     ) -> str:
-        """Accept a turn and return its id; it is driven when its time comes."""
-        if turn_id is not None and await self._is_known(session_id, turn_id, turn):
+        """Accept a turn and return its id; a worker drives it after those before it."""
+        if turn_id is None:
+            turn_id = f"t_{urandom(12).hex()}"
+        elif await self._is_known(session_id, turn_id, turn):
             await self._give_deps(session_id, turn_id, deps)
             return turn_id
-        turn_id = turn_id or fresh_id()
-        self._engine.deps.give(session_id, turn_id, deps)
+        self._keep_deps(session_id, turn_id, deps)
         await self.accept(session_id, turn_id, turn)
         return turn_id
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
-        """Let the store accept a turn, and let somebody drive it."""
-        await self._engine.join()
-        await self._services.store.accept(session_id, turn_id, turn)
-        self._engine.kick(session_id)
+        """Accept a turn in the store, and look for work."""
+        engine = self._engine
+        await engine.join()
+        await engine.services.store.accept(session_id, turn_id, turn)
+        engine.kick(session_id)
+
+    async def cancel(self, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
+        """Ask for a turn to end, wherever it runs."""
+        check_id(session_id, field="session_id")
+        check_id(turn_id, field="turn_id")
+        check_text(reason, field="reason")
+        check_limit("metadata_bytes", len(reason.encode()), field="reason")
+        engine = self.engine
+        await engine.flush(session_id)
+        services = engine.services
+        receipt = await services.store.request_cancel(
+            session_id, turn_id, reason=reason, now_ms=services.clock.now_ms()
+        )
+        if receipt.status == "requested":
+            engine.cancel(session_id, turn_id, reason)
+        return receipt
 
     async def outcome(
         self, session_id: str, turn_id: str, turn: NewTurn | None = None
     ) -> TurnRecord | TurnView:
-        """Wait until a turn has ended or rests."""
-        try:
-            with self._waiting():
-                return await self._outcome(session_id, turn_id)
-        except (LeaseLost, HeadMoved):
-            if turn is None:
-                raise
-        except WindlassError:
-            self._begun.pop((session_id, turn_id), None)  # it may be tried again
-            raise
-        # Another worker has the session: the turn that was to begin here waits for its turn there.
-        await self._refuse_if_parked(session_id)
-        await self.accept(session_id, turn_id, turn)
-        with self._waiting():
-            return await self._outcome(session_id, turn_id)
+        """Wait until a turn has ended or is parked.
 
-    def _waiting(self) -> AbstractContextManager[None]:
-        """Let a turn whose tool waits for another one lend it its place."""
-        return nullcontext() if RUNS_IN.get() is None else self._engine.places.lent()
-
-    async def _outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
+        `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
+        """
+        engine = self._engine
         while True:
-            found = await self._engine.outcome(session_id, turn_id)
+            try:
+                if RUNS_IN.get() is None:
+                    found = await engine.outcome(session_id, turn_id)
+                else:
+                    with engine.slots.lent():
+                        found = await engine.outcome(session_id, turn_id)
+            except (LeaseLost, HeadMoved):
+                if turn is None:
+                    raise
+                await self._refuse_if_parked(session_id)
+                await self.accept(session_id, turn_id, turn)
+                turn = None
+                continue
+            except WindlassError:
+                self._begun.pop((session_id, turn_id), None)  # the caller may try again
+                raise
             if isinstance(found, TurnRecord):
                 # It may have ended elsewhere, or before it was asked for again.
-                self._engine.deps.forget(session_id, turn_id)
+                engine.deps.pop((session_id, turn_id), None)
                 return found
             if not await self._answer_with_deps(found):
                 return found
 
     async def _answer_with_deps(self, view: TurnView) -> bool:
-        """Let a turn go on that waits for deps which are here; say whether it did."""
-        if not self._engine.deps.has(view.session_id, view.turn_id):
+        """Answer a turn that waits for deps, if its deps are here; return whether it did wait."""
+        if (view.session_id, view.turn_id) not in self._engine.deps:
             return False
         waits = [one.wait for one in view.waits if one.state == "open" and one.wait.kind == "deps"]
         for wait in waits:
-            answer = WaitAnswer(now_ms=self._services.clock.now_ms())
-            await self._services.store.resolve_wait(wait.key, answer)
+            answer = WaitAnswer(now_ms=self._engine.services.clock.now_ms())
+            await self._engine.services.store.resolve_wait(wait.key, answer)
         self._engine.kick()
         return bool(waits)
 
     async def _is_known(self, session_id: str, turn_id: str, turn: NewTurn) -> bool:
         check_id(turn_id, field="turn_id")
-        place, wanted = (session_id, turn_id), turn.request.digest()
-        view = await self._services.store.load_turn(session_id, turn_id)
-        # While the store was asked, the same turn may have been begun here, by a caller that came first.
-        found = self._begun.get(place) if view is None else view.request_digest
-        if found is not None and found != wanted:
+        view = await self._engine.services.store.load_turn(session_id, turn_id)
+        # While the store was asked, another caller may have begun the same turn here.
+        if view is not None:
+            found: str | None = view.request_digest
+        elif (request := self._engine.request_of(session_id, turn_id)) is not None:
+            found = request.digest()
+        else:
+            found = self._begun.get((session_id, turn_id))
+        if found is not None and found != turn.request.digest():
             raise IdempotencyConflict(
                 f"turn {turn_id}: is known with another input, context or overrides",
                 field="turn_id",
@@ -158,29 +229,24 @@ class Admission:
             )
         return found is not None
 
-    def _forget_oldest(self) -> None:
-        if len(self._begun) > _MAX_BEGUN:
-            del self._begun[next(iter(self._begun))]
-
     async def _orphan(self, session_id: str, turn: NewTurn) -> str | None:
-        """Return an unfinished turn with the same request that a process which is gone has left."""
+        """Return an unfinished turn with the same request whose submitting process is gone."""
         session = await self._session(session_id)
         if session is None:
             return None
-        store, now_ms = self._services.store, self._services.clock.now_ms()
+        store, now_ms = self._engine.services.store, self._engine.services.clock.now_ms()
         for turn_id in (session.active, *session.queued):
             view = None if turn_id is None else await store.load_turn(session_id, turn_id)
             if view is None or view.request_digest != turn.request.digest():
                 continue
             submitter = view.submitter
-            is_there = submitter is not None and await store.is_present(submitter, now_ms=now_ms)
-            if submitter is not None and not is_there:
+            if submitter is not None and not await store.is_present(submitter, now_ms=now_ms):
                 return turn_id
         return None
 
     async def _session(self, session_id: str) -> SessionView | None:
         try:
-            return await self._services.store.load_session(session_id, history=False)
+            return await self._engine.services.store.load_session(session_id, history=False)
         except UnknownSession:
             return None
 
@@ -188,7 +254,7 @@ class Admission:
         session = await self._session(session_id)
         if session is None or session.active is None:
             return
-        view = await self._services.store.load_turn(session_id, session.active)
+        view = await self._engine.services.store.load_turn(session_id, session.active)
         if view is not None and view.state == "parked":
             waits = tuple(one.wait for one in view.waits if one.state == "open")
             missing = "an answer" if len(waits) == 1 else f"{len(waits)} answers"
@@ -200,13 +266,24 @@ class Admission:
             )
 
     async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
-        """Let a turn go on that waits for deps, now that they are here."""
-        self._engine.deps.give(session_id, turn_id, deps)
-        view = await self._services.store.load_turn(session_id, turn_id)
+        """Keep deps for a known turn, and answer it if it waits for them."""
+        self._keep_deps(session_id, turn_id, deps)
+        view = await self._engine.services.store.load_turn(session_id, turn_id)
         if view is not None:
             await self._answer_with_deps(view)
 
+    def _keep_deps(self, session_id: str, turn_id: str, deps: object) -> None:
+        if deps is not NONE_GIVEN:
+            self._engine.deps[session_id, turn_id] = deps
 
-def fresh_id() -> str:
-    """Return an id for a turn whose caller gave none."""
-    return f"t_{urandom(12).hex()}"
+    def _check_deps(self, agent: str, session_id: str, turn_id: str) -> None:
+        """Refuse a turn whose agent needs deps when neither the runtime nor the caller gives any."""
+        engine = self._engine
+        program = engine.programs.get(agent)
+        if program is None or not program.needs_deps or engine.services.deps is not None:
+            return
+        if (session_id, turn_id) not in engine.deps:
+            raise ConfigError(
+                f"deps: {program.name} needs deps; give Runtime(deps=...) or run(..., deps=...)",
+                field="deps",
+            )

@@ -1,15 +1,15 @@
-"""The drives under way in this process: one turn per session, no more turns than there are places."""
+"""The drives under way in this process: one turn per session, and no more turns than there are slots."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
-from windlass.engines.driving import Driving
-from windlass.engines.places import Places
-from windlass.engines.residence import Residence
+from windlass.engines.session_cache import SessionCache
 from windlass.errors import (
     EngineError,
     HeadMoved,
@@ -19,10 +19,10 @@ from windlass.errors import (
     UnknownSession,
     WindlassError,
 )
+from windlass.ports import TurnRequest
 from windlass.ports.clock import Clock
 from windlass.runtime.drive import Drive, Parked
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.task_set import TaskSet
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import StopTurn
 
@@ -30,153 +30,226 @@ _log = logging.getLogger("windlass")
 _MAX_PAUSE_MS = 300_000
 _MAX_FAILURES = 256
 
+TurnKey: TypeAlias = tuple[str, str]
+"""A session's id and a turn's id."""
+
+
+class Slots:
+    """How many turns may be driven at a time, first come, first served.
+
+    A turn whose tool waits for another turn does nothing meanwhile, so it lends its slot. Otherwise as many such
+    turns as there are slots would wait for each other for ever. It takes the slot back at once, without waiting
+    until one is free: for a moment one turn more than there are slots may run.
+    """
+
+    def __init__(self, count: int) -> None:
+        # Below zero while more slots were taken back than are free.
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def are_taken(self) -> bool:
+        """Whether a new turn has to wait."""
+        return self._free <= 0 or bool(self._waiting)
+
+    async def acquire(self) -> None:
+        """Wait for a slot, and take it."""
+        if not self.are_taken():
+            self._free -= 1
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                self.release()  # it was given a slot that it will not use
+            raise
+
+    def release(self) -> None:
+        """Give a slot back, to the first that waits for one."""
+        self._free += 1
+        while self._free > 0 and self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                self._free -= 1
+                waiter.set_result(None)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Lend the caller's slot to another turn for a while."""
+        self.release()
+        try:
+            yield
+        finally:
+            self._free -= 1
+
+
+class Driving:
+    """A turn that is driven here: its drive, its task, and the callers that wait for its end."""
+
+    __slots__ = ("_waiters", "drive", "request", "task", "turn_id")
+
+    task: asyncio.Task[None]
+
+    def __init__(self, turn_id: str, request: TurnRequest, drive: Drive) -> None:
+        self.turn_id = turn_id
+        self.request = request
+        self.drive = drive
+        self._waiters: list[asyncio.Future[TurnRecord | Parked | None]] = []
+
+    def end(self) -> asyncio.Future[TurnRecord | Parked | None]:
+        """Return what to wait for. None: the turn goes on elsewhere, or failed; the store knows more."""
+        # One future per waiter, so that cancelling one does not cancel the others.
+        waiter: asyncio.Future[TurnRecord | Parked | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self._waiters.append(waiter)
+        return waiter
+
+    def finish(self, ended: TurnRecord | Parked | None) -> None:
+        """Wake the waiters."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(ended)
+
 
 class Drives:
-    """Starts drives and sees to what becomes of them.
+    """Starts drives and deals with their end.
 
-    Whoever calls `start` has taken a place before; the drive gives it back. `on_end` is told of every end; None:
-    the turn is not this worker's any more, or failed.
+    The caller of `start` has acquired a slot before; the drive releases it. `on_end` is called at every end, with None
+    when the turn does not belong to this worker any more, or failed.
     """
 
     def __init__(
         self,
-        residence: Residence,
+        cache: SessionCache,
         clock: Clock,
         *,
-        places: Places,
+        slots: Slots,
         on_end: Callable[[str, str, TurnRecord | Parked | None], None],
     ) -> None:
-        self._residence = residence
+        self._cache = cache
         self._clock = clock
         self._on_end = on_end
-        self._by_session: dict[str, Driving] = {}
-        self._is_leaving = False
-        self._places = places
-        self.tasks = TaskSet(_log_failure)
-        # Turns that are ours and could not be gone on with: when they are to be taken up again.
-        self.again: dict[tuple[str, str], int] = {}
-        # How often a turn failed here for another reason than the store, and with what.
-        self.faults: dict[tuple[str, str], tuple[int, str]] = {}
-        self._tries: dict[tuple[str, str], int] = {}
+        self._is_stopping = False
+        self._slots = slots
+        self.by_session: dict[str, Driving] = {}
+        # Turns of this worker that could not go on, and when to try again.
+        self.again: dict[TurnKey, int] = {}
+        # How often a turn failed here for a reason other than the store, and with what.
+        self.faults: dict[TurnKey, tuple[int, str]] = {}
+        self._tries: dict[TurnKey, int] = {}
         # Turns that were not even accepted, and why.
-        self.failures: dict[tuple[str, str], WindlassError] = {}
+        self.failures: dict[TurnKey, WindlassError] = {}
 
-    def __contains__(self, session_id: object) -> bool:
-        return session_id in self._by_session
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_session)
-
-    def __len__(self) -> int:
-        return len(self._by_session)
-
-    def get(self, session_id: str, turn_id: str | None = None) -> Driving | None:
-        """Return the drive in a session, if it is of that turn."""
-        driving = self._by_session.get(session_id)
-        if driving is None or turn_id in (None, driving.turn_id):
-            return driving
-        return None
+    def get(self, session_id: str, turn_id: str) -> Driving | None:
+        """Return the drive of a turn."""
+        driving = self.by_session.get(session_id)
+        return None if driving is None or driving.turn_id != turn_id else driving
 
     def wake_all(self) -> None:
-        """Let all turns look for answers."""
-        for driving in self._by_session.values():
+        """Make all turns look for answers."""
+        for driving in self.by_session.values():
             driving.drive.wake()
 
     def look(self) -> None:
-        """Let calls that wait beside others look for answers: nobody tells of those from other processes."""
-        for driving in self._by_session.values():
+        """Make calls that wait beside others look for answers: other processes do not tell us when they answer."""
+        for driving in self.by_session.values():
             driving.drive.look()
 
-    async def leave(self, grace_s: float) -> None:
-        """Let all turns go; bodies that run have so long to end."""
-        self._is_leaving = True
-        driving = list(self._by_session.values())
+    async def stop(self, grace_s: float) -> None:
+        """Stop all drives; tool bodies that run get `grace_s` seconds to end."""
+        self._is_stopping = True
+        driving = tuple(self.by_session.values())
         for one in driving:
             one.drive.stop()
         try:
             if driving:
                 await asyncio.wait([one.task for one in driving], timeout=grace_s)
         finally:
-            await self.tasks.close()
+            while running := [one.task for one in self.by_session.values() if not one.task.done()]:
+                for task in running:
+                    task.cancel()
+                await asyncio.wait(running)
 
-    def start(self, memory: SessionMemory, turn_id: str, drive: Drive) -> None:
+    def start(
+        self, memory: SessionMemory, turn_id: str, request: TurnRequest, drive: Drive
+    ) -> None:
         """Drive a turn."""
         memory.is_idle = False
-        driving = self._by_session[memory.session_id] = Driving(turn_id, drive)
-        driving.task = self.tasks.start(self._run(memory, driving), name=f"windlass-turn-{turn_id}")
+        driving = self.by_session[memory.session_id] = Driving(turn_id, request, drive)
+        driving.task = asyncio.get_running_loop().create_task(
+            self._run(memory, driving), name=f"windlass-turn-{turn_id}"
+        )
 
     @contextmanager
-    def taking_up(self, place: tuple[str, str]) -> Iterator[None]:
-        """Keep what is wrong with one turn from holding up the others: it is looked at again later."""
+    def taking_up(self, key: TurnKey) -> Iterator[None]:
+        """Keep a failure to take up one turn from holding up the others: that turn is tried again later."""
         try:
             yield
         except (LeaseLost, HeadMoved, UnknownSession, SessionDeleted):
-            pass  # another worker was faster, or it has ended
+            pass  # another worker was faster, or the turn has ended
         except WindlassError as error:
-            _log.warning("taking up %s/%s: %s", *place, error.code)
-            self.try_later(place)
+            _log.warning("taking up %s/%s: %s", *key, error.code)
+            self.try_later(key)
 
-    def try_later(self, place: tuple[str, str]) -> None:
-        """Take a turn up again, later each time."""
-        tries = self._tries[place] = self._tries.get(place, 0) + 1
-        self.again[place] = self._clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
+    def try_later(self, key: TurnKey) -> None:
+        """Try a turn again, after a pause that grows each time."""
+        tries = self._tries[key] = self._tries.get(key, 0) + 1
+        self.again[key] = self._clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
 
-    def due_again(self) -> tuple[tuple[str, str], ...]:
+    def due_again(self) -> tuple[TurnKey, ...]:
         """Return the turns whose pause is over."""
         now_ms = self._clock.now_ms()
-        found = tuple(place for place, due_ms in self.again.items() if due_ms <= now_ms)
-        for place in found:
-            del self.again[place]
+        found = tuple(key for key, due_ms in self.again.items() if due_ms <= now_ms)
+        for key in found:
+            del self.again[key]
         return found
 
     async def _run(self, memory: SessionMemory, driving: Driving) -> None:
+        session_id, turn_id = memory.session_id, driving.turn_id
         ended: TurnRecord | Parked | None = None
         try:
             ended = await driving.drive.run()
         except (StopTurn, LeaseLost, HeadMoved) as error:
-            self._given_up(memory, driving, error)
+            # Another worker has the session, or this worker stops.
+            if not driving.drive.is_accepted and isinstance(error, WindlassError):
+                self._fail((session_id, turn_id), error)
         except BaseException as error:
-            if self._is_leaving:
+            if not self._is_stopping:
+                self._broken((session_id, turn_id), driving, error)
+            elif isinstance(error, Exception):
+                _log.error("a task of the engine failed", exc_info=error)
+            else:
                 raise
-            self._broken(memory, driving, error)  # whatever it is, the turn is not lost
         finally:
             if ended is None:
-                self._residence.forget(memory.session_id)
-            del self._by_session[memory.session_id]
-            self._places.release()
+                self._cache.forget(session_id)
+            elif self._tries or self.faults:
+                self._tries.pop((session_id, turn_id), None)
+                self.faults.pop((session_id, turn_id), None)
+            del self.by_session[session_id]
+            self._slots.release()
             driving.finish(ended)
-            if ended is not None:
-                self._tries.pop((memory.session_id, driving.turn_id), None)
-                self.faults.pop((memory.session_id, driving.turn_id), None)
-            self._on_end(memory.session_id, driving.turn_id, ended)
+            self._on_end(session_id, turn_id, ended)
 
-    def _given_up(self, memory: SessionMemory, driving: Driving, error: Exception) -> None:
-        """Somebody else has the session, or this worker leaves."""
-        if not driving.drive.is_accepted and isinstance(error, WindlassError):
-            self._fail((memory.session_id, driving.turn_id), error)
-
-    def _broken(self, memory: SessionMemory, driving: Driving, error: BaseException) -> None:
-        """The store, or code of the user's, failed. An accepted turn is tried again, until it counts as poison."""
-        place = (memory.session_id, driving.turn_id)
+    def _broken(self, key: TurnKey, driving: Driving, error: BaseException) -> None:
+        """Deal with an error of the store or of user code: an accepted turn is tried again until it is poison."""
         if not isinstance(error, StoreError):
-            _log.error("driving %s/%s failed", *place, exc_info=error)
-            self.faults[place] = (self.faults.get(place, (0, ""))[0] + 1, type(error).__name__)
+            _log.error("driving %s/%s failed", *key, exc_info=error)
+            self.faults[key] = (self.faults.get(key, (0, ""))[0] + 1, type(error).__name__)
         if driving.drive.is_accepted:
-            self.try_later(place)
+            self.try_later(key)
         elif isinstance(error, WindlassError):
-            self._fail(place, error)
+            self._fail(key, error)
         else:
             name = type(error).__name__
             failure = EngineError(f"turn {driving.turn_id}: could not begin, {name} was raised")
             failure.__cause__ = error
-            self._fail(place, failure)
+            self._fail(key, failure)
 
-    def _fail(self, place: tuple[str, str], error: WindlassError) -> None:
-        """Keep why a turn could not begin, for whoever waits; somebody who has left does not ask."""
+    def _fail(self, key: TurnKey, error: WindlassError) -> None:
+        """Keep why a turn could not begin, for the caller that waits for it, if it still does."""
         if len(self.failures) >= _MAX_FAILURES:
             del self.failures[next(iter(self.failures))]
-        self.failures[place] = error
-
-
-def _log_failure(error: BaseException) -> None:
-    _log.error("a task of the engine failed", exc_info=error)
+        self.failures[key] = error

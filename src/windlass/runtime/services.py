@@ -1,21 +1,26 @@
-"""What all turns of one worker share."""
+"""What all turns of one worker share: the store, the clock, the live feeds, and tasks that run beside the turns."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
+from os import urandom
 from typing import Any, Literal
 
 import msgspec
 
 from windlass.ports import Store, Wait
 from windlass.ports.clock import Clock
+from windlass.ports.price import Price
 from windlass.ports.probe import Phase, PhaseProbe
-from windlass.runtime.feeds import Feeds
-from windlass.runtime.task_set import TaskSet
+from windlass.runtime.feed import SessionFeed
 
 _log = logging.getLogger("windlass")
+_MAX_FEEDS = 1_024
+_TIDIED_AT_ONCE = 16
 
 Approver = Callable[[Wait], bool | Awaitable[bool]]
 """Answers approvals in this process, at once: True allows."""
@@ -42,12 +47,88 @@ def _tell(
         _log.exception("a probe failed")
 
 
+class Feeds:
+    """The feed of each session that is watched or driven here. The one that was used longest ago goes first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._feeds: dict[str, SessionFeed] = {}
+
+    def of(self, session_id: str) -> SessionFeed:
+        """Return the feed of a session, made on first use."""
+        feed = self._feeds.pop(session_id, None)
+        if feed is None:
+            # Its cursors are its own: those of another session, process or time have a gap here.
+            feed = SessionFeed(session_id, incarnation=urandom(4).hex(), clock=self._clock)
+            self._make_room()
+        self._feeds[session_id] = feed
+        return feed
+
+    def _make_room(self) -> None:
+        if len(self._feeds) < _MAX_FEEDS:
+            return
+        idle = next((name for name, feed in self._feeds.items() if not feed.has_live_turns), None)
+        if idle is not None:
+            self._feeds.pop(idle).close()
+
+    def tidy(self) -> None:
+        """Drop what is too old to be read again, a few sessions at a time."""
+        for name in tuple(islice(self._feeds, _TIDIED_AT_ONCE)):
+            feed = self._feeds.pop(name)
+            feed.forget_old()
+            if not feed.is_forgotten:
+                self._feeds[name] = feed
+
+    def close(self) -> None:
+        """End all readers."""
+        for feed in self._feeds.values():
+            feed.close()
+        self._feeds.clear()
+
+
+class TaskSet:
+    """Tasks of a runtime: it keeps a reference to each until it ends, and none outlives it.
+
+    Not a TaskGroup: a group lives and dies inside one task, while a runtime may be opened in one and closed in
+    another (a fixture, a web framework's start and stop), and one task that fails must not take the others along.
+    """
+
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._on_error = on_error
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Start a task; `on_error` is called with what it raises."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_error(error)
+
+    async def finish(self, seconds: float) -> None:
+        """Give running tasks some time, then cancel them and wait for their end."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=seconds)
+        while self._tasks:
+            running = tuple(self._tasks)
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+
+
 def _log_failure(error: BaseException) -> None:
     _log.error("a plugin failed beside its turn: %s", type(error).__name__)
 
 
 class Services(msgspec.Struct, kw_only=True):
-    """The store, the clock and what else a turn reaches out to."""
+    """The store, the clock and what else a turn uses from its worker."""
 
     store: Store
     clock: Clock
@@ -62,6 +143,7 @@ class Services(msgspec.Struct, kw_only=True):
     place: str = ""
     # How many turns are being driven here.
     driving: int = 0
+    prices: Mapping[str, Price] | None = None
     # What plugins do beside the turns.
     aside: TaskSet = msgspec.field(default_factory=lambda: TaskSet(_log_failure))
 

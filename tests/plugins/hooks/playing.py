@@ -114,10 +114,10 @@ def scenario(act: Act, ledger: Ledger) -> Scenario:
 
 async def played(rt: Runtime[Any], turns: int = 1) -> Played:
     """Read what is committed, once that many turns are."""
-    store = rt._machinery.services.store
+    store = rt._services.store
 
     async def has_ended() -> bool:
-        rt._machinery.engine.kick()
+        rt._engine.kick()
         return (await store.load_session("s")).head >= turns
 
     await until(has_ended)

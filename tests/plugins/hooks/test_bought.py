@@ -74,7 +74,7 @@ async def test_what_a_plugin_buys_is_counted_under_its_name(stage: Stage) -> Non
     agent = Agent("a", model=ledger.model([say("Done.")]), plugins=[asking("before_turn")(ledger)])
     async with stage.runtime(agent, models=[ledger.oracle()]) as rt:
         result = await rt.session("s").run("Go.", turn_id="t")
-        page = (await rt._machinery.services.store.load_session("s")).pages[0]
+        page = (await rt._services.store.load_session("s")).pages[0]
 
     assert result.text == "Done."
     assert sorted((line.source, line.model, line.calls) for line in page.usage) == [

@@ -49,7 +49,7 @@ def silent(*hooks: str) -> Plugin:
 
 async def entries(rt: Runtime[Any]) -> list[Any]:
     """Return what is written of the turn: its start, and each outcome."""
-    view = await rt._machinery.services.store.load_turn("s", "t")
+    view = await rt._services.store.load_turn("s", "t")
     assert view is not None
     found = [entry for page in view.pages for entry in page.entries]
     return [one if isinstance(one, TurnStarted) else getattr(one, "outcome", None) for one in found]
@@ -157,7 +157,7 @@ async def test_nobody_elsewhere_is_shown_what_plugins_still_look_at(
     ):
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await has_begun.wait()
-        await rt._machinery.engine.flush("s")
+        await rt._engine.flush("s")
         told = await other.turn("s", "t").messages()
         await rt.cancel("s", "t")
         await handle.result()

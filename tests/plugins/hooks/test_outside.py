@@ -136,11 +136,11 @@ async def test_what_was_shown_before_a_crash_is_shown_again_and_kept_once(stage:
         stage.kill(lost)
         async with stage.runtime(Agent("a", model=Talker(), plugins=[Hushes(saw)])) as rt:
             await rt.turn("s", "t").result(timeout=30)
-            page = (await rt._machinery.services.store.load_session("s")).pages[0]
+            page = (await rt._services.store.load_session("s")).pages[0]
             assert saw == ["My secret ", "My secret ", "is safe."]
             async with stage.runtime(Agent("a", model=Talker(), plugins=[Hushes([])])) as other:
                 await other.session("o").run("Go.", turn_id="t")
-                calm = (await other._machinery.services.store.load_session("o")).pages[0]
+                calm = (await other._services.store.load_session("o")).pages[0]
         held.gate.set()
 
     assert page.nodes[1].message.parts == calm.nodes[1].message.parts  # type: ignore[union-attr]  # records

@@ -185,7 +185,7 @@ class Journey:
                 await asyncio.sleep(0.001)
 
     async def _is_idle(self) -> bool:
-        view = await self.rt._machinery.store.load_session(SESSION, history=False)
+        view = await self.rt._services.store.load_session(SESSION, history=False)
         if view.active is not None or view.queued:
             return False
         return not (await self.session.inbox()).items
@@ -212,7 +212,7 @@ class Journey:
         self.ledger.plans[turn_id] = made
         await self.idle_first()
         await self.session.enqueue([made.text, *made.files], key=key)
-        store = self.rt._machinery.store
+        store = self.rt._services.store
 
         async def has_begun() -> bool:
             return await store.load_turn(SESSION, turn_id) is not None

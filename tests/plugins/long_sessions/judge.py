@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tests.plugins.long_sessions.ledger import Ledger
 from tests.plugins.long_sessions.tokenizer import Tokenizer
 from tests.scenarios.readings import words
-from windlass.api.node import Node
+from windlass.api.nodes import Node
 from windlass.journal import FrameOpened, PluginRemembered
 from windlass.kernel import (
     Attachment,

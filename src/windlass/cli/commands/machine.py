@@ -16,8 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.text import Text
 
 from windlass import Agent, Runtime, __version__, tool
-from windlass.api.adapters import find_model, open_store
-from windlass.api.known_models import KnownModels
+from windlass.api.adapters import KnownModels, find_model, open_store
 from windlass.cli import exit_code, health
 from windlass.cli.agents import chosen_model, default_model, has_local
 from windlass.cli.arguments import JsonOption, StoreOption

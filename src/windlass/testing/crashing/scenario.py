@@ -81,7 +81,6 @@ class Rehearsal:
     def __init__(self, scenario: Scenario, runtime: Runtime[Any], clock: VirtualClock) -> None:
         self._scenario = scenario
         self._runtime = runtime
-        self._machinery = runtime._machinery  # noqa: SLF001 - a test's way in
         self._clock = clock
 
     async def play(self) -> object:
@@ -106,14 +105,16 @@ class Rehearsal:
 
     async def _settle(self) -> None:
         """Wait until nothing is driven, and nothing is there to be driven."""
-        engine = self._machinery.engine
+        engine = self._runtime._engine  # noqa: SLF001 - a test's way in
         while engine.driving or await self._has_work():
             engine.kick()
             await asyncio.sleep(_A_MOMENT_S)
 
     async def _has_work(self) -> bool:
-        agents = tuple(self._machinery.programs)
-        due = await self._machinery.store.due(self._clock.now_ms(), agents=agents)
+        runtime = self._runtime
+        agents = tuple(runtime._programs)  # noqa: SLF001 - a test's way in
+        store = runtime._services.store  # noqa: SLF001 - a test's way in
+        due = await store.due(self._clock.now_ms(), agents=agents)
         return bool(due.turns or due.waits) or any(one.active is None for one in due.inboxes)
 
     async def _go_on(self) -> bool:
@@ -135,8 +136,8 @@ class Rehearsal:
             return False
         self._clock.advance(max(0, soonest_ms - self._clock.now_ms()) / 1000)
         # The worker could not renew its lease meanwhile: for its thread no time has passed.
-        world = self._machinery.services
-        world.store.renew(world.worker_id, until_ms=world.until_ms())
+        services = self._runtime._services  # noqa: SLF001 - a test's way in
+        services.store.renew(services.worker_id, until_ms=services.until_ms())
         return True
 
 

@@ -1,4 +1,4 @@
-"""Places: no more turns at a time than there are, and a turn that waits for another one lends it its own."""
+"""Slots: no more turns at a time than there are, and a turn that waits for another one lends it its own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_turns_that_wait_for_turns_do_not_wait_for_ever(stage: Stage, way:
     assert [one.tool_calls[0].outcome.value for one in results] == ["I am here."] * 4
 
 
-async def test_there_are_no_more_places_afterwards_than_before(stage: Stage) -> None:
+async def test_there_are_no_more_slots_afterwards_than_before(stage: Stage) -> None:
     agent, where = asking(by_run)
     at_once = [0, 0]
 
@@ -78,7 +78,7 @@ async def test_there_are_no_more_places_afterwards_than_before(stage: Stage) -> 
     assert at_once == [0, 1]
 
 
-async def test_whoever_waits_no_longer_for_a_place_takes_none(stage: Stage) -> None:
+async def test_a_turn_that_no_longer_waits_for_a_slot_takes_none(stage: Stage) -> None:
     gate, entered = asyncio.Event(), asyncio.Event()
 
     async def slow(_request: object) -> str:

@@ -1,4 +1,4 @@
-"""A node: one entry of a session's append-only graph."""
+"""Nodes: the entries of a session's append-only graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.ports import SessionView
 
 
 class Node(Value, kw_only=True):
-    """A node with its place: who comes before it, and which turn added it."""
+    """One entry, with the node before it and the turn that added it."""
 
     id: str
     parent: str | None

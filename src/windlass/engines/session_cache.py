@@ -9,32 +9,32 @@ from windlass.ports import SessionView
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 
-_MAX_RESIDENT = 1_024
-# An idle session with more messages than that is read again when it is needed.
+_MAX_SESSIONS = 1_024
+# An idle session with more messages than this is read again when it is needed.
 _MAX_IDLE_MESSAGES = 32
 
 
-class Residence:
-    """Finds what is known of a session; the one that was not asked for longest goes first."""
+class SessionCache:
+    """What this worker knows of each session. A full cache drops the session that was used longest ago."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._sessions: dict[str, SessionMemory] = {}
 
     def get(self, session_id: str) -> SessionMemory | None:
-        """Return what is kept of a session."""
+        """Return what is cached of a session."""
         return self._sessions.get(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Let go of a session."""
+        """Drop a session."""
         self._sessions.pop(session_id, None)
 
     def keep(self, memory: SessionMemory) -> SessionMemory:
-        """Keep a session."""
-        self._sessions.pop(memory.session_id, None)
-        if len(self._sessions) >= _MAX_RESIDENT:
-            del self._sessions[next(iter(self._sessions))]
-        self._sessions[memory.session_id] = memory
+        """Cache a session, as the one used last."""
+        sessions = self._sessions
+        if sessions.pop(memory.session_id, None) is None and len(sessions) >= _MAX_SESSIONS:
+            del sessions[next(iter(sessions))]
+        sessions[memory.session_id] = memory
         return memory
 
     async def current(self, session_id: str) -> SessionMemory:
@@ -43,10 +43,10 @@ class Residence:
         return self._take(view, memory)
 
     async def idle(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
-        """Return a session in which nothing is under way, for a turn that it has not had.
+        """Return a session without an unfinished turn, for a turn that is new to it.
 
         Raises:
-            HeadMoved: something is, or the turn has ended meanwhile.
+            HeadMoved: it has an unfinished turn, or this turn has ended already.
         """
         known = self._sessions.get(session_id)
         if known is not None and known.is_owned:
@@ -62,7 +62,7 @@ class Residence:
         return self._take(view, memory)
 
     async def _look(self, session_id: str) -> tuple[SessionView, SessionMemory]:
-        """Ask the store for a session. What is known of it is read again only if the head has moved."""
+        """Ask the store for a session. A cached history is read again only if the head has moved."""
         store, known = self._services.store, self._sessions.get(session_id)
         if known is not None:
             view = await store.load_session(session_id, history=False)
@@ -77,7 +77,7 @@ class Residence:
         return self.keep(memory)
 
     def evict(self, busy: Container[str]) -> None:
-        """Let go of long histories in which nothing has happened since the last time."""
+        """Drop long histories that no turn has used since the last call."""
         for session_id, memory in tuple(self._sessions.items()):
             if memory.messages.n_held <= _MAX_IDLE_MESSAGES or session_id in busy:
                 continue
