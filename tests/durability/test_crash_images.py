@@ -22,8 +22,9 @@ from tests.durability.recording_vfs import (
     Written,
     unregistered_name,
 )
+from tests.limits import times
 
-N_IMAGES = 200
+N_IMAGES = times(200)
 N_COMMITS = 60
 
 

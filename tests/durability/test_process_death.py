@@ -7,7 +7,6 @@ test_power_loss. Here it is shown that no moment is a bad moment to die.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,11 +26,12 @@ from tests.durability.workload import (
     run_turn,
 )
 from tests.durability.writing_process import WritingProcess
+from tests.limits import times
 from windlass.errors import LeaseLost, StoreContended
 from windlass.ports import SessionView, TurnView
 from windlass.stores.sqlite import SqliteStore
 
-N_FILES = int(os.environ.get("WINDLASS_KILL_FILES", "10"))
+N_FILES = times(4)
 KILLS_PER_FILE = 10
 SESSIONS = ("s0", "s1", "s2")
 UNTIL_MS = 1_000 + LEASE_MS

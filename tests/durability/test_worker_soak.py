@@ -4,13 +4,12 @@ The worker runs 20 sessions at once, 10 tool calls each, of every effect contrac
 kill of a round the store is compared with what happened outside: `tests.durability.soak.turn_audit` has the rules.
 
 A kill of a worker that drives 20 turns can cost each of them the reply that was on its way: what is asserted for each
-turn is that it never costs more. WINDLASS_SOAK_KILLS says how often it is killed.
+turn is that it never costs more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,16 +25,17 @@ from tests.durability.soak.ledger import Line
 from tests.durability.soak.lives import Nursery, Round, play, rounds
 from tests.durability.soak.turn_audit import TurnAudit
 from tests.durability.soak.worker import file_of, ledger_of
+from tests.limits import times
 from windlass.kernel import ConversationRecord, ToolResult, Usage
 from windlass.ports import SessionView, TurnView
 from windlass.stores.sqlite import SqliteStore
 
-KILLS = int(os.environ.get("WINDLASS_SOAK_KILLS", "300"))
+KILLS = times(100)
 N_LANES = 2
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(times(600))
 def test_a_worker_of_twenty_turns_may_be_killed_at_any_moment_however_often(
     tmp_path: Path,
 ) -> None:

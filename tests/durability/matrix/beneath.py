@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import apsw
 
+from tests.limits import HANGS_S
 from windlass.journal import TurnJournal
 from windlass.ports import Store, Ticket, UnitReceipt
 from windlass.stores.memory import MemoryStore
@@ -18,7 +19,6 @@ from windlass.stores.memory.rows import Tables
 from windlass.stores.sqlite import SqliteStore, worker_lock
 from windlass.stores.sqlite.store import Durability
 
-_PATIENCE_S = 30.0
 _STORES = count(1)
 
 
@@ -97,7 +97,7 @@ class KeptInFile:
     def settle(self, ticket: Ticket[UnitReceipt]) -> None:
         self.store._writer._call_thread()
         try:
-            ticket.wait(_PATIENCE_S)  # type: ignore[attr-defined]  # of this store's tickets
+            ticket.wait(HANGS_S)  # type: ignore[attr-defined]  # of this store's tickets
         except BaseException:
             if ticket.refusal is None:
                 raise

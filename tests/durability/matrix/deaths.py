@@ -13,9 +13,9 @@ from tests.durability.matrix.beneath import KeptInFile
 from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.redrive import end_of
 from tests.durability.matrix.verdict import End
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[3]
-_PATIENCE_S = 60.0
 
 
 class Deaths:
@@ -51,7 +51,7 @@ class Deaths:
             env=self._settings,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_S,
+            timeout=HANGS_S,
             check=False,
         )
         return done.returncode, done.stderr

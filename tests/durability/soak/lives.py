@@ -16,9 +16,9 @@ from typing import NamedTuple, Self
 from tests.durability.soak.audit import Report, audit
 from tests.durability.soak.ledger import Ledger, Line
 from tests.durability.soak.worker import file_of, ledger_of
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 60.0
 # How long a worker may work before it is killed.
 SHORTEST_S, LONGEST_S = 0.020, 0.400
 
@@ -56,7 +56,7 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(PATIENCE_S)
+        self._process.wait(HANGS_S)
         self._process.stdout.close()
         self._log.close()
 
@@ -123,7 +123,7 @@ def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str 
 
 def _begins(ledger: Ledger, size: int, pid: int) -> bool:
     """Wait until a worker has begun to work: it buys, does or is shown something of a turn."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANGS_S
     while time.monotonic() < deadline:
         if ledger.size() > size and any(
             line.pid == pid and line.kind != "accepted" for line in ledger.lines()

@@ -15,9 +15,9 @@ from typing import Self
 import apsw
 
 from tests.durability.soak.ledger import Ledger, Line
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30.0
 
 
 class Member:
@@ -81,7 +81,7 @@ class Member:
         at_s = time.monotonic()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
+        self.process.wait(HANGS_S)
         if self.process.stdin is not None and not self.process.stdin.closed:
             self.process.stdin.close()
         return at_s
@@ -89,7 +89,7 @@ class Member:
     def leave(self) -> int:
         """Ask it to leave; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(HANGS_S)
 
     def pause(self) -> float:
         """Stop it where it is, but not while it holds the file's lock; return when it stood still."""
@@ -127,7 +127,7 @@ class Member:
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
     """Wait for something that another process brings about."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANGS_S
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.005)

@@ -12,13 +12,12 @@ from typing import NamedTuple
 from tests.durability.soak import gang
 from tests.durability.soak.ledger import Ledger, Line
 from tests.durability.soak.member_process import Member
+from tests.limits import HANGS_S
 from windlass import Runtime
 from windlass.journal import CallReturned, ToolCallCommand
 from windlass.kernel.outcomes import Finished
 from windlass.ports import SessionView, TurnView
 from windlass.stores.sqlite import SqliteStore
-
-PATIENCE_S = 30.0
 
 
 class Job(NamedTuple):
@@ -56,7 +55,7 @@ class Place:
             async with Runtime(agent, store=self.store, worker=False) as runtime:
                 for job in jobs:
                     handle = runtime.turn(job.session, job.turn)
-                    result = await handle.result(timeout=PATIENCE_S)
+                    result = await handle.result(timeout=HANGS_S)
                     assert result.status == "done", f"{job}: {result}"
 
         asyncio.run(run())
