@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,10 +36,10 @@ class Round(NamedTuple):
 class Nursery:
     """Starts workers and says how they ended."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, module: str = "tests.durability.soak.nursery") -> None:
         self._log = log.open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.durability.soak.nursery"],
+            [sys.executable, "-m", module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -60,9 +61,9 @@ class Nursery:
         self._process.stdout.close()
         self._log.close()
 
-    def start(self, folder: Path, mutant: str = "") -> int:
+    def start(self, *arguments: str) -> int:
         """Start a worker and return its pid."""
-        self._child = self._ask(f"{folder} {mutant}")
+        self._child = self._ask(shlex.join(arguments))
         return self._child
 
     def kill(self) -> None:
@@ -108,9 +109,9 @@ def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str 
     done = 0
     while True:
         size = ledger.size()
-        pid = nursery.start(place, mutant)
+        pid = nursery.start(str(place), mutant)
         work_s = random.uniform(SHORTEST_S, LONGEST_S)
-        if done < kills and _begins(ledger, size, pid):
+        if done < kills and begins(ledger, size, pid):
             time.sleep(work_s)
             nursery.kill()
         code = nursery.ended()
@@ -121,7 +122,7 @@ def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str 
         done += 1
 
 
-def _begins(ledger: Ledger, size: int, pid: int) -> bool:
+def begins(ledger: Ledger, size: int, pid: int) -> bool:
     """Wait until a worker has begun to work: it buys, does or is shown something of a turn."""
     deadline = time.monotonic() + HANGS_S
     while time.monotonic() < deadline:
