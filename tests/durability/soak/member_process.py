@@ -52,6 +52,10 @@ class Member:
         """Return the lines that it wrote itself."""
         return [line for line in self.ledger.lines(*kinds) if line.pid == self.pid]
 
+    def looks_between(self, after_s: float, until_s: float) -> int:
+        """Return how often it looked for work in between."""
+        return sum(after_s < line.at_s < until_s for line in self.lines("looked"))
+
     def await_line(self, kind: str, session: str = "", call: str = "", count: int = 1) -> Line:
         """Wait for a line of its own and return it."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import apsw
 
 from tests.durability.soak import gang
 from tests.durability.soak.ledger import Ledger, Line
@@ -59,6 +62,19 @@ class Place:
                     assert result.status == "done", f"{job}: {result}"
 
         asyncio.run(run())
+
+    def lease_left_s(self, session: str) -> float:
+        """Return for how long the owner of a session still has its lease."""
+        db = apsw.Connection(str(self.folder / "gang.db"))
+        try:
+            until_ms = db.execute(
+                "select until_ms from workers where id = (select owner from sessions where id = ?)",
+                (session,),
+            ).get
+        finally:
+            db.close()
+        assert isinstance(until_ms, int)
+        return until_ms / 1_000 - time.time()
 
     def read(self, job: Job) -> tuple[SessionView, TurnView]:
         """Return a turn and its session as they stand."""
