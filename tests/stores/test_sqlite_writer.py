@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.runtime.lanes import write_lock
 from tests.runtime.turns import new_turn
 from windlass.errors import WindlassBug
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.rows import Rows
-
-PATIENCE_S = 30
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def broken(rows: Rows, again: object) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_fault_that_nobody_thought_of_is_answered_as_a_bug(store: SqliteStore) -> None:
     with pytest.raises(WindlassBug):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANGS_S):
             await store._do(broken).durable()
 
 
@@ -45,7 +44,7 @@ async def test_the_writer_goes_on_behind_a_fault_that_nobody_thought_of(
 ) -> None:
     fault = store._do(broken)
     neighbour = store._do(lambda rows, again: 7)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGS_S):
         await store.accept("a", "t1", new_turn())
         assert await neighbour.durable() == 7
     assert fault.refusal is not None
@@ -59,10 +58,10 @@ async def test_a_fault_on_the_loop_itself_is_answered_too(store: SqliteStore) ->
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
 
     with pytest.raises(WindlassBug):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANGS_S):
             await store._do(broken).durable()
     assert unheard == []
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGS_S):
         await store.accept("after", "t1", new_turn())
 
 
@@ -79,7 +78,7 @@ async def test_a_listener_that_fails_keeps_nobody_from_being_told(store: SqliteS
     operation = store._do(lambda rows, again: 7)
     operation.when_settled(fail)
     operation.when_settled(told.set)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGS_S):
         assert await operation.durable() == 7
         await told.wait()
     assert heard == [fault]
@@ -103,4 +102,4 @@ async def test_nothing_of_a_write_lives_on_in_the_thread_that_wrote_it(store: Sq
     await operation.durable()
     del payload, operation
 
-    assert await asyncio.to_thread(gone.wait, PATIENCE_S)
+    assert await asyncio.to_thread(gone.wait, HANGS_S)
