@@ -32,9 +32,17 @@ TEST_LIMIT_S = 300
 MEASURED = ("guards", "journal", "kernel")
 # From the run that takes longest to the one that takes least; a folder runs without what has a run of its own.
 RUNS: tuple[tuple[str, ...], ...] = (
-    ("durability/test_worker_soak.py",),
-    ("guards", "journal", "kernel"),
+    ("cli",),
+    ("plugins",),
     ("durability",),
+    ("durability/matrix", "durability/test_crash_matrix.py", "durability/test_two_workers.py"),
+    ("models",),
+    ("durability/test_worker_soak.py", "durability/test_spend_kills.py"),
+    MEASURED,
+    ("perf",),
+    ("contracts", "typing"),
+    ("scenarios",),
+    ("conformance",),
 )
 NOTHING_COLLECTED = 5
 

@@ -25,7 +25,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out of a soak what it cannot try more often: all but properties and modules that count with `times`."""
     if SOAK == 1:
         return
-    kept, left_out = [], []
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         counts = getattr(getattr(item, "module", None), "times", None) is times
         (kept if counts or item.get_closest_marker("hypothesis") else left_out).append(item)

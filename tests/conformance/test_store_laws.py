@@ -70,7 +70,7 @@ class StoreLaws(RuleBasedStateMachine):
         self.now = 1_000
         self.joined = 0
         self.units: list[Unit] = []
-        # Turns that somebody tried to have accepted; that there are no others is looked at in the end.
+        # Turns that a step tried to have accepted; teardown checks that there are no others.
         self.turns: set[tuple[str, str]] = set()
 
     def run(self, step: Coroutine[Any, Any, A]) -> A:

@@ -1,4 +1,4 @@
-"""An operation that breaks in a way nobody foresaw is told so, and takes nobody along."""
+"""An operation that raises what the store does not expect fails alone, and its caller gets the error."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ SEEDS = range(2)
 
 
 async def write_sessions(store: SqliteStore, vfs: RecordingVfs, turns: range) -> None:
-    """Let all sessions run their turns side by side."""
+    """Run the turns of all sessions side by side."""
     worker = Worker(await store.join(until_ms=3_601_000, now_ms=1_000))
 
     async def run(session: str) -> None:
@@ -89,8 +89,8 @@ def check_image(image: Image, folder: Path) -> int:
             # Another worker continues from what is there.
             worker = Worker(await store.join(until_ms=3_601_000, now_ms=1_000))
             session = SESSIONS[image.at % len(SESSIONS)]
-            generation, turn = await resume(store, session, worker, _nobody)
-            await run_turn(store, session, turn, worker, generation, _nobody)
+            generation, turn = await resume(store, session, worker, _ignore)
+            await run_turn(store, session, turn, worker, generation, _ignore)
             assert await check_session(store, session, ()) == turn + 1
         finally:
             await store.close()
@@ -104,8 +104,8 @@ def check_image(image: Image, folder: Path) -> int:
     return turns
 
 
-def _nobody(mark: Mark) -> None:
-    """Tell nobody."""
+def _ignore(mark: Mark) -> None:
+    """Ignore what is acknowledged."""
 
 
 @pytest.mark.slow

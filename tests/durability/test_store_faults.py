@@ -44,8 +44,8 @@ MUST_OUTLIVE_A_RESTART = ("submit", "commit", "accept", "resolve_wait")
 
 
 @pytest.fixture(autouse=True)
-def _faults_nobody_could_be_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second fault while the first is on its way: apsw has nobody to raise it to."""
+def _second_faults_are_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """apsw cannot raise a second fault while the first one propagates."""
     tell = sys.unraisablehook
     monkeypatch.setattr(
         sys,
@@ -321,7 +321,7 @@ def test_a_fault_while_a_store_opens_is_a_typed_refusal_and_it_opens_later(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_a_lock_that_nobody_lets_go_is_contention_and_the_same_call_then_lands_once(
+def test_a_lock_that_is_never_released_is_contention_and_the_same_call_then_lands_once(
     bench: Bench, operation: StoreOperation
 ) -> None:
     async def run() -> None:
@@ -347,7 +347,7 @@ def test_a_lock_that_nobody_lets_go_is_contention_and_the_same_call_then_lands_o
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_a_lock_that_is_let_go_in_time_is_noticed_by_nobody(
+def test_a_lock_that_is_released_in_time_is_not_noticed(
     bench: Bench, operation: StoreOperation
 ) -> None:
     async def run() -> None:

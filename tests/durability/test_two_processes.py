@@ -1,4 +1,4 @@
-"""Two processes on one file: neither loses what the other wrote, and neither hears of the other."""
+"""Two processes on one file: neither loses what the other wrote, and neither is refused because of the other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_processes_that_make_the_same_new_file_at_once_all_open_it(tmp_path: Pat
 
 
 async def make(file: Path) -> None:
-    """Make the file, so that nobody has to wait for the other to do so."""
+    """Make the file, so that neither process waits for the other to make it."""
     store = SqliteStore(file)
     await store.open()
     await store.close()

@@ -3,7 +3,7 @@
 Workers are real processes; turns are submitted by this one, which drives none. How soon a worker comes is counted in its
 looks for work: it looks four times a second, and a machine with other work to do delays the looks as well.
 
-A worker's claim to a new turn rides with the first thing that it writes: until then two may begin it, buy its first
+A worker's claim to a new turn rides with the first thing that it writes: until then two may begin it, ask for its first
 reply and look something up, but only one gets to act. So `look`, which is pure, is not counted; `pay` and `post` are.
 """
 
@@ -288,7 +288,7 @@ def test_a_worker_lets_go_of_its_session_for_a_turn_of_an_agent_that_it_does_not
 
 
 def test_fifty_callers_in_two_processes_run_one_turn(place: Place) -> None:
-    """I14: whoever comes first, there is one turn, and everybody gets its result."""
+    """I14: whichever call comes first, there is one turn, and every caller gets its result."""
     tasks = (task("pay:0.1", "look:0"), task("look:0", "pay:0"), task("pay:0+post:0", "pay:0"))
     jobs = [Job(f"s{number}", tasks[number % 3]) for number in range(24)]
     with members(place, 2) as racers:

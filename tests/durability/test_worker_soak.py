@@ -79,7 +79,7 @@ def test_the_soak_notices_a_worker_that_does_not_keep_its_promise(
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[SessionView, TurnView, list[Line]]:
-    """A turn of a round in which nobody was killed, as store and ledger have it."""
+    """A turn of a round without a kill, as store and ledger have it."""
     folder = tmp_path_factory.mktemp("quiet")
     with Nursery(folder / "stderr") as nursery:
         assert play(nursery, folder, Random(0), 0) == 0

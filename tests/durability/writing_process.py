@@ -84,7 +84,7 @@ class WritingProcess:
             time.sleep(0.001)
 
     def go_on(self) -> None:
-        """Let it run again."""
+        """Resume it."""
         self.process.send_signal(signal.SIGCONT)
 
     def wait(self, works_s: float = 0) -> int:

@@ -14,6 +14,7 @@ from bench.__main__ import main
 from bench.bars import idle, many_sessions
 from bench.samples import figure, ratio
 from bench.sections import SECTIONS
+from bench.workloads.child import TURNS_EACH
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +78,7 @@ def test_it_prints_a_table_and_writes_the_same_figures(tmp_path: Path) -> None:
 def _few_sessions_and_short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a figure is printed does not depend on how many sessions and seconds it was taken from."""
     monkeypatch.setattr(many_sessions, "SESSIONS", 20)
-    monkeypatch.setattr(many_sessions, "_N_TURNS", 20 * many_sessions.TURNS_EACH)
+    monkeypatch.setattr(many_sessions, "_N_TURNS", 20 * TURNS_EACH)
     monkeypatch.setattr(idle, "_IDLE_S", 0.2)
 
 

@@ -35,7 +35,7 @@ class Kept(Protocol):
     def keep_copy(self) -> None: ...
 
     async def die(self, worker_id: str) -> None:
-        """Let the process that has it open be dead."""
+        """Treat the process that has it open as dead."""
         ...
 
     async def close(self) -> None: ...
@@ -117,7 +117,7 @@ class KeptInFile:
         return self.path.with_name(f"{self.path.name}.{self._copies}")
 
     async def die(self, worker_id: str) -> None:
-        """Let go of the file and of the workers' locks, as the system does for a dead process."""
+        """Release the file and the workers' locks, as the system does for a dead process."""
         store = self.store
         for lock in store._locks.values():
             worker_lock._HELD.discard(lock._fd)

@@ -30,7 +30,7 @@ class Deaths:
         self._nursery.__exit__()
 
     def die(self, folder: Path, *seams: str) -> None:
-        """Let one process after another die in a folder; the next one elsewhere finishes there first."""
+        """Kill one process after another in a folder; the next one elsewhere finishes there first."""
         folder.mkdir()
         for seam in seams:
             code = self._run([*self._to_finish, f"{folder}={seam}"])

@@ -24,7 +24,7 @@ class Life(NamedTuple):
 
 
 class Manners(TypedDict, total=False):
-    """How others behave: where somebody cancels the turn; whether who is asked says no."""
+    """How others behave: where the turn is cancelled; whether an approval is refused."""
 
     cancels_at: str
     says_no: bool
@@ -58,7 +58,7 @@ async def live_in(outside: Outside, kept: Kept) -> Life:
         dying = group.create_task(outside.died.wait())
         await asyncio.wait((living, dying), return_when=asyncio.FIRST_COMPLETED)
         if outside.is_dead:
-            # Last whoever closes the runtime: its thread ends, and nothing is left to wait for.
+            # Last the one that closes the runtime: its thread ends, and nothing is left to wait for.
             await _bury(asyncio.all_tasks() - others - {living})
             await _bury({living})
         dying.cancel()

@@ -104,7 +104,7 @@ def rounds(folder: Path, seed: int, kills: int, mutant: str = "") -> Iterator[Ro
 
 
 def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str = "") -> int:
-    """Let workers do the turns of one file, and kill them on the way; return how often."""
+    """Run workers on the turns of one file, and kill them on the way; return how often."""
     ledger = ledger_of(place)
     done = 0
     while True:

@@ -74,7 +74,7 @@ class Member:
         return found()[count - 1]
 
     def order(self, session: str, turn: str, task: str, times: int = 1) -> None:
-        """Let it run a turn."""
+        """Make it run a turn."""
         assert self.process.stdin is not None
         order = {"session": session, "turn": turn, "task": task, "times": times}
         self.process.stdin.write(f"{json.dumps(order)}\n".encode())
@@ -107,7 +107,7 @@ class Member:
             time.sleep(0.01)
 
     def go_on(self) -> float:
-        """Let it run again; return when."""
+        """Resume it; return when."""
         self.process.send_signal(signal.SIGCONT)
         return time.monotonic()
 

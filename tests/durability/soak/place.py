@@ -24,7 +24,7 @@ from windlass.stores.sqlite import SqliteStore
 
 
 class Job(NamedTuple):
-    """A turn to hand in."""
+    """A turn to submit."""
 
     session: str
     task: str
@@ -40,7 +40,7 @@ class Place:
         self.store = f"sqlite:///{folder / 'gang.db'}"
 
     def submit(self, *jobs: Job) -> None:
-        """Hand turns in."""
+        """Submit turns."""
 
         async def run() -> None:
             agent = gang.gang(self.ledger)
