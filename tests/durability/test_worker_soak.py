@@ -63,18 +63,24 @@ def test_a_worker_of_twenty_turns_may_be_killed_at_any_moment_however_often(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "rule"),
-    [("run_once_again", "runs"), ("act_before_the_claim", "runs"), ("show_at_once", "shown")],
+    ("mutant", "rule", "also"),
+    [
+        ("run_once_again", "runs", set()),
+        # Without the barrier a slow disk is two replies behind, and a kill takes both.
+        ("act_before_the_claim", "runs", {"bought"}),
+        ("show_at_once", "shown", set()),
+    ],
 )
 def test_the_soak_notices_a_worker_that_does_not_keep_its_promise(
-    tmp_path: Path, mutant: str, rule: str
+    tmp_path: Path, mutant: str, rule: str, also: set[str]
 ) -> None:
     found: set[str] = set()
     for each in rounds(tmp_path / "lane", 7, 60, mutant):
         found |= {finding.rule for finding in each.report.findings}
         if rule in found:
             break
-    assert found == {rule}
+    assert rule in found
+    assert found <= {rule} | also
 
 
 @pytest.fixture(scope="module")
