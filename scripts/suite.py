@@ -72,7 +72,10 @@ class Run:
 
     def progress(self) -> str:
         """Return how far it has come: the last percentage that pytest has printed."""
-        said = self.output.read_text(errors="replace") if self.output else ""
+        try:
+            said = self.output.read_text(errors="replace") if self.output else ""
+        except FileNotFoundError:  # it is about to begin, or has just ended
+            said = ""
         percents = re.findall(r"\[ *(\d+)%\]", said)
         return f"{self.name} {percents[-1] if percents else 0}%"
 
@@ -101,7 +104,7 @@ class Suite:
     left: deque[Run] = field(init=False)
     under_way: list[Run] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    n_ended: int = 0
+    ended: list[str] = field(default_factory=list)
     began_s: float = field(default_factory=time.monotonic)  # noqa: TID251 - for a person to read
 
     def __post_init__(self) -> None:
@@ -112,11 +115,19 @@ class Suite:
         lanes = [threading.Thread(target=self._run_lane) for _ in range(N_LANES)]
         for lane in lanes:
             lane.start()
-        for lane in lanes:
-            while lane.is_alive():
-                lane.join(TELL_EVERY_S)
-                if self.under_way:
-                    self._tell(", ".join(run.progress() for run in self.under_way))
+        try:
+            for lane in lanes:
+                self._follow(lane)
+        finally:
+            self.left.clear()  # after Ctrl-C, which ended the runs under way, too, no other run begins
+            for lane in lanes:
+                lane.join()
+
+    def _follow(self, lane: threading.Thread) -> None:
+        while lane.is_alive():
+            lane.join(TELL_EVERY_S)
+            if self.under_way:
+                self._tell(", ".join(run.progress() for run in tuple(self.under_way)))
 
     def _run_lane(self) -> None:
         """Run what is left, one after the other, until nothing is."""
@@ -133,7 +144,7 @@ class Suite:
                 self._end(run, code, said)
 
     def _end(self, run: Run, code: int, said: str) -> None:
-        self.n_ended += 1
+        self.ended.append(run.name)
         if code and not (SOAK > 1 and code == NOTHING_COLLECTED):
             self.failed.append(run.name)
             self._tell(f"FAILED {run.name}\n{said}")
@@ -142,7 +153,7 @@ class Suite:
 
     def _tell(self, text: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - self.began_s), 60)  # noqa: TID251 - likewise
-        print(f"{minutes:2}:{seconds:02} [{self.n_ended}/{len(self.runs)}] {text}", flush=True)
+        print(f"{minutes:2}:{seconds:02} [{len(self.ended)}/{len(self.runs)}] {text}", flush=True)
 
 
 def _run(command: Sequence[str], output: Path) -> tuple[int, str]:
@@ -153,12 +164,16 @@ def _run(command: Sequence[str], output: Path) -> tuple[int, str]:
 
 
 def main() -> int:
-    """Run everything; 0 if all of it passes."""
+    """Run everything; 0 if all of it passes, 130 after Ctrl-C."""
     suite = Suite(runs=runs())
-    suite.run()
+    try:
+        suite.run()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        return 130
     for name in suite.failed:
         print(f"failed: {name}", flush=True)
-    return bool(suite.failed)
+    return bool(suite.failed) or len(suite.ended) < len(suite.runs)
 
 
 if __name__ == "__main__":

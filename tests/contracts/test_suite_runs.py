@@ -79,6 +79,24 @@ def test_a_run_that_fails_is_shown_whole_and_fails_the_suite(
     assert lines[-1] == f"failed: {tmp_path / 'test_bad.py'}"
 
 
+def test_after_ctrl_c_no_other_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def press_ctrl_c(_run: suite.Run) -> str:
+        raise KeyboardInterrupt
+
+    found = [suite.Run(paths=(tmp_path,)) for _ in range(10)]
+    monkeypatch.setattr(suite, "runs", lambda: found)
+    monkeypatch.setattr(suite, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(suite.Run, "progress", press_ctrl_c)
+    monkeypatch.setattr(suite.Run, "command", lambda _run: [sys.executable, "-c", "print('ran')"])
+
+    assert suite.main() == 130
+    out = capfd.readouterr().out
+    assert out.count("ran") < len(found)
+    assert out.endswith("interrupted\n")
+
+
 def test_a_soak_runs_random_and_crash_tests_deeper_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
     (tmp_path / "test_random.py").write_text(
