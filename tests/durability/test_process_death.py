@@ -67,10 +67,15 @@ def kill_again_and_again(file: Path, seed: int) -> tuple[int, int]:
     at_work = 0
     for life in range(KILLS_PER_FILE):
         with WritingProcess("load", str(file), ",".join(SESSIONS)) as writer:
-            if random.random() < 0.8:
+            moment = random.random()
+            if moment < 0.65:
                 # At work. The next one has to take over at once, for the lease runs for an hour.
+                assert writer.wait_for(random.randint(1, 80), word="unit"), writer.stderr
+                time.sleep(random.uniform(0, 0.01))
+            elif moment < 0.8:
+                # While it takes over, or shortly after.
                 assert writer.wait_for(word="ready"), writer.stderr
-                time.sleep(random.uniform(0, 0.15))
+                time.sleep(random.uniform(0, 0.05))
             else:
                 # While it starts, or shortly after.
                 time.sleep(random.uniform(0, 0.3))
