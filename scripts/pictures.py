@@ -110,7 +110,7 @@ def draw(terminal: SmallTerminal, title: str) -> str:
         color_system="truecolor",
     )
     console.print(Text.from_ansi(terminal.ansi.rstrip()))
-    # Without the fonts that rich would let a browser fetch: a picture calls nobody.
+    # Without the fonts that rich would let a browser fetch: a picture fetches nothing.
     return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title=title), flags=re.DOTALL)
 
 

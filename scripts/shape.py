@@ -1,8 +1,14 @@
-"""The size budget: files with one noun, functions that fit a screen.
+"""The size budget: files with one noun, functions that fit a screen, no file that is only a sentence.
 
 A file over 400 lines says why in its module docstring, on a line that starts with "Length:"; once
 it has shrunk, the line has to go. Over 600 lines no reason helps. A function ends within 60 lines.
 Names that fit any content (utils, helpers ...) are refused, for files and for packages.
+
+A module of src under 80 lines that exactly one other module of src imports belongs to that importer.
+Excepted are `__init__` and `__main__`; a module that only an `__init__` imports, because a package lists there
+what it offers; a module imported inside a function, because it is loaded only when it is needed; everything
+in ports/, which keeps one Protocol to a file; and a module whose dotted name stands in README.md or docs/,
+because users import it. HOLDS_SMALL_ROOMS says whether this rule fails the check or only reports.
 
 Usage: python scripts/shape.py [FOLDER ...]
 """
@@ -11,18 +17,25 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 EXPLAIN_ABOVE = 400
 REFUSE_ABOVE = 600
 FUNCTION_MAX = 60
+ROOM_MIN = 80
+HOLDS_SMALL_ROOMS = True
 REASON = "Length:"
 REFUSED_NAMES = frozenset({
     "base", "common", "data", "helper", "helpers", "info", "manager", "managers", "util", "utils",
 })  # fmt: skip
 FOLDERS = ("src", "tests", "bench", "scripts")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SOURCES = "src"
+PORTS = "ports"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +84,7 @@ def measure(path: Path) -> FileShape:
 
 def _functions(tree: ast.Module) -> Iterator[Function]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, FUNCTIONS):
             last = node.end_lineno or node.lineno
             yield Function(name=node.name, line=node.lineno, n_lines=last - node.lineno + 1)
 
@@ -103,6 +116,61 @@ def _file_breaches(shape: FileShape) -> Iterator[Breach]:
     elif shape.n_lines <= EXPLAIN_ABOVE and shape.has_reason:
         text = f'{shape.n_lines} lines; the "{REASON}" line has done its work, remove it'
         yield Breach(path=shape.path, line=1, text=text)
+
+
+def small_rooms(sources: Path) -> Iterator[Breach]:
+    """Name every module under the folder that is too small for a file of its own."""
+    modules = {_dotted(path.relative_to(sources)): path for path in python_files([sources])}
+    importers = _importers(modules)
+    documented = _documented(sources.parent)
+    for name, path in modules.items():
+        n_lines = len(path.read_text(encoding="utf-8").splitlines())
+        is_excepted = (
+            path.stem in ("__init__", "__main__") or PORTS in path.parts or name in documented
+        )
+        if n_lines >= ROOM_MIN or is_excepted or len(importers[name]) != 1:
+            continue
+        ((importer, is_at_the_top),) = importers[name].items()
+        if is_at_the_top and modules[importer].stem != "__init__":
+            text = f"{n_lines} lines, and only {importer} imports it; it belongs there"
+            yield Breach(path=path, line=1, text=text)
+
+
+def _dotted(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _importers(modules: Mapping[str, Path]) -> defaultdict[str, dict[str, bool]]:
+    """For each module, the others that import it, and whether they do so outside of a function."""
+    found = defaultdict[str, dict[str, bool]](dict)
+    for importer, path in modules.items():
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))))
+        functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
+        within = {inner for function in functions for inner in ast.walk(function)}
+        for node in nodes:
+            for name in _imported(node, modules):
+                if name != importer:
+                    earlier = found[name].get(importer, False)
+                    found[name][importer] = earlier or node not in within
+    return found
+
+
+def _imported(node: ast.AST, modules: Mapping[str, Path]) -> Iterator[str]:
+    """The modules that a statement imports: of `from a import b`, a.b if that is a module, else a."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in modules)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            yield inner if inner in modules else node.module
+
+
+def _documented(root: Path) -> set[str]:
+    """Every dotted name in the pages that users read."""
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    texts = (page.read_text(encoding="utf-8") for page in pages if page.is_file())
+    return {name for text in texts for name in re.findall(r"\b\w+(?:\.\w+)+", text)}
 
 
 def python_files(folders: Sequence[Path]) -> list[Path]:
@@ -142,6 +210,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     shapes = [measure(path) for path in python_files(folders)]
     found = [breach for shape in shapes for breach in breaches(shape)]
+    small = [room for folder in folders if folder.name == SOURCES for room in small_rooms(folder)]
+    if HOLDS_SMALL_ROOMS:
+        found += small
+    elif small:
+        print(
+            "\n".join(["Too small for a file of their own (reported, not held):", *map(str, small)])
+        )
     print(report(shapes, found))
     return 1 if found else 0
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.abuse.bad_calls_scene import Junk, Scene, results_in, said
 from tests.abuse.bad_calls_table import Act, Table
+from tests.limits import HANGS_S
 from windlass import Agent, Ask, Deny, Runtime, TurnInfo
 from windlass.errors import ConfigError, EngineError
 from windlass.kernel import ModelReply, ModelRequest
@@ -49,7 +50,7 @@ async def deps_fail(scene: Scene) -> None:
     async with scene.runtime(store="memory:", deps=deps) as rt:
         for _ in range(2):
             with pytest.raises(EngineError) as caught:
-                await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), 30)
+                await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), HANGS_S)
             assert "ValueError" in str(caught.value)
             assert "sk-123" not in str(caught.value)
         is_down = False
@@ -71,7 +72,7 @@ async def deps_fail_later(scene: Scene) -> None:
         await asyncio.sleep(0.6)
         assert 1 <= len(tries) <= 3
         await rt.cancel("s", "t", "enough")
-        ended = await handle.result(timeout=30)
+        ended = await handle.result(timeout=HANGS_S)
         assert ended.outcome == Stopped(reason="cancelled", detail="enough")
 
 
@@ -168,7 +169,7 @@ async def model_fails(scene: Scene) -> None:
     async with Runtime(Agent("a", model=Model()), store="memory:") as rt:
         for answer in wrong:
             given.append(answer)
-            result = await asyncio.wait_for(rt.session("s").run("x"), 30)
+            result = await asyncio.wait_for(rt.session("s").run("x"), HANGS_S)
             assert isinstance(result.outcome, Stopped)
             assert result.outcome.reason == "provider_error"
             assert "sk-123" not in result.outcome.detail
@@ -207,7 +208,7 @@ async def closed(scene: Scene) -> None:
     session = rt.session("s")
     async with rt:
         handle = await session.submit("x", turn_id="t")
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
     for act in (
         lambda: session.run("x"), lambda: session.submit("x"), lambda: session.enqueue("x"),
         session.history, session.fork, session.delete, handle.result, handle.status, rt.waits,

@@ -8,6 +8,7 @@ import pytest
 
 from tests.abuse.bad_calls_scene import Scene, texts_in
 from tests.abuse.bad_calls_table import Table, bound
+from tests.limits import HANGS_S
 from windlass import Agent, Attachment, Runtime
 from windlass.errors import (
     ConfigError,
@@ -119,7 +120,7 @@ async def sql_is_text(scene: Scene) -> None:
         assert (
             await scene.rt.deny(waiting.waits[0].key, reason=evil, by=evil)
         ).status == "accepted"
-        ended = await scene.rt.turn(f"w{at}", "t").result(timeout=30)
+        ended = await scene.rt.turn(f"w{at}", "t").result(timeout=HANGS_S)
         assert evil in str(ended.tool_calls[0].outcome.value)
         assert (await scene.rt.cancel("s", "none", evil)).status == "unknown"
         assert await scene.rt.waits(evil) == ()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.abuse.bad_calls_scene import Scene, results_in, texts_in
 from tests.abuse.bad_calls_table import Table, bound
+from tests.limits import HANGS_S
 from windlass import Runtime
 from windlass.errors import InvalidInput
 from windlass.kernel.outcomes import Finished, Stopped
@@ -41,7 +42,7 @@ async def crowd(scene: Scene) -> None:
     turns = [scene.session.submit(f"turn {at}", turn_id=f"t{at}") for at in range(50)]
     await asyncio.gather(*items, *turns)
     for at in range(50):
-        assert (await scene.rt.turn("s", f"t{at}").result(timeout=20)).outcome == Finished(
+        assert (await scene.rt.turn("s", f"t{at}").result(timeout=HANGS_S)).outcome == Finished(
             text="fine"
         )
     await scene.until_idle()
@@ -81,7 +82,7 @@ async def cancel_twice(scene: Scene) -> None:
     )
     assert sorted(receipt.status for receipt in receipts) == ["already", "already", "requested"]
     first = ("one", "two", "three")[[receipt.status for receipt in receipts].index("requested")]
-    result = await handle.result(timeout=30)
+    result = await handle.result(timeout=HANGS_S)
     assert result.outcome == Stopped(reason="cancelled", detail=first)
     assert (await scene.rt.cancel("s", "c", "again")).status == "finished"
     assert [one.status for one in results_in(await scene.session.history())] == ["unknown"]
@@ -102,7 +103,7 @@ async def first_wins(scene: Scene) -> None:
     assert sorted([first.status, second.status]) == ["accepted", "already"]
     assert first.answer is not None
     assert first.answer == second.answer
-    ended = await scene.rt.turn("w", "w").result(timeout=30)
+    ended = await scene.rt.turn("w", "w").result(timeout=HANGS_S)
     assert ended.tool_calls[0].outcome.value == first.answer.value
     for late in (
         await scene.rt.resolve(scene.key, "three"),

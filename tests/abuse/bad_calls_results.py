@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.abuse.bad_calls_scene import Scene, calls_in, results_in, said
 from tests.abuse.bad_calls_table import Table
+from tests.limits import HANGS_S
 from windlass import Runtime, tool
 from windlass.kernel import Attachment
 from windlass.testing import call
@@ -82,7 +83,7 @@ async def blocks(scene: Scene) -> None:
     def block() -> str:
         entered.append("in")
         began.set()
-        release.wait(20)
+        release.wait(HANGS_S)
         return "done"
 
     async with scene.runtime(
@@ -97,7 +98,7 @@ async def blocks(scene: Scene) -> None:
         assert await _is_held(rt)
         assert await handle.status() == "running"
         release.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
         assert [(one.status, said(one)) for one in results_in(result.messages)] == [("ok", "done")]
         assert entered == ["in"]
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from tests.limits import HANGS_S
 from windlass import Agent, Runtime, Session, ToolContext, TurnHandle, TurnResult, tool
 from windlass.kernel import Message, ModelReply, ModelRequest, Text, ToolCall, ToolResult
 from windlass.kernel.outcomes import Finished
@@ -161,12 +162,12 @@ class Scene:
                     self.rt.approve(key) if kind == "approval" else self.rt.resolve(key, "here")
                 )
                 assert (await answered).status == "accepted"
-            ended = await self.rt.turn(name, "w").result(timeout=30)
+            ended = await self.rt.turn(name, "w").result(timeout=HANGS_S)
             assert ended.outcome == Finished(text="fine")
 
     async def until_idle(self) -> None:
         """Wait until nothing waits in the session's inbox."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while (inbox := await self.session.inbox()).items or inbox.queued_turns:  # noqa: ASYNC110 - the store's
                 await asyncio.sleep(0.02)
 

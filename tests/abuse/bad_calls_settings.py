@@ -12,6 +12,7 @@ import pytest
 
 from tests.abuse.bad_calls_scene import Junk, Scene, results_in, said
 from tests.abuse.bad_calls_table import Table, bound
+from tests.limits import HANGS_S
 from windlass import Agent, Generation, Limits, Runtime, Text, ToolContext, tool
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.kernel import (
@@ -294,7 +295,7 @@ async def past_deadline(scene: Scene) -> None:
     scene.deed = defer
     scene.says(call("do"))
     handle = await scene.session.submit("x", turn_id="d")
-    while not (ended := await handle.result(timeout=30)).outcome:
+    while not (ended := await handle.result(timeout=HANGS_S)).outcome:
         assert ended.parked
     assert ended.tool_calls[0].outcome.status == "timeout"
 
@@ -324,4 +325,4 @@ async def at_once(scene: Scene) -> None:
     with pytest.raises(TimeoutError):
         await hold.result(timeout=0)
     await scene.rt.resolve(scene.key, 1)
-    assert (await hold.result(timeout=30)).outcome == Finished(text="fine")
+    assert (await hold.result(timeout=HANGS_S)).outcome == Finished(text="fine")

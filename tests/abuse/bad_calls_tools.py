@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.abuse.bad_calls_scene import Junk, Scene, calls_in, results_in, said, texts_in
 from tests.abuse.bad_calls_table import Act, Table, bound
+from tests.limits import HANGS_S
 from windlass import Pending, ToolContext, tool
 from windlass.errors import LeaseLost, ToolError, WindlassBug
 from windlass.kernel import ModelReply, ToolCall
@@ -216,7 +217,7 @@ async def never_returns(scene: Scene) -> None:
 
     @tool(timeout=0.05)
     def block() -> None:
-        release.wait(20)
+        release.wait(HANGS_S)
 
     @tool(timeout=0.05, effect="pure")
     async def look() -> None:
@@ -260,7 +261,7 @@ async def ignores_timeout(scene: Scene) -> None:
 
     async with scene.runtime(store="memory:", tools=[stubborn]) as rt:
         scene.says(call("stubborn"))
-        result = await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), 30)
+        result = await asyncio.wait_for(rt.session("s").run("x", turn_id="t"), HANGS_S)
         assert result.outcome == Finished(text="fine")
         assert results_in(result.messages)[0].status == "unknown"
         kept = await rt.session("s").history()
@@ -285,7 +286,7 @@ async def ignores_cancel(scene: Scene) -> None:
     handle = await scene.session.submit("x", turn_id="c")
     await began.wait()
     await scene.rt.cancel("s", "c", "enough")
-    result = await handle.result(timeout=30)
+    result = await handle.result(timeout=HANGS_S)
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
     kept = await scene.session.history()
     leave.set()
@@ -325,7 +326,7 @@ async def writes_later(scene: Scene) -> None:
     contexts: list[ToolContext[Any]] = []
 
     def later() -> None:
-        write.wait(20)
+        write.wait(HANGS_S)
         shared["list"].append("late")
         shared["more"] = Junk
         contexts[0].progress("late")

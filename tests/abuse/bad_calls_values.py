@@ -14,6 +14,7 @@ import pytest
 
 from tests.abuse.bad_calls_scene import Scene, said, texts_in
 from tests.abuse.bad_calls_table import Act, Table, bound
+from tests.limits import HANGS_S
 from windlass.errors import IdempotencyConflict, InvalidInput, LimitExceeded, WindlassError
 from windlass.kernel import canonical
 from windlass.ports import TurnRequest
@@ -247,7 +248,7 @@ async def exact(scene: Scene) -> None:
     assert again.tool_calls[0].outcome.value == 2**53 + 1 + 2**63
     await scene.park("deferred")
     await scene.rt.resolve(scene.key, 2**200)
-    ended = await scene.rt.turn("w", "w").result(timeout=30)
+    ended = await scene.rt.turn("w", "w").result(timeout=HANGS_S)
     assert ended.tool_calls[0].outcome.value == 2**200
 
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
+from tests.limits import HANGS_S
 from tests.runtime import good_file, turns
 from tests.runtime.good_file import DOORS
 from windlass.errors import FormatUnsupported, JournalCorrupt, WindlassError
 from windlass.journal import link_page, strand_seed
 from windlass.stores.sqlite import SqliteStore
 
-PATIENCE_S = 30
 """A door that says nothing for so long has lost whoever stands in it."""
 
 A = "session = (SELECT no FROM sessions WHERE id = 'a')"
@@ -65,7 +65,7 @@ async def refusal_at(path: Path, door: str) -> WindlassError | None:
     await store.open()
     before = turns.dump(path)
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANGS_S):
             await DOORS[door](store)
     except WindlassError as refusal:
         assert turns.dump(path) == before
@@ -524,7 +524,7 @@ async def test_no_byte_can_be_changed_unnoticed(path: Path, name: str) -> None:
         bad[at] ^= 1 << at % 8
         db.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (bytes(bad),))
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(HANGS_S):
                 await DOORS[door](store)
         except (JournalCorrupt, FormatUnsupported):
             continue

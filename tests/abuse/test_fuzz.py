@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.abuse.mutations import mutated
 from tests.kernel.golden_snapshots import VALUES
+from tests.limits import times
 from windlass.errors import WindlassError
 from windlass.kernel import (
     Action,
@@ -123,7 +124,7 @@ def test_bytes_at_a_foreign_door_give_a_value_or_a_refusal() -> None:
     assert tally.n_accepted > N_CROSSED // 100
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(150))
 @given(
     data=st.binary(max_size=60) | st.text(max_size=40).map(lambda text: text.encode()),
     kind=st.sampled_from([kind for _, kind in SEEDS]),
@@ -132,7 +133,7 @@ def test_noise_gives_a_refusal(data: bytes, kind: type[Value]) -> None:
     assert try_decoding(iter([(data, kind)])).faults == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(150))
 @given(seed=st.integers(0, 2**32), at=st.integers(0, len(SEEDS) - 1))
 def test_damaged_bytes_with_a_small_example(seed: int, at: int) -> None:
     data, kind = SEEDS[at]

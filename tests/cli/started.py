@@ -15,13 +15,18 @@ import pexpect  # type: ignore[import-untyped]  # it has no types
 
 import windlass as package
 from scripts.small_terminal import SmallTerminal
+from tests.limits import HANGS_S
 
 COMMAND = [sys.executable, "-m", "windlass"]
 AGENTS = Path(__file__).parent / "agents"
 COLUMNS, ROWS = 100, 40
-PATIENCE_S = 30.0
 _PRESSED_AGAIN_S = 3.0
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+
+
+def take_sigint() -> None:
+    """Let a child be interrupted although this run ignores SIGINT, as under nohup: children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -46,7 +51,7 @@ def windlass(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANGS_S,
     )
 
 
@@ -68,7 +73,8 @@ class Chat:
             env=clean_environment(TERM="xterm-256color", **env),
             encoding="utf-8",
             dimensions=(ROWS, COLUMNS),
-            timeout=PATIENCE_S,
+            timeout=HANGS_S,
+            preexec_fn=take_sigint,
         )
         # Lines are typed when they are asked for; nothing has to be waited for before.
         self._child.delaybeforesend = None
@@ -79,14 +85,14 @@ class Chat:
 
     def until(self, text: str, *, count: int = 1) -> None:
         """Wait until a text stands on the screen so often."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANGS_S
         while self.screen.count(text) < count:
             assert time.monotonic() < deadline, f"no {text!r} on the screen:\n{self.screen}"
             self._read()
 
     def until_asked(self) -> None:
         """Wait for an empty prompt on the last line."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANGS_S
         while self.screen.rstrip("\n").rpartition("\n")[2] != ">":
             assert time.monotonic() < deadline, f"no prompt on the screen:\n{self.screen}"
             self._read()
@@ -111,7 +117,7 @@ class Chat:
         Python does not see one that comes between the prompt's appearance and the wait for a key. Then a person
         presses again, and so do we.
         """
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANGS_S
         is_there = True
         while is_there:
             assert time.monotonic() < deadline, f"it does not end:\n{self.screen}"
@@ -130,7 +136,7 @@ class Chat:
 
     def end(self) -> int | None:
         """Wait for the process; return its exit code, None if a signal ended it."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANGS_S
         while self._read():
             assert time.monotonic() < deadline, f"it does not end:\n{self.screen}"
         self._child.close()

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.cli.started import take_sigint
 from windlass.cli import demo
 from windlass.cli.demo import Act, Seen
 
@@ -211,6 +213,7 @@ def test_ctrl_c_ends_it_with_130_and_no_traceback(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=take_sigint,  # noqa: PLW1509 - it only resets a signal
     ) as process:
         assert process.stdout is not None
         assert any(PROCESS.match(line) for line in process.stdout), "it was seen to run"
@@ -219,6 +222,28 @@ def test_ctrl_c_ends_it_with_130_and_no_traceback(tmp_path: Path) -> None:
 
     assert process.returncode == 130
     assert complaint == "\nwindlass: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "wanted"), [(None, "1"), (take_sigint, "<built-in function default_int_handler>")]
+)
+def test_a_process_can_be_interrupted_although_this_run_ignores_ctrl_c(
+    prepare: Callable[[], None] | None, wanted: str
+) -> None:
+    """As under nohup. The first row is the red proof: a process inherits that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-IS", "-c", "import _signal; print(_signal.getsignal(2))"],
+            preexec_fn=prepare,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert done.stdout == f"{wanted}\n"
 
 
 def test_whatever_happens_here_a_process_does_not_outlive_it() -> None:

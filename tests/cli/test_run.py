@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.started import COMMAND, PATIENCE_S, clean_environment, values, windlass
+from tests.cli.started import COMMAND, clean_environment, take_sigint, values, windlass
+from tests.limits import HANGS_S
 
 ACCEPTED = "accepted: the answer is recorded; a worker that has the agent continues the turn\n"
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANGS_S
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -115,11 +116,16 @@ def test_ctrl_c_ends_with_130_and_the_turn_goes_on_later(tmp_path: Path) -> None
     words = ("run", "one two three four", "-m", "talkers:talker", "--session", "s", "--turn", "t")
     env = clean_environment(TALKER_PAUSE_S="0.5")
     with subprocess.Popen(
-        [*COMMAND, *words], cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, *words],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=take_sigint,  # noqa: PLW1509 - it only resets a signal
     ) as process:
         until((tmp_path / "model_calls.txt").exists)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=HANGS_S)
     assert process.returncode == 130
     assert said.decode().splitlines()[-1] == "windlass: interrupted"
 
@@ -139,7 +145,7 @@ def test_tail_follows_a_turn_that_another_process_drives(tmp_path: Path) -> None
     ) as process:
         until((tmp_path / "model_calls.txt").exists)
         found = values(windlass("tail", "s", "--json", cwd=tmp_path))
-        process.wait(30)
+        process.wait(HANGS_S)
 
     assert (found[0]["state"] if "state" in found[0] else found[0]["entry"]) in (
         "running",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.started import COMMAND, clean_environment, windlass
+from tests.limits import HANGS_S
 
 
 def shell(line: str, folder: Path, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +23,7 @@ def shell(line: str, folder: Path, said: str = "", **env: str) -> subprocess.Com
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANGS_S,
     )
 
 
@@ -73,7 +74,7 @@ def test_a_reader_that_went_away_ends_it_with_141(command: str, folder: Path) ->
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=60,
+            timeout=HANGS_S,
         )
     finally:
         os.close(write)

@@ -34,6 +34,7 @@ from tests.conformance.pools import (
     turns,
     workers,
 )
+from tests.limits import times
 from windlass.errors import WindlassError
 from windlass.journal import Entry
 from windlass.ports import (
@@ -70,7 +71,7 @@ class StoreLaws(RuleBasedStateMachine):
         self.now = 1_000
         self.joined = 0
         self.units: list[Unit] = []
-        # Turns that somebody tried to have accepted; that there are no others is looked at in the end.
+        # Turns that a step tried to have accepted; teardown checks that there are no others.
         self.turns: set[tuple[str, str]] = set()
 
     def run(self, step: Coroutine[Any, Any, A]) -> A:
@@ -414,17 +415,17 @@ class SqliteLaws(StoreLaws):
 
 
 LOOK = settings(
-    max_examples=200,
+    max_examples=times(60),
     stateful_step_count=60,
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
 )
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(times(300))
 def test_the_sqlite_store_answers_every_program_as_the_memory_store_does() -> None:
     run_state_machine_as_test(SqliteLaws, settings=LOOK)
 
 
 def test_the_memory_store_answers_every_program_as_another_of_its_kind_does() -> None:
-    run_state_machine_as_test(StoreLaws, settings=settings(LOOK, max_examples=30))
+    run_state_machine_as_test(StoreLaws, settings=settings(LOOK, max_examples=times(20)))

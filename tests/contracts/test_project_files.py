@@ -28,10 +28,11 @@ EXPECTED = (
     "docs/adr/README.md",
     "docs/adr/template.md",
     "pyproject.toml",
+    "requirements/demo.lock",
     "requirements/dev.lock",
     "src/windlass/py.typed",
 )
-TARGETS = ("bench", "check", "clean", "demo", "fmt", "help", "mutants", "test")
+TARGETS = ("bench", "check", "clean", "demo", "fmt", "help", "mutants", "soak", "test")
 FRAGMENT = re.compile(
     r"(\d+|\+[a-z0-9-]+)\.(breaking|docs|feature|fix|format|internal|security)(\.\d+)?\.md"
 )
@@ -128,13 +129,11 @@ def configuration() -> dict[str, dict[str, object]]:
     return tomllib.loads(text_of(ROOT / "pyproject.toml"))
 
 
-def locked_versions() -> dict[str, str]:
-    pins = re.finditer(
-        r"^(?P<name>[a-z0-9-]+)==(?P<version>\S+)",
-        text_of(ROOT / "requirements/dev.lock"),
-        re.MULTILINE,
-    )
-    return {pin["name"]: pin["version"] for pin in pins}
+def locked(name: str) -> dict[str, str]:
+    """The entries of a lock by package: version and hashes, as they are written."""
+    lock = text_of(ROOT / "requirements" / name)
+    entries = re.split(r"^(?=[a-z0-9-]+==)", lock, flags=re.MULTILINE)[1:]
+    return {package: rest for package, _, rest in (entry.partition("==") for entry in entries)}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -240,24 +239,41 @@ def test_a_fragment_is_named_for_an_issue_or_with_a_plus(name: str, accepted: bo
     assert bool(FRAGMENT.fullmatch(name)) is accepted
 
 
-def test_the_lock_pins_by_hash_and_names_no_place() -> None:
-    lock = text_of(ROOT / "requirements/dev.lock")
-    entries = re.split(r"^(?=[a-z0-9-]+==)", lock, flags=re.MULTILINE)[1:]
+@pytest.mark.parametrize("name", ["demo.lock", "dev.lock"])
+def test_the_lock_pins_by_hash_and_names_no_place(name: str) -> None:
+    entries = locked(name)
 
     assert entries
-    assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
-    assert "://" not in lock
+    assert [package for package, rest in entries.items() if "--hash=sha256:" not in rest] == []
+    assert "://" not in text_of(ROOT / "requirements" / name)
 
 
 def test_the_lock_satisfies_what_the_project_asks_for() -> None:
     config = configuration()
     wanted = [*config["project"]["dependencies"], *config["dependency-groups"]["dev"]]  # type: ignore[misc]
-    locked = locked_versions()
+    versions = {package: rest.split()[0] for package, rest in locked("dev.lock").items()}
 
     unmet = [
         text
         for text in wanted
-        if not Requirement(text).specifier.contains(locked.get(Requirement(text).name, "0.dev0"))
+        if not Requirement(text).specifier.contains(versions.get(Requirement(text).name, "0.dev0"))
     ]
 
     assert unmet == []
+
+
+def test_the_demo_installs_what_the_library_depends_on_and_nothing_else() -> None:
+    dependencies = configuration()["project"]["dependencies"]
+    demo, dev = locked("demo.lock"), locked("dev.lock")
+
+    assert set(demo) == {Requirement(text).name for text in dependencies}  # type: ignore[attr-defined]
+    assert demo == {package: dev[package] for package in demo}
+
+
+def test_clean_removes_every_environment_that_make_builds() -> None:
+    makefile = text_of(ROOT / "Makefile")
+    environments = set(re.findall(r"-m venv --clear (\S+)", makefile))
+    (removed,) = re.findall(r"^clean:.*\n\t@rm -rf (.*)$", makefile, re.MULTILINE)
+
+    assert environments == {"$(VENV)", "$(DEMO_VENV)"}
+    assert environments <= set(removed.split())

@@ -127,6 +127,97 @@ def test_an_empty_folder_is_within_budget(
     assert capsys.readouterr().out == "within budget\n"
 
 
+def plant(folder: Path, *, small: str = "app/turn/clock.py", n_lines: int = 79) -> None:
+    """A project in which one module is small and has one importer."""
+    dotted = small.removesuffix(".py").replace("/", ".")
+    package, _, stem = dotted.rpartition(".")
+    write(folder, "src/app/__init__.py", "")
+    write(folder, f"src/{small}", file_of(n_lines))
+    write(folder, "src/app/engine.py", file_of(200, f"from {package} import {stem}"))
+    write(folder, "src/app/other.py", file_of(200, "from app import engine"))
+    write(folder, "src/app/last.py", file_of(200, "from app import engine, other"))
+    write(folder, "src/app/end.py", file_of(200, "from app import engine, last, other"))
+    write(folder, "src/app/door.py", file_of(200, "import app.last, app.end, app.other"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from app.turn.clock import x1",
+        "from app.turn import clock",
+        "import app.turn.clock",
+        "if TYPE_CHECKING:\n    from app.turn.clock import x1",
+        "from app.turn import clock\ndef f():\n    from app.turn.clock import x1",
+    ],
+)
+def test_a_small_module_with_one_importer_is_told_where_it_belongs(
+    statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    plant(tmp_path)
+    write(tmp_path, "src/app/engine.py", file_of(200, statement))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shape, "HOLDS_SMALL_ROOMS", True)
+
+    assert shape.main([]) == 1
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "src/app/turn/clock.py:1: 79 lines, and only app.engine imports it; it belongs there"
+    )
+
+
+def test_until_the_rule_is_held_a_small_module_is_only_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shape, "HOLDS_SMALL_ROOMS", False)
+
+    assert shape.main([]) == 0
+    out = capsys.readouterr().out
+    assert "src/app/turn/clock.py:1: 79 lines, and only app.engine imports it" in out
+    assert out.endswith("\nwithin budget\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        pytest.param("src/app/turn/clock.py", file_of(80), id="80-lines"),
+        pytest.param("src/app/end.py", file_of(200, "import app.turn.clock"), id="two-importers"),
+        pytest.param("src/app/engine.py", file_of(200), id="no-importer"),
+        pytest.param(
+            "src/app/engine.py",
+            file_of(200, "async def f():\n    from app.turn.clock import x1"),
+            id="loaded-when-needed",
+        ),
+        pytest.param("README.md", "Import it with `from app.turn.clock import x1`.", id="readme"),
+        pytest.param("docs/guides/time.md", "`app.turn.clock` has the clocks.", id="docs"),
+    ],
+)
+def test_a_small_module_may_stay_where_it_is_needed_or_known(
+    name: str, source: str, tmp_path: Path
+) -> None:
+    plant(tmp_path)
+    assert len(list(shape.small_rooms(tmp_path / "src"))) == 1
+    write(tmp_path, name, source)
+
+    assert list(shape.small_rooms(tmp_path / "src")) == []
+
+
+@pytest.mark.parametrize("small", ["app/ports/clock.py", "app/turn/__main__.py"])
+def test_a_port_and_a_main_may_be_small(small: str, tmp_path: Path) -> None:
+    plant(tmp_path, small=small)
+
+    assert list(shape.small_rooms(tmp_path / "src")) == []
+
+
+def test_a_package_may_offer_a_small_module_that_nothing_else_imports(tmp_path: Path) -> None:
+    plant(tmp_path)
+    write(tmp_path, "src/app/engine.py", file_of(200))
+    write(tmp_path, "src/app/turn/__init__.py", "from app.turn.clock import x1\n")
+
+    assert list(shape.small_rooms(tmp_path / "src")) == []
+
+
 def test_this_project_is_within_its_own_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "argv", ["shape.py"])

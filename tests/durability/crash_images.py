@@ -2,7 +2,7 @@
 
 What was synced is there. Of what was written since, each sector is there or not, or full of garbage; the length
 of the file may have followed or not. Names that came or went since the directory was last synced may have
-done so or not, in their order for each name. Bytes that nobody wrote are not harmed: SQLite counts on that
+done so or not, in their order for each name. Bytes that were not written are not harmed: SQLite counts on that
 much (SQLITE_IOCAP_POWERSAFE_OVERWRITE).
 """
 
@@ -55,7 +55,7 @@ class DiskFile:
     syncs_directory: bool = False
 
     def end_pending(self, fate: Fate) -> None:
-        """Let a sync have succeeded or failed."""
+        """End what is pending: a sync has succeeded or failed."""
         for change in self.changes:
             if change.fate is Fate.PENDING:
                 change.fate = fate
@@ -130,7 +130,7 @@ class Disk:
         self.acknowledged: list[Hashable] = []
 
     def feed(self, event: Event) -> None:
-        """Let the next thing happen."""
+        """Apply the next event of the log."""
         match event:
             case Created(name=name, file=file, syncs_directory=syncs):
                 self.files[file] = DiskFile(syncs_directory=syncs)
@@ -192,7 +192,7 @@ def apply(content: bytearray, change: Written | Truncated) -> None:
 
 
 def apply_names(names: dict[str, int], changes: Iterable[tuple[str, int | None]]) -> None:
-    """Let names come and go."""
+    """Apply names that came and went."""
     for name, file in changes:
         if file is None:
             names.pop(name, None)

@@ -39,13 +39,13 @@ class FaultyVfs(apsw.VFS):
         self._lock = threading.Lock()
 
     def arm(self, *faults: Fault) -> None:
-        """Let it go wrong."""
+        """Make the calls fail that the faults name."""
         with self._lock:
             self._faults, self.fired = faults, 0
             self._n_calls.clear()
 
     def lift(self) -> None:
-        """Let all be well again."""
+        """End every fault."""
         with self._lock:
             self._faults = ()
 
@@ -80,7 +80,7 @@ class FaultyVfs(apsw.VFS):
 
 
 class FaultyFile(apsw.VFSFile):
-    """One file of a faulty disk. Letting go always works: what fails then is nobody's to repeat."""
+    """One file of a faulty disk. Unlocking and closing always work: a caller could not repeat them."""
 
     def __init__(
         self, vfs: FaultyVfs, name: str | apsw.URIFilename | None, flags: list[int]

@@ -14,7 +14,7 @@ from windlass.kernel import canonical
 from windlass.stores.sqlite import SqliteStore
 
 N_THREADS = 8
-READER = SqliteStore  # whoever reads pages on threads has imported the store
+READER = SqliteStore  # a process that reads pages on threads has imported the store
 
 
 def read_everywhere(data: bytes, type_: type[HistoryPage | JournalPage]) -> None:

@@ -1,7 +1,7 @@
-"""What was written but not synced is handed in again: it is answered when it is on the disk, not when it can be read.
+"""What was written but not synced is submitted again: it is answered when it is on the disk, not when it can be read.
 
 A log that is read after a crash shows commits whose writer never came to sync them. They can be read, so an
-operation that is handed in again finds itself there; the power may still take them.
+operation that is submitted again finds itself there; the power may still take them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNFENCED = tuple(o for o in OPERATIONS if not o.is_fenced and o.name != "start")
 
 
 def check_images(events: list[Event], operation: StoreOperation, folder: Path) -> None:
-    """Let the power go out now, in several ways; the operation has landed in all of them."""
+    """Check that the operation has landed in every image of a power loss at this moment."""
     disk = Disk()
     for event in events:
         disk.feed(event)
@@ -92,7 +92,7 @@ def test_what_a_dead_process_wrote_without_a_sync_is_synced_before_it_is_answere
     async def run() -> list[Event]:
         store = SqliteStore(tmp_path / "second" / "w.db", vfs=vfs.name)
         await store.open()
-        await operation.run(store, Worker("nobody"), 1)
+        await operation.run(store, Worker("no worker"), 1)
         answered = list(vfs.events)
         await store.close()
         return answered
@@ -108,7 +108,7 @@ def test_what_a_failed_sync_left_behind_is_written_again_before_it_is_answered(
 ) -> None:
     """Law 4: after a failed sync the system reads what it could not write as if all were well.
 
-    While somebody else has the file open, the log's index outlives the writer's connection; unread, it does not.
+    While another process has the file open, the log's index outlives the writer's connection; unread, it does not.
     """
     vfs = RecordingVfs(unregistered_name())
     (tmp_path / "first").mkdir()

@@ -1,4 +1,4 @@
-"""An operation that breaks in a way nobody foresaw is told so, and takes nobody along."""
+"""An operation that raises what the store does not expect fails alone, and its caller gets the error."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import pytest
 
 from tests.durability.store_operations import prepare
 from tests.durability.workload import new_turn
+from tests.limits import HANGS_S
 from windlass.errors import WindlassBug
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.rows import Rows
-
-PATIENCE_S = 30.0
 
 
 def broken(rows: Rows, _: object) -> None:
@@ -44,9 +43,9 @@ def test_what_an_operation_wrote_before_it_broke_does_not_land_with_the_next_one
         ticket = store._do(broken)
         with suppress(WindlassBug, TimeoutError):
             await asyncio.wait_for(ticket.durable(), 0.5)
-        await asyncio.wait_for(store.accept("s9", "t0", new_turn("s9", 0)), PATIENCE_S)
+        await asyncio.wait_for(store.accept("s9", "t0", new_turn("s9", 0)), HANGS_S)
         assert not has_half(tmp_path / "w.db")
-        await asyncio.wait_for(store.close(), PATIENCE_S)
+        await asyncio.wait_for(store.close(), HANGS_S)
 
     asyncio.run(run())
 
@@ -62,9 +61,9 @@ def test_an_operation_that_breaks_is_a_bug_and_the_next_one_is_written(
         tickets = [store._do(broken) for _ in range(n_broken)]
         for ticket in tickets:
             with pytest.raises(WindlassBug):
-                await asyncio.wait_for(ticket.durable(), PATIENCE_S)
-        receipt = await asyncio.wait_for(store.accept("s9", "t0", new_turn("s9", 0)), PATIENCE_S)
+                await asyncio.wait_for(ticket.durable(), HANGS_S)
+        receipt = await asyncio.wait_for(store.accept("s9", "t0", new_turn("s9", 0)), HANGS_S)
         assert receipt.state == "queued"
-        await asyncio.wait_for(store.close(), PATIENCE_S)
+        await asyncio.wait_for(store.close(), HANGS_S)
 
     asyncio.run(run())

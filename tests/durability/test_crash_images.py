@@ -22,8 +22,9 @@ from tests.durability.recording_vfs import (
     Written,
     unregistered_name,
 )
+from tests.limits import times
 
-N_IMAGES = 200
+N_IMAGES = times(200)
 N_COMMITS = 60
 
 
@@ -90,7 +91,7 @@ def test_a_normal_commit_may_be_lost_but_leaves_no_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("synchronous", "lies"), [("OFF", False), ("FULL", True)], ids=["nobody-syncs", "disk-lies"]
+    ("synchronous", "lies"), [("OFF", False), ("FULL", True)], ids=["no-syncs", "disk-lies"]
 )
 def test_without_syncs_commits_are_lost_and_files_damaged(
     tmp_path: Path, synchronous: str, lies: bool

@@ -1,7 +1,7 @@
 """The crash matrix: one turn with every kind of effect and every contract, killed at every moment.
 
-Level A: the process is a task that dies without a word. Level B (`test_crash_matrix_processes`): it is a process and
-dies by SIGKILL. What has to come out is written by hand in `matrix/expected.py`.
+Level A: the process is a task that dies without a word. Level B (`matrix/test_killed_processes.py`): it is a process and
+dies by SIGKILL. What has to come out is written down in `matrix/expected.py`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def committed(end: End) -> bytes:
 
 
 async def uncut(folder: Path) -> bytes:
-    """Return what a turn commits that nobody interrupts."""
+    """Return what a turn commits that is not interrupted."""
     if not _UNCUT:
         kept = KeptInMemory()
         await live(kept, Ledger(folder / "uncut"))
@@ -157,7 +157,7 @@ async def test_a_worker_that_dies_twice_anywhere_leaves_a_turn_that_ends_once(
 
 
 async def test_a_queued_once_call_that_had_not_started_runs(tmp_path: Path) -> None:
-    """`post_b` waits for the place that `post_a` has; nobody knows about `post_a`, `post_b` is simply run."""
+    """`post_b` waits for the place that `post_a` has: the outcome of `post_a` is unknown, and `post_b` runs."""
     for seam in ("after: reply 6 + claim post_a", "post_a inside", "post_a done"):
         kept, ledger = KeptInMemory(), Ledger(tmp_path / seam)
         await live(kept, ledger, dies_at=seam)

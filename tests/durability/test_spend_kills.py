@@ -13,8 +13,9 @@ import pytest
 
 from tests.durability.spend.audit import audit
 from tests.durability.spend.lives import rounds
+from tests.limits import times
 
-KILLS = 100
+KILLS = times(40)
 
 
 @pytest.mark.slow

@@ -1,12 +1,8 @@
-"""Two processes on one file: neither loses what the other wrote, and neither hears of the other.
-
-WINDLASS_TWO_PROCESSES_S says how long they run.
-"""
+"""Two processes on one file: neither loses what the other wrote, and neither is refused because of the other."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import apsw
@@ -14,9 +10,10 @@ import pytest
 
 from tests.durability.workload import check_session, turn_name
 from tests.durability.writing_process import WritingProcess
+from tests.limits import times
 from windlass.stores.sqlite import SqliteStore
 
-SECONDS = os.environ.get("WINDLASS_TWO_PROCESSES_S", "30")
+SECONDS = times(8)
 SESSIONS = (("a0", "a1", "a2"), ("b0", "b1", "b2"))
 
 
@@ -53,7 +50,7 @@ def test_processes_that_make_the_same_new_file_at_once_all_open_it(tmp_path: Pat
 
 
 async def make(file: Path) -> None:
-    """Make the file, so that nobody has to wait for the other to do so."""
+    """Make the file, so that neither process waits for the other to make it."""
     store = SqliteStore(file)
     await store.open()
     await store.close()
@@ -63,12 +60,12 @@ async def make(file: Path) -> None:
 def test_two_writers_lose_nothing_and_hear_nothing_of_each_other(tmp_path: Path) -> None:
     file = tmp_path / "w.db"
     asyncio.run(make(file))
-    options = ("--seconds", SECONDS, "--shared", "shared")
+    options = ("--seconds", str(SECONDS), "--shared", "shared")
     with (
         WritingProcess("load", str(file), ",".join(SESSIONS[0]), *options) as first,
         WritingProcess("load", str(file), ",".join(SESSIONS[1]), *options) as second,
     ):
-        codes = [first.wait(), second.wait()]
+        codes = [first.wait(SECONDS), second.wait(SECONDS)]
     assert codes == [0, 0], first.stderr + second.stderr
     assert [first.lines[-1], second.lines[-1]] == ["over", "over"]
     assert first.said("refused") + second.said("refused") == []

@@ -4,13 +4,12 @@ The worker runs 20 sessions at once, 10 tool calls each, of every effect contrac
 kill of a round the store is compared with what happened outside: `tests.durability.soak.turn_audit` has the rules.
 
 A kill of a worker that drives 20 turns can cost each of them the reply that was on its way: what is asserted for each
-turn is that it never costs more. WINDLASS_SOAK_KILLS says how often it is killed.
+turn is that it never costs more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,16 +25,17 @@ from tests.durability.soak.ledger import Line
 from tests.durability.soak.lives import Nursery, Round, play, rounds
 from tests.durability.soak.turn_audit import TurnAudit
 from tests.durability.soak.worker import file_of, ledger_of
+from tests.limits import times
 from windlass.kernel import ConversationRecord, ToolResult, Usage
 from windlass.ports import SessionView, TurnView
 from windlass.stores.sqlite import SqliteStore
 
-KILLS = int(os.environ.get("WINDLASS_SOAK_KILLS", "300"))
+KILLS = times(100)
 N_LANES = 2
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(times(600))
 def test_a_worker_of_twenty_turns_may_be_killed_at_any_moment_however_often(
     tmp_path: Path,
 ) -> None:
@@ -63,23 +63,29 @@ def test_a_worker_of_twenty_turns_may_be_killed_at_any_moment_however_often(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "rule"),
-    [("run_once_again", "runs"), ("act_before_the_claim", "runs"), ("show_at_once", "shown")],
+    ("mutant", "rule", "also"),
+    [
+        ("run_once_again", "runs", set()),
+        # Without the barrier a slow disk is two replies behind, and a kill takes both.
+        ("act_before_the_claim", "runs", {"bought"}),
+        ("show_at_once", "shown", set()),
+    ],
 )
 def test_the_soak_notices_a_worker_that_does_not_keep_its_promise(
-    tmp_path: Path, mutant: str, rule: str
+    tmp_path: Path, mutant: str, rule: str, also: set[str]
 ) -> None:
     found: set[str] = set()
     for each in rounds(tmp_path / "lane", 7, 60, mutant):
         found |= {finding.rule for finding in each.report.findings}
         if rule in found:
             break
-    assert found == {rule}
+    assert rule in found
+    assert found <= {rule} | also
 
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[SessionView, TurnView, list[Line]]:
-    """A turn of a round in which nobody was killed, as store and ledger have it."""
+    """A turn of a round without a kill, as store and ledger have it."""
     folder = tmp_path_factory.mktemp("quiet")
     with Nursery(folder / "stderr") as nursery:
         assert play(nursery, folder, Random(0), 0) == 0

@@ -81,7 +81,7 @@ class Writer:
             turn += 1
 
     async def try_every_door(self, session: str, turn: int, generation: int) -> None:
-        """Try each fenced write once, with what nobody has written, and say what came of it."""
+        """Try each fenced write once, with content that is new, and print its result."""
         store, name = self.store, turn_name(turn)
         begins = Start(
             worker_id=self.worker.worker_id,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Self
 
 from tests.durability.workload import Mark
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[2]
 MARKS = ("accept", "start", "item", "blob", "unit", "commit")
-PATIENCE_S = 30.0
 
 
 class WritingProcess:
@@ -61,7 +61,7 @@ class WritingProcess:
         """Wait for so many lines that begin with the word; whether they came before its end."""
         with self._news:
             return self._news.wait_for(
-                lambda: self._count(word) >= n_lines or self._is_silent, PATIENCE_S
+                lambda: self._count(word) >= n_lines or self._is_silent, HANGS_S
             ) and (self._count(word) >= n_lines)
 
     def order(self, line: str) -> None:
@@ -78,20 +78,20 @@ class WritingProcess:
     def pause(self) -> None:
         """Stop it where it is; return once it stands still."""
         self.process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANGS_S
         while not self._stands_still():
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
     def go_on(self) -> None:
-        """Let it run again."""
+        """Resume it."""
         self.process.send_signal(signal.SIGCONT)
 
-    def wait(self) -> int:
-        """Wait for its end and return its exit code."""
-        code = self.process.wait(PATIENCE_S * 3)
+    def wait(self, works_s: float = 0) -> int:
+        """Wait for its end, which is so many seconds of work away; return its exit code."""
+        code = self.process.wait(works_s + HANGS_S)
         for reader in self._readers:
-            reader.join(PATIENCE_S)
+            reader.join(HANGS_S)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()

@@ -16,6 +16,7 @@ import pytest
 from tests.journal.builders import COMMANDS, SCOPE, envelope, request, said
 from tests.kernel.other_encoder import chained
 from tests.kernel.refusals import refused
+from tests.limits import HANGS_S
 from windlass.journal import (
     EffectKind,
     EffectSubject,
@@ -169,7 +170,7 @@ def test_a_digest_does_not_depend_on_the_hash_seed() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=HANGS_S,
         )
         said.add(done.stdout)
     here = [envelope(command).digest() for command in COMMANDS.values()]

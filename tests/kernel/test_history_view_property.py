@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernel import strategies as world
 from tests.kernel.builders import config
+from tests.limits import times
 from windlass.kernel import (
     WHOLE,
     Attachment,
@@ -112,7 +113,7 @@ def marks(messages: tuple[ModelMessage, ...]) -> list[int]:
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=times(150), deadline=None)
 @given(history=histories(), view=VIEWS, data=st.data())
 def test_whatever_a_view_says_every_provider_takes_the_request(
     history: tuple[Message, ...], view: HistoryView, data: st.DataObject
@@ -140,7 +141,7 @@ def visible(history: tuple[Message, ...], view: HistoryView) -> set[int]:
     return {at for at in places if ids[at] not in hidden}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(100), deadline=None)
 @given(history=histories(), view=VIEWS)
 def test_what_no_view_hides_is_shown(history: tuple[Message, ...], view: HistoryView) -> None:
     request = project(Chain(history), view)
@@ -149,7 +150,7 @@ def test_what_no_view_hides_is_shown(history: tuple[Message, ...], view: History
     assert marks(tuple(request.messages)) == [at for at in whole if at in visible(history, view)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(100), deadline=None)
 @given(history=histories())
 def test_a_view_that_touches_nothing_gives_the_request_of_the_whole(
     history: tuple[Message, ...],

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.kernel import strategies as world
+from tests.limits import times
 from windlass.errors import InvalidInput
 from windlass.kernel import (
     Action,
@@ -206,7 +207,7 @@ def has_results(message: Message) -> bool:
 
 # Without Phase.explain, which would rerun a failure under a tracer for minutes.
 @settings(
-    max_examples=600,
+    max_examples=times(200),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

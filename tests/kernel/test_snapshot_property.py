@@ -14,6 +14,7 @@ from hypothesis.strategies import SearchStrategy
 from tests.kernel import strategies as drawn
 from tests.kernel.restoring import Services, check
 from tests.kernel.table_driver import Table, TableDriver, tables
+from tests.limits import times
 from windlass.kernel import (
     Action,
     ChatProjector,
@@ -47,9 +48,9 @@ from windlass.kernel import (
     Usage,
 )
 
-# Together 2,000 turns, each restored at every one of its positions.
-N_STANDARD = 900
-N_TABLE = 1_100
+# Each turn is restored at every one of its positions.
+N_STANDARD = times(250)
+N_TABLE = times(300)
 
 
 class Start(NamedTuple):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.models.wire_server import (
     Answers,
     Played,
@@ -354,7 +355,7 @@ class Behaviours:
                 call = tasks.create_task(ask(model, self.cases["text"].request))
                 await server.hanging.wait()
                 call.cancel()
-            await asyncio.wait_for(server.left.wait(), 30)
+            await asyncio.wait_for(server.left.wait(), HANGS_S)
         assert call.cancelled()
 
     async def test_the_key_goes_where_it_belongs_and_nowhere_else(self) -> None:

@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.limits import HANGS_S
 from tests.models.local_scene import STORY, model_of, runtime, teller
 from windlass.kernel.events import TextDelta
 
@@ -25,7 +26,7 @@ async def main(step: str, way: str, address: str, folder: str) -> None:
             async with rt.session("s").stream(STORY, turn_id="t") as turn:
                 shown = [event async for event in turn if _hang_at_words(event)]
                 raise AssertionError(f"the turn ended, after {len(shown)} events")
-        resumed = await rt.turn("s", "t").result(timeout=30)
+        resumed = await rt.turn("s", "t").result(timeout=HANGS_S)
         whole = await rt.session("other").run(STORY, turn_id="t")
         history = await rt.session("s").history()
     said = [message.role for message in history]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.models import wire_anthropic as wire
 from tests.models.behaviours import KEY
 from tests.models.wire_server import WireServer
@@ -25,7 +26,7 @@ HELLO = {"POST /v1/messages": wire.answer(wire.text(0, "Hello!"))}
 
 async def hung_up(server: WireServer) -> None:
     """Wait until nobody is connected any more."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANGS_S):
         await server.idle.wait()
     assert server.n_open == 0
 

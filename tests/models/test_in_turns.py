@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.models import wire_anthropic as wire
 from tests.models.behaviours import KEY, ask
 from tests.models.wire_server import Played, WireServer
@@ -92,7 +93,7 @@ async def test_a_turn_whose_model_has_no_key_here_waits(
         await runtime.session("s").submit("Hi", turn_id="t", model="anthropic:claude-x")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     async with Runtime(agent, store=store) as runtime:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             result = await runtime.turn("s", "t").result()
     [wait] = result.waits
     assert wait.kind == "mismatch"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.models.local_scene import (
     STORY,
     WIRES,
@@ -59,7 +60,7 @@ async def test_a_streamed_turn_shows_the_words_of_its_result(model: Model, tmp_p
         rt.session("s").stream("Say hello.") as turn,
     ):
         shown = [event.text async for event in turn if isinstance(event, TextDelta)]
-        result = await turn.result(timeout=20)
+        result = await turn.result(timeout=HANGS_S)
 
     assert len(shown) > 2
     assert "".join(shown) == result.text
@@ -84,7 +85,7 @@ async def test_a_tool_is_called_with_arguments_of_its_schema(model: Model, tmp_p
         result = await rt.session("s").run("Write <tool_call> for the weather in Paris.")
         while result.parked:  # a server that is busy is waited for; the turn goes on by itself
             await asyncio.sleep(0.1)
-            result = await rt.turn("s", result.turn_id).result(timeout=60)
+            result = await rt.turn("s", result.turn_id).result(timeout=HANGS_S)
 
     (called,) = result.tool_calls
     assert (called.name, called.outcome.status) == ("weather", "ok")
@@ -105,7 +106,7 @@ async def test_a_cancelled_turn_stops_the_model_and_the_session_goes_on(
                 seen.append(event)
                 if isinstance(event, TextDelta):
                     await turn.handle.cancel("enough")
-            result = await turn.result(timeout=10)
+            result = await turn.result(timeout=HANGS_S)
         if way in WIRES:
             await until(lambda: not _is_busy(address))
         after = await rt.session("s").run("Say hello.", generation=Generation(max_output_tokens=8))
@@ -124,7 +125,7 @@ def test_a_turn_killed_in_the_middle_of_a_reply_is_finished_by_another_process(
         assert worker.stdout.readline() == "shown\n"
         worker.kill()
     with _process("finish", way, address, tmp_path) as other:
-        told, _ = other.communicate(timeout=60)
+        told, _ = other.communicate(timeout=HANGS_S)
 
     assert other.returncode == 0
     resumed, whole, roles, calls, lost = json.loads(told)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.models import wire_openai_responses as wire
 from tests.models.behaviours import KEY, Behaviours, Case, ClosableModel, ask
 from tests.models.openai_response_cases import (
@@ -268,6 +269,6 @@ async def test_who_never_says_a_word_is_not_waited_for_as_long_as_who_thinks(
         url = f"https://127.0.0.1:{port}/v1"
         model = OpenAIResponsesModel(MODEL, base_url=url, api_key=KEY, timeout=600)
         with pytest.raises(Unavailable, match="no answer in time"):
-            await asyncio.wait_for(ask(model, asked()), 20)
+            await asyncio.wait_for(ask(model, asked()), HANGS_S)
         await model.aclose()
-        await asyncio.wait_for(left.wait(), 20)
+        await asyncio.wait_for(left.wait(), HANGS_S)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from bench import report
+from bench.__main__ import main
+from bench.bars import idle, many_sessions
 from bench.samples import figure, ratio
 from bench.sections import SECTIONS
+from bench.workloads.child import TURNS_EACH
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,26 +52,49 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        pytest.param(QUICK, id="quick"),
-        *(pytest.param({part: SLOW[part]}, id=part, marks=pytest.mark.slow) for part in SLOW),
-    ],
-)
-def test_it_prints_a_table_and_writes_the_same_figures(
-    parts: dict[str, list[float]], tmp_path: Path
-) -> None:
-    done = run("--rounds", "2", "--json", str(tmp_path / "figures.json"), "--only", *parts)
+def check(parts: dict[str, list[float]], table: str, file: Path) -> None:
+    """Compare what was printed with what was written, and the bars with those above."""
+    figures = json.loads(file.read_text(encoding="utf-8"))["figures"]
+    for each in figures:
+        assert any(line.startswith(each["name"]) for line in table.splitlines())
+    assert max(map(len, table.splitlines())) <= 100
+    bars = [each["bar"] for each in figures if each["bar"] is not None]
+    assert bars == [bar for of_one in parts.values() for bar in of_one]
+
+
+def options(parts: dict[str, list[float]], file: Path) -> list[str]:
+    return ["--rounds", "2", "--json", str(file), "--only", *parts]
+
+
+def test_it_prints_a_table_and_writes_the_same_figures(tmp_path: Path) -> None:
+    done = run(*options(QUICK, tmp_path / "figures.json"))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))["figures"]
-    for each in figures:
-        assert any(line.startswith(each["name"]) for line in done.stdout.splitlines())
-    assert max(map(len, done.stdout.splitlines())) <= 100
-    bars = [each["bar"] for each in figures if each["bar"] is not None]
-    assert bars == [bar for of_one in parts.values() for bar in of_one]
+    check(QUICK, done.stdout, tmp_path / "figures.json")
+
+
+@pytest.fixture
+def _few_sessions_and_short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a figure is printed does not depend on how many sessions and seconds it was taken from."""
+    monkeypatch.setattr(many_sessions, "SESSIONS", 20)
+    monkeypatch.setattr(many_sessions, "_N_TURNS", 20 * TURNS_EACH)
+    monkeypatch.setattr(idle, "_IDLE_S", 0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_few_sessions_and_short_waits")
+@pytest.mark.parametrize("part", SLOW)
+def test_a_part_that_takes_long_prints_a_table_and_writes_the_same_figures(
+    part: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = {part: SLOW[part]}
+
+    code = main(options(parts, tmp_path / "figures.json"))
+
+    said = capfd.readouterr()
+    assert (code, said.err) == (0, ""), said.out
+    check(parts, said.out, tmp_path / "figures.json")
 
 
 def test_no_part_is_left_out_here() -> None:

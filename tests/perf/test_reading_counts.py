@@ -10,6 +10,7 @@ from types import FrameType
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.long_sessions.gauges import Instructions
 from tests.scenarios.stage import Stage
 from tests.scenarios.summing import Summing
@@ -81,7 +82,7 @@ async def answered(stage: Stage, frames: int) -> int:
         await rt.session("other").run("Hello.")
         with gauge.counting():
             await rt.approve(parked.waits[0].key)
-            done = await rt.turn("s", "t").result(timeout=5)
+            done = await rt.turn("s", "t").result(timeout=HANGS_S)
     assert done.text == "worked"
     return gauge.n
 

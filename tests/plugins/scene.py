@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import turn_view, words
 from tests.scenarios.stage import Stage
 from windlass import Agent, Runtime, TurnResult
@@ -117,9 +118,9 @@ async def play(
     async with stage.runtime(made(first)) as rt:
         await rt.session("s").submit("Go.", turn_id="t")
         if kill_at is None:
-            result = await rt.turn("s", "t").result(timeout=10)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         else:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANGS_S):
                 await first.reached.wait()
             await _written(rt)
             stage.kill(rt)
@@ -140,4 +141,4 @@ async def _written(runtime: Runtime[Any]) -> None:
 
 async def _go_on(stage: Stage, agent: Agent[Any, Any]) -> TurnResult[Any]:
     async with stage.runtime(agent) as rt:
-        return await rt.turn("s", "t").result(timeout=10)
+        return await rt.turn("s", "t").result(timeout=HANGS_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import until
 from windlass import Agent, Runtime, TurnResult, tool
 from windlass.kernel import ModelReply, ModelRequest, Usage
@@ -49,7 +50,7 @@ async def done(rt: Runtime[Any]) -> TurnResult[str]:
     """Return what the turn `t` of the session `s` came to, once it has."""
 
     async def is_done() -> bool:
-        return not (await rt.turn("s", "t").result(timeout=30)).parked
+        return not (await rt.turn("s", "t").result(timeout=HANGS_S)).parked
 
     await until(is_done)
     return await rt.turn("s", "t").result()

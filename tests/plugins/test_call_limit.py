@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.fake_turn import FakeHost, FakeTurn
 from tests.plugins.scene import play as play_turn
 from tests.plugins.spoken import INPUT, asked
@@ -217,7 +218,7 @@ async def test_a_worker_that_dies_among_parallel_calls_does_not_change_which_of_
         await entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent(is_first=False)) as rt:
-            result = await rt.turn("s", "t").result(timeout=10)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         gate.set()
 
     assert set(runs) == {1, 2}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.limits import times
 from tests.plugins.long_talk import (
     CLEARED,
     PNG,
@@ -193,7 +194,7 @@ def turns(draw: st.DrawFn) -> list[list[list[Message]]]:
     return made
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     talk_of=turns(),
     usable=st.sampled_from((600, 1_000, 2_500, 8_000)),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limits import times
 from windlass.errors import CallerError, ToolError
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolResult
 from windlass.plugins.output_budget import OutputBudget
@@ -246,7 +247,7 @@ async def test_what_is_gone_is_said_to_be_gone(archive: Archive) -> None:
         await ask(archive, ref=ref)
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 @given(
     st.text(st.sampled_from("ab\n\x1b é\U0001f600"), max_size=5_000),
     st.integers(-5, 200),

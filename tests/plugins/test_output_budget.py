@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limits import times
 from tests.plugins.fake_turn import FakeHost, FakeTurn
 from windlass.errors import ConfigError, InvalidInput
 from windlass.kernel.messages import Attachment, Text
@@ -274,7 +275,7 @@ PARTS = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 @given(PARTS, st.sampled_from(["head", "tail", "both"]))
 async def test_what_is_shown_is_within_the_budget(
     parts: list[Text | Attachment], kind: Window

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user, told, turn_view, words
 from tests.scenarios.stage import DAY_S, STORES, Desk, Stage
 from windlass import Agent, Runtime, tool
@@ -172,7 +173,7 @@ async def test_what_was_presented_before_a_crash_is_what_is_shown_after_it(stage
         stage.kill(dying)
         other = agent(FunctionModel(goes_on, name="m"), OutputBudget(max_lines=10), tools=tools)
         async with stage.runtime(other) as rt:
-            result = await rt.turn("s", "t").result(timeout=10)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Read."
     assert desk.runs == ["log"]
@@ -216,7 +217,7 @@ async def test_a_crash_in_the_middle_of_presenting_presents_again_and_runs_nothi
         await settled(dying)
         stage.kill(dying)
         async with stage.runtime(agent(model, Slow(second), tools=tools)) as rt:
-            result = await rt.turn("s", "t").result(timeout=10)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             (kept,) = attachments(await rt.session("s").history())
             data = await blob(rt, kept.ref)
         first.gate.set()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.scene import play
 from tests.scenarios.readings import words
 from tests.scenarios.stage import STORES, Stage
@@ -94,7 +95,7 @@ async def test_a_worker_that_dies_inside_the_third_call_leaves_the_breaker_at_tw
         await entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent(is_first=False)) as rt:
-            result = await rt.turn("s", "t").result(timeout=10)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         gate.set()
 
     shown = [words for message in result.messages if (words := result_words(message))]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import STORES, Stage, until
 from tests.scenarios.watching import shown_text
 from windlass import Agent
@@ -97,7 +98,7 @@ async def test_waits_are_waited_out_on_the_runtimes_clock(memory_stage: Stage) -
             memory_stage.clock.advance(0.5)
             waited += 0.5
             await _settle()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
     assert result.text == "Hi."
     assert 7.0 <= waited <= 8.0
 
@@ -117,7 +118,7 @@ async def test_when_nobody_answers_the_turn_waits_on_the_runtimes_timer(stage: S
         model.is_up = True
         stage.later(1, rt)
         await until(lambda: model.asked == 3)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
     assert result.text == "I am a."
 
 

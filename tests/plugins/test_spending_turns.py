@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.spenders import USED, Gated, clerk, done, look, looks, paid, stopped
 from tests.scenarios.stage import STORES, Stage, until
 from windlass import Agent, Runtime, TurnResult
@@ -121,7 +122,7 @@ async def test_a_person_lets_a_turn_spend_more_and_it_goes_on(stage: Stage) -> N
         assert [wait.key for wait in await rt.waits("budget")] == [key]
         await rt.resolve(key, None)
         await until(lambda: len(model.requests) == 4)
-        again = await rt.turn("s", "t").result(timeout=30)
+        again = await rt.turn("s", "t").result(timeout=HANGS_S)
         (wait,) = again.waits
         assert "it spent 4 of 4 calls" in wait.title
         await rt.resolve(wait.key, {"factor": 3})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import turn_view
 from tests.scenarios.stage import STORES, Stage
 from windlass import Agent, Runtime, tool
@@ -129,7 +130,7 @@ async def test_a_worker_that_takes_over_sends_the_very_same_request(
         # Whatever this one would think of: what was written down holds.
         roomy = ContextWindow(window=100_000, reader="other")
         async with stage.runtime(second.agent(roomy)) as other:
-            result = await other.turn("s", "t").result(timeout=10)
+            result = await other.turn("s", "t").result(timeout=HANGS_S)
 
     assert isinstance(result.outcome, Finished)
     assert len(second.model.requests) == 3 - hold_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told
 from tests.scenarios.stage import Desk, Stage
 from windlass import (
@@ -49,7 +50,7 @@ async def test_what_may_run_again_runs_as_it_was_approved_and_the_model_is_told(
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(payer(fresh, model, effect)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     cents = 3 if edit else 5
@@ -74,10 +75,10 @@ async def test_of_two_questions_one_was_answered_and_lost_and_the_other_still_st
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(payer(fresh, model, "once")) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert parked.waits == (two,)
             await rt.approve(two.key)
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert (desk.runs, fresh.runs) == ([1], [2])
@@ -107,7 +108,7 @@ async def test_a_denial_outlives_a_crash(stage: Stage) -> None:
         gate, desk.gate = desk.gate, type(desk.gate)()
         desk.gate.set()
         async with stage.runtime(agent) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         gate.set()
 
     assert [one.outcome.status for one in result.tool_calls] == ["denied", "ok"]
@@ -133,12 +134,12 @@ async def test_whatever_an_edited_call_came_to_the_model_is_told_of_the_edit(
     async with stage.runtime(Agent("payer", model=model, tools=[pay])) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
         await rt.approve(parked.waits[0].key, edit={"cents": 3}, by="eva")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         if ends == "deferred":
             await rt.resolve(result.waits[0].key, "paid at last")
         elif ends == "rejected":
             await rt.reject(result.waits[0].key, "not paid")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert result.tool_calls[0].args == {"cents": 3}
@@ -156,7 +157,7 @@ async def test_remembered_leave_is_no_leave_to_act_a_second_time(stage: Stage) -
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(payer(fresh, model, "once")) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert fresh.runs == []
             assert [wait.title for wait in parked.waits] == [
                 "pay may have acted already; run it again?"
@@ -197,7 +198,7 @@ async def test_what_may_have_acted_is_what_ran_and_not_what_the_model_had_asked_
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent(fresh)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             if where == "later-turn":
                 result = await rt.session("s").run("Again.", turn_id="t2")
         if where == "later-process":

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from windlass import Agent, Ask, Limits, Runtime, ToolContext, tool
@@ -59,7 +60,7 @@ async def test_after_a_crash_between_answer_and_intent_the_approval_is_still_goo
         await policy.thinks.wait()
         stage.kill(lost)
         async with stage.runtime(payer(desk, model, policy=policy)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             view = await turn_view(rt, "s", "t")
         policy.gate.set()
 
@@ -81,7 +82,7 @@ async def test_after_the_intent_the_approval_is_used_up_and_an_equal_call_asks_a
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(payer(fresh, model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert [one.status for one in last_told(model)] == ["unknown"]
             assert result.parked
             (second,) = result.waits
@@ -89,7 +90,7 @@ async def test_after_the_intent_the_approval_is_used_up_and_an_equal_call_asks_a
             assert (await rt.approve(first.key)).status == "already"
             assert fresh.runs == []
             await rt.approve(second.key)
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert (len(desk.runs), len(fresh.runs)) == (1, 1)
@@ -108,7 +109,7 @@ async def test_a_call_that_may_run_again_does_so_on_the_approval_it_has(
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(payer(fresh, model, effect)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert result.text == "Done."
@@ -129,7 +130,7 @@ async def test_an_answer_to_a_turn_that_is_just_parking_is_not_missed(stage: Sta
         await until(lambda: _asks(office))
         (wait,) = await office.approvals()
         await office.approve(wait.key)
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert len(desk.runs) == 1
@@ -142,11 +143,11 @@ async def test_an_approval_for_some_arguments_is_none_for_others(stage: Stage) -
         parked = await rt.session("s").run("Pay.", turn_id="t")
         small = parked.waits[0]
         await rt.approve(small.key)
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         (big,) = parked.waits
         assert big.key != small.key
         assert (await rt.approve(small.key)).status == "already"
-        still = await rt.turn("s", "t").result(timeout=30)
+        still = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert still.waits == (big,)
     assert [run[0] for run in desk.runs] == [5]
@@ -158,7 +159,7 @@ async def test_equal_calls_at_two_places_are_two_questions(stage: Stage) -> None
     async with stage.runtime(payer(desk, model)) as rt:
         first = await rt.session("s").run("Pay.", turn_id="t")
         await rt.approve(first.waits[0].key)
-        second = await rt.turn("s", "t").result(timeout=30)
+        second = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert second.parked
     assert second.waits[0].key != first.waits[0].key
@@ -193,7 +194,7 @@ async def test_a_question_whose_time_ran_out_while_nobody_was_there_is_a_no(stag
     stage.later(3_600)
     async with stage.runtime(agent()) as rt:
         await until(lambda: len(model.requests) == 2)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == []
     assert [told.status for told in last_told(model)] == ["denied"]

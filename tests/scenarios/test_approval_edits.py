@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, Allow, Ask, Deny, tool
@@ -52,7 +53,7 @@ async def test_an_edit_runs_what_was_approved_and_tells_the_model(stage: Stage) 
     async with stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         receipt = await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3}, by="eva")
-        live = await rt.turn("s", "t").result(timeout=30)
+        live = await rt.turn("s", "t").result(timeout=HANGS_S)
         stored = await rt.session("s").run("Pay 5.", turn_id="t")
 
     assert receipt.status == "accepted"
@@ -72,7 +73,7 @@ async def test_an_edit_survives_the_worker_that_was_to_run_it(stage: Stage) -> N
     async with stage.runtime() as office:
         await office.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3}, by="eva")
     async with stage.runtime(payer(desk, model)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == [("Ann", 3)]
     assert result.tool_calls[0].args == {"to": "Ann", "cents": 3}
@@ -98,7 +99,7 @@ async def test_an_edit_that_does_not_fit_is_refused_at_the_door_and_uses_nothing
             await rt.approve(parked.waits[0].key, edit=edit)
         assert await rt.approvals() == parked.waits
         assert (await rt.approve(parked.waits[0].key)).status == "accepted"
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == [("Ann", 5)]
 
@@ -112,7 +113,7 @@ async def test_an_edit_that_a_stranger_to_the_tool_let_in_is_refused_where_it_wo
     async with stage.runtime() as office:  # has no agents, cannot know the tool
         await office.approve(parked.waits[0].key, edit={"to": "Ann", "cents": "three"})
     async with stage.runtime(payer(desk, model)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == []
     ((_, status, text),) = last_told(model)
@@ -126,7 +127,7 @@ async def test_an_edit_is_put_to_the_policy_again(stage: Stage) -> None:
     async with stage.runtime(payer(desk, model, CapPolicy(10))) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 99})
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == []
     ((_, status, text),) = last_told(model)
@@ -146,7 +147,7 @@ async def test_a_policy_that_fails_on_an_edit_denies_it_and_the_turn_goes_on(sta
     async with stage.runtime(payer(desk, model, Fails(10))) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 99})
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == []
     assert result.tool_calls[0].outcome.status == "denied"
@@ -161,7 +162,7 @@ async def test_the_history_keeps_what_the_model_asked_and_the_result_says_what_r
     async with stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3}, by="eva")
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
         asked = (await rt.session("s").history())[1].parts[0]
         view = await turn_view(rt, "s", "t")
 
@@ -185,7 +186,7 @@ async def test_an_approved_edit_is_not_asked_about_a_second_time(
     async with stage.runtime(agent(desk, model, Policy())) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await rt.approve(parked.waits[0].key, edit={"to": "Ann", "cents": 3})
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert not result.parked
     assert desk.runs == [("Ann", 3)]
@@ -198,7 +199,7 @@ async def test_of_two_edits_the_first_counts(stage: Stage) -> None:
         key = parked.waits[0].key
         first = await office.approve(key, edit={"to": "Ann", "cents": 3}, by="eva")
         second = await office.approve(key, edit={"to": "Tom", "cents": 99}, by="tom")
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert (first.status, second.status) == ("accepted", "already")
     assert desk.runs == [("Ann", 3)]
@@ -215,7 +216,7 @@ async def test_a_denial_says_as_much_as_was_said(
     async with memory_stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await rt.deny(parked.waits[0].key, reason=reason, by=by)
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert [told.text for told in last_told(model)] == [text]
     assert desk.runs == []

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
@@ -46,7 +47,7 @@ async def test_asked_today_answered_after_six_days_by_another_worker(stage: Stag
         assert receipt.status == "accepted"
     second = script()
     async with stage.runtime(payer(desk, second)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         history = await rt.session("s").history()
 
     assert desk.runs == [5]
@@ -67,7 +68,7 @@ async def test_approve_then_result_never_returns_the_old_park(stage: Stage) -> N
             (wait,) = result.waits
             seen.append(wait.key)
             await rt.approve(wait.key)
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert len(seen) == len(set(seen)) == 8
     assert desk.runs == list(range(8))
@@ -80,7 +81,7 @@ async def test_an_answer_from_elsewhere_is_never_followed_by_the_old_park(stage:
     async with stage.runtime(payer(desk, script())) as rt, stage.runtime() as office:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await office.approve(parked.waits[0].key)
-        result = await office.turn("s", "t").result(timeout=30)
+        result = await office.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert desk.runs == [5]
@@ -90,7 +91,7 @@ async def test_who_approved_is_written_down(stage: Stage) -> None:
     async with stage.runtime(payer(Desk(), script())) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         await rt.approve(parked.waits[0].key, by="eva")
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
         (view,) = (await turn_view(rt, "s", "t")).waits
 
     assert view.answer is not None
@@ -102,7 +103,7 @@ async def test_a_denial_goes_to_the_model_with_its_reason(stage: Stage) -> None:
     async with stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         receipt = await rt.deny(parked.waits[0].key, reason="Too much.", by="eva")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert receipt.status == "accepted"
     assert desk.runs == []
@@ -125,7 +126,7 @@ async def test_three_parallel_calls_of_which_one_asks_lose_nothing(stage: Stage)
         assert len(parked.waits) == 1
     async with stage.runtime(payer(desk, model)) as rt:
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == ["a", "b", 5]
     assert last_told(model) == [
@@ -154,7 +155,7 @@ async def test_siblings_that_act_run_once_while_one_waits(stage: Stage) -> None:
         parked = await rt.session("s").run("Go.", turn_id="t")
         assert sorted(desk.runs) == [1, 2]
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert sorted(desk.runs) == [1, 2, 5]
     assert [one.outcome.value for one in result.tool_calls] == ["did 1", "paid 5", "did 2"]
@@ -184,10 +185,10 @@ async def test_an_answer_counts_at_once_though_a_sibling_still_runs(
         (wait,) = await answerer.approvals()
         await (answerer.approve(wait.key) if allowed else answerer.deny(wait.key, reason="No."))
         if allowed:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(HANGS_S):
                 await desk.entered.wait()  # while the sibling is still inside
         slow.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert [one.status for one in last_told(model)] == ["ok", "ok" if allowed else "denied"]
@@ -206,10 +207,10 @@ async def test_of_two_questions_one_answer_goes_as_far_as_it_can(stage: Stage) -
         one, two = sorted(parked.waits, key=lambda wait: str(wait.call_id))
         await rt.approve(two.key)
         await until(lambda: desk.runs == [2])
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert (result.parked, result.waits) == (True, (one,))
         await rt.approve(one.key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == [2, 1]
     assert [told.text for told in last_told(model)] == ["paid 1", "paid 2"]
@@ -223,7 +224,7 @@ async def test_result_after_one_of_two_answers_waits_until_it_rests_again(stage:
         parked = await rt.session("s").run("Go.", turn_id="t")
         one, two = sorted(parked.waits, key=lambda wait: str(wait.call_id))
         await rt.approve(two.key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert (result.parked, result.waits) == (True, (one,))
     assert desk.runs == [2]
@@ -239,7 +240,7 @@ async def test_a_second_answer_changes_nothing(stage: Stage) -> None:
         assert late.status == "already"
         assert late.answer is not None
         assert (late.answer.status, late.answer.by) == ("answered", "eva")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert (await rt.approve(key)).status == "already"  # also after the end
 
     assert desk.runs == [5]
@@ -286,10 +287,10 @@ async def test_nobody_in_time_is_no(stage: Stage) -> None:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
         assert parked.waits[0].expires_ms == stage.clock.now_ms() + 60_000
         stage.later(59, rt)
-        assert (await rt.turn("s", "t").result(timeout=30)).parked
+        assert (await rt.turn("s", "t").result(timeout=HANGS_S)).parked
         stage.later(1, rt)
         await until(lambda: len(model.requests) == 2)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         receipt = await rt.approve(parked.waits[0].key)
 
     assert receipt.status == "expired"
@@ -311,7 +312,7 @@ async def test_an_approval_that_comes_too_late_is_refused_though_nobody_looked(
         receipt = await office.approve(parked.waits[0].key, by="eva")
     assert receipt.status == "expired"
     async with stage.runtime(payer(desk, model)) as rt:
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == []
     assert [one.status for one in last_told(model)] == ["denied"]

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
@@ -29,7 +30,7 @@ async def test_a_caller_that_is_cancelled_cancels_no_turn(stage: Stage) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
         desk.gate.set()
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.outcome == Finished(text="Done.")
     assert len(desk.runs) == 1
@@ -43,7 +44,7 @@ async def test_a_caller_that_waits_no_longer_may_come_back(stage: Stage) -> None
         with pytest.raises(TimeoutError):
             await handle.result(timeout=0.01)
         desk.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert result.text == "Done."
 
@@ -51,7 +52,7 @@ async def test_a_caller_that_waits_no_longer_may_come_back(stage: Stage) -> None
 async def test_a_turn_that_nobody_knows_is_unknown(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), echo())) as rt:
         handle = rt.turn("s", "nobody")
-        for asked in (handle.result(timeout=30), handle.status(), handle.messages()):
+        for asked in (handle.result(timeout=HANGS_S), handle.status(), handle.messages()):
             with pytest.raises(UnknownSession):
                 await asked
 
@@ -63,7 +64,7 @@ async def test_a_turn_says_where_it_is(stage: Stage) -> None:
         handle = await door.session("s").submit("Pay.", turn_id="t")
         assert await handle.status() == "queued"
     async with stage.runtime(payer(desk, model)) as rt:
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert await rt.turn("s", "t").status() == "parked"
     async with stage.runtime() as office:
         await office.approve(parked.waits[0].key)
@@ -83,7 +84,7 @@ async def test_what_comes_while_a_turn_is_parked_enters_when_it_goes_on(stage: S
         await session.enqueue("And hurry.", key="now")
         await session.enqueue("Later.", when="next_turn", key="later")
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         await until(lambda: len(model.requests) == 3)
 
     assert result.text == "Noted."
@@ -100,8 +101,8 @@ async def test_what_is_queued_behind_a_parked_turn_runs_when_that_is_cancelled(
         await session.run("Pay.", turn_id="t1")
         second = await session.submit("Second.", turn_id="t2")
         await rt.cancel("s", "t1", "enough")
-        first = await rt.turn("s", "t1").result(timeout=30)
-        result = await second.result(timeout=30)
+        first = await rt.turn("s", "t1").result(timeout=HANGS_S)
+        result = await second.result(timeout=HANGS_S)
 
     assert first.outcome == Stopped(reason="cancelled", detail="enough")
     assert result.text == "Two."
@@ -112,9 +113,9 @@ async def test_a_parked_turn_takes_no_place_from_others(stage: Stage) -> None:
     desk = Desk()
     async with stage.runtime(payer(desk, model), max_turns=1) as rt:
         parked = await rt.session("a").run("Pay.", turn_id="t")
-        other = await asyncio.wait_for(rt.session("b").run("Hello.", turn_id="t"), 30)
+        other = await asyncio.wait_for(rt.session("b").run("Hello.", turn_id="t"), HANGS_S)
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("a", "t").result(timeout=30)
+        result = await rt.turn("a", "t").result(timeout=HANGS_S)
 
     assert (other.text, result.text) == ("Other.", "Done.")
     assert desk.runs == [5]
@@ -128,7 +129,7 @@ async def test_leaving_a_runtime_lets_a_body_end_and_its_result_is_kept(stage: S
         await desk.entered.wait()
         asyncio.get_running_loop().call_later(0.05, desk.gate.set)
     async with stage.runtime(worker(Desk(), model, effect="once")) as other:
-        result = await other.turn("s", "t").result(timeout=30)
+        result = await other.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert [one.outcome.value for one in result.tool_calls] == ["worked 1"]

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user, told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
@@ -40,8 +41,8 @@ async def test_a_turn_in_a_model_call_is_cancelled_from_another_runtime(stage: S
         await thinking.asked.wait()
         receipt = await office.cancel("s", "t", "enough")
         assert receipt.status == "requested"
-        result = await handle.result(timeout=30)
-        there = await office.turn("s", "t").result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
+        there = await office.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.outcome == there.outcome == CANCELLED
     assert result.issues == ()
@@ -61,7 +62,7 @@ async def test_a_turn_in_a_tool_is_cancelled_and_says_what_it_does_not_know(
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         await office.cancel("s", "t", "enough")
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
         stored = await rt.session("s").run("Go.", turn_id="t")
         desk.gate.set()
         after = await rt.session("s").run("And now?", turn_id="t2")
@@ -93,7 +94,7 @@ async def test_what_was_recorded_before_the_cancel_stays(stage: Stage) -> None:
         await desk.entered.wait()
         await until(lambda: _n_results(rt, 2))
         await handle.cancel("enough")
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
         await rt.session("s").run("And now?", turn_id="t2")
         desk.gate.set()
 
@@ -126,7 +127,7 @@ async def test_a_tool_can_see_that_its_turn_was_cancelled(stage: Stage) -> None:
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await entered.wait()
         await handle.cancel("enough")
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert seen == [False, True]
     assert result.outcome == CANCELLED
@@ -137,7 +138,7 @@ async def test_a_parked_turn_can_be_cancelled_and_its_question_is_void(stage: St
     async with stage.runtime(payer(desk, script())) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
         assert (await rt.cancel("s", "t", "enough")).status == "requested"
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert result.outcome == CANCELLED
         assert await rt.approvals() == ()
         late = await rt.approve(parked.waits[0].key)
@@ -158,7 +159,7 @@ async def test_a_queued_turn_can_be_cancelled_and_never_begins(stage: Stage) -> 
         third = await session.submit("Third.", turn_id="t3")
         await second.cancel("enough")
         desk.gate.set()
-        results = [await handle.result(timeout=30) for handle in (first, second, third)]
+        results = [await handle.result(timeout=HANGS_S) for handle in (first, second, third)]
 
     assert [result.outcome for result in results] == [
         Finished(text="worked"),
@@ -180,7 +181,7 @@ async def test_a_cancel_of_a_turn_that_nobody_drives_holds_when_somebody_does(
             assert (await office.cancel("s", "t", "enough")).status == "requested"
         fresh = Desk()
         async with stage.runtime(worker(fresh, model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert result.outcome == CANCELLED
@@ -193,7 +194,7 @@ async def test_a_turn_that_has_ended_is_not_cancelled(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), echo())) as rt:
         await rt.session("s").run("Hello.", turn_id="t")
         receipt = await rt.cancel("s", "t", "enough")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert receipt.status == "finished"
     assert result.outcome == Finished(text="You said: Hello.")
@@ -206,7 +207,7 @@ async def test_cancelling_twice_is_cancelling_once(stage: Stage) -> None:
         await thinking.asked.wait()
         first = await office.cancel("s", "t", "enough")
         second = await office.cancel("s", "t", "quite")
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert (first.status, second.status) == ("requested", "already")
     assert result.outcome == CANCELLED
@@ -229,8 +230,8 @@ async def test_in_a_race_with_its_own_end_a_turn_has_one_outcome_and_all_agree(
             for _ in range(n):
                 await asyncio.sleep(0)
             receipt = await office.cancel(f"s{n}", "t", "enough")
-            here = await handle.result(timeout=30)
-            there = await office.turn(f"s{n}", "t").result(timeout=30)
+            here = await handle.result(timeout=HANGS_S)
+            there = await office.turn(f"s{n}", "t").result(timeout=HANGS_S)
             assert here.outcome == there.outcome
             if receipt.status == "finished":
                 assert here.outcome == Finished(text="You said: Hello.")
@@ -246,7 +247,7 @@ async def test_after_a_cancel_the_session_goes_on(stage: Stage) -> None:
         handle = await rt.session("s").submit("work", turn_id="t1")
         await desk.entered.wait()
         await handle.cancel("enough")
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         desk.gate.set()
         result = await rt.session("s").run("Hello.", turn_id="t2")
 
@@ -283,7 +284,7 @@ async def test_a_stream_of_a_cancelled_turn_ends(stage: Stage) -> None:
         await thinking.asked.wait()
         assert (await turn.handle.cancel("enough")).status == "requested"
         seen = [type(event).__name__ async for event in turn]
-        result = await turn.result(timeout=30)
+        result = await turn.result(timeout=HANGS_S)
 
     assert seen[-1] == "TurnEnded"
     assert result.outcome == CANCELLED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Stage, until
 from tests.scenarios.summing import is_wish
@@ -168,7 +169,7 @@ async def test_what_waited_before_the_overflow_does_not_lead_to_a_second_summary
         session = rt.session("s")
         first = await session.submit("One.", turn_id="t1")
         await session.submit("Two.", turn_id="t2")
-        await first.result(timeout=30)
+        await first.result(timeout=HANGS_S)
         await idle(rt, session)
         ends = await outcomes(rt)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.summing import is_wish
 from windlass import Agent, Runtime, ToolContext, tool
@@ -151,7 +152,7 @@ def play(step: str, folder: Path) -> tuple[int, str]:
         [sys.executable, HERE, step, folder / "c.db"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS_S,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.summing import DOWN, SUM, Summing, talked
@@ -34,7 +35,7 @@ async def test_it_waits_for_a_provider_that_is_down(stage: Stage) -> None:
         await until(lambda: _is(rt, "parked"))
         stage.later(10, rt)
         await until(lambda: _is(rt, "done"))
-        done = await rt.turn("s", "compact-2").result(timeout=30)
+        done = await rt.turn("s", "compact-2").result(timeout=HANGS_S)
 
     assert done.text == "SUM"
 
@@ -98,7 +99,7 @@ async def test_while_a_turn_waits_for_an_answer_nothing_is_compacted(stage: Stag
         await rt.approve(parked.waits[0].key, remember="session")
         await until(lambda: _is_empty(session))
         await session.run("work again", turn_id="t3")
-        done = await rt.turn("s", "t3").result(timeout=30)
+        done = await rt.turn("s", "t3").result(timeout=HANGS_S)
 
     assert refused.value.waits == parked.waits
     # The queued one ran when its turn came; what was allowed for the session stays allowed.
@@ -122,7 +123,7 @@ async def test_what_comes_meanwhile_waits_for_the_new_frame(stage: Stage) -> Non
             handle = await session.submit("Three.", turn_id="t3")
             await session.enqueue("Four.", key="four")
             mind.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         await until(lambda: _is_empty(session))
 
     told = said_by_user(mind.model.requests[-1])
@@ -144,7 +145,7 @@ async def test_a_command_never_enters_a_turn_that_runs(stage: Stage) -> None:
         await desk.entered.wait()
         await rt._services.store.enqueue("s", command, now_ms=0)
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         await until(lambda: _is_empty(session))
         await session.run("Two.", turn_id="t2")
         turns = list(dict.fromkeys(node.turn_id for node in await session.nodes()))
@@ -180,7 +181,7 @@ async def test_a_call_whose_outcome_nobody_knows_is_still_asked_about_in_a_new_f
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), mind.model, effect="once")) as rt:
             session = rt.session("s")
-            await rt.turn("s", "t1").result(timeout=30)
+            await rt.turn("s", "t1").result(timeout=HANGS_S)
             await session.compact()
             again = await session.run("And work.", turn_id="t2")
         desk.gate.set()

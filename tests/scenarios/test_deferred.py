@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from windlass import Agent, Pending, ToolContext, tool
@@ -51,7 +52,7 @@ async def test_a_deferred_result_is_delivered_days_later_by_anyone(stage: Stage)
         assert receipt.status == "accepted"
         assert (await shop.resolve(wait.key, {"isbn": 43})).status == "already"
     async with stage.runtime(printer(desk, model)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert len(desk.runs) == 1  # the body had ended
     assert result.tool_calls[0].outcome.value == {"isbn": 42}
@@ -66,7 +67,7 @@ async def test_a_deferred_result_that_will_not_come_is_an_error_to_the_model(
     async with stage.runtime(printer(Desk(), model)) as rt:
         parked = await rt.session("s").run("Order.", turn_id="t")
         await rt.reject(parked.waits[0].key, "Out of print.")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert last_told(model) == [Told("call_0_0", "error", "Out of print.")]
     assert result.text == "Done."
@@ -79,7 +80,7 @@ async def test_after_its_deadline_the_call_fails(stage: Stage) -> None:
         assert parked.waits[0].expires_ms == stage.clock.now_ms() + 60_000
         stage.later(60, rt)
         await until(lambda: len(model.requests) == 2)
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
         late = await rt.resolve(parked.waits[0].key, "too late")
 
     assert late.status == "expired"
@@ -93,7 +94,7 @@ async def test_a_result_may_come_while_the_body_still_runs(stage: Stage) -> None
         await desk.entered.wait()
         await shop.resolve(desk.runs[0], "a book")
         desk.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert result.tool_calls[0].outcome.value == "a book"
     assert len(desk.runs) == 1
@@ -111,10 +112,10 @@ async def test_a_body_that_dies_after_it_handed_out_its_key_keeps_the_promise(
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(printer(fresh, model, effect=effect)) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert [wait.key for wait in parked.waits] == [desk.runs[0]]
             await rt.resolve(desk.runs[0], "a book")
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert fresh.runs == ([] if effect == "once" else desk.runs)
@@ -129,7 +130,7 @@ async def test_siblings_run_and_are_kept_while_one_is_deferred(stage: Stage) -> 
         view = await turn_view(rt, "s", "t")
         recorded = [row for row in view.journal().rows() if row.outcome is not None]
         await rt.resolve(parked.waits[0].key, "x")
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert any("tool_call" in row.key for row in recorded)  # the sibling's, before the answer
     assert [one.text for one in last_told(model)] == ["x", "seen"]
@@ -141,10 +142,10 @@ async def test_two_deferred_results_may_come_in_any_order(stage: Stage) -> None:
         parked = await rt.session("s").run("Go.", turn_id="t")
         one, two = sorted(parked.waits, key=lambda wait: str(wait.call_id))
         await rt.resolve(two.key, "B")
-        rest = await rt.turn("s", "t").result(timeout=30)
+        rest = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert rest.waits == (one,)
         await rt.resolve(one.key, "A")
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert [told.text for told in last_told(model)] == ["A", "B"]
 
@@ -176,7 +177,7 @@ async def test_fifty_answers_race_and_one_counts(stage: Stage) -> None:
         receipts = await asyncio.gather(
             *((rt if n % 2 else shop).resolve(key, n) for n in range(50))
         )
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     statuses = [receipt.status for receipt in receipts]
     assert statuses.count("accepted") == 1

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Stage
 from windlass import Agent, tool
 from windlass.errors import ConfigError
@@ -89,7 +90,7 @@ async def test_what_was_found_is_still_offered_after_a_crash(stage: Stage) -> No
         await entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "done"
     assert offered(model)[-1] == ["weather", "find_tools", "walk"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, Runtime, ToolContext, TurnInfo, tool
@@ -125,7 +126,7 @@ async def test_deps_are_let_go_of_when_the_turn_parks(stage: Stage) -> None:
         parked = await rt.session("s").run("Go.", turn_id="t")
         assert seen == ["open False", "closed"]
         await rt.approve(parked.waits[0].key)
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert seen == ["open False", "closed", "open True", "closed"]
 
@@ -140,7 +141,7 @@ async def test_without_a_factory_a_recovered_turn_waits_until_it_is_run_with_dep
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(clerk(fresh, model)) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             (wait,) = parked.waits
             assert (wait.kind, wait.turn_id) == ("deps", "t")
             assert fresh.runs == []
@@ -182,7 +183,7 @@ async def test_deps_that_are_still_here_are_used_when_a_parked_turn_goes_on(
     async with stage.runtime(agent) as rt:
         parked = await rt.session("s").run("Go.", turn_id="t", deps=Shop("mine"))
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert [one.text for one in last_told(model)] == ["mine"]

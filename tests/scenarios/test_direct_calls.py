@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from windlass import Agent, Runtime, ToolContext, tool
@@ -80,7 +81,7 @@ async def test_what_was_answered_before_a_crash_is_not_bought_again(
         stage.kill(lost)
         again = Helper(Desk())
         async with stage.runtime(again.agent(model, asks), models=[again.model]) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             ledger = await rt.session("s").usage()
         desk.gate.set()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import Told, last_told, told
 from tests.scenarios.stage import Desk, Stage, until
 from windlass import Agent, Done, NotDone, Runtime, ToolContext, Unknown, tool
@@ -49,7 +50,7 @@ async def test_a_body_that_may_run_again_runs_again_with_the_same_key(
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(actor(fresh, model, effect=effect)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     ((n1, key1, attempt1),), ((n2, key2, attempt2),) = desk.runs, fresh.runs
@@ -77,7 +78,7 @@ async def test_a_body_that_acts_once_is_never_run_again_and_everybody_is_told(
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(actor(desk, model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             stored = await rt.session("s").run("Go.", turn_id="t")
         desk.gate.set()
 
@@ -109,13 +110,13 @@ async def test_an_equal_call_after_an_unknown_one_asks_first_and_another_does_no
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(actor(fresh, model)) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert [run[0] for run in fresh.runs] == [2]  # it was not asked about
             (wait,) = parked.waits
             assert wait.title == "act may have acted already; run it again?"
             assert wait.detail["risk"] == "high"
             await rt.approve(wait.key)
-            assert (await rt.turn("s", "t").result(timeout=30)).text == "One."
+            assert (await rt.turn("s", "t").result(timeout=HANGS_S)).text == "One."
             # And in a later turn of the session, too.
             assert (await rt.session("s").run("Again.", turn_id="t2")).parked
         desk.gate.set()
@@ -132,7 +133,7 @@ async def test_an_equal_call_in_a_fork_or_another_session_is_its_own(stage: Stag
         stage.kill(lost)
         desk_two = Desk()
         async with stage.runtime(actor(desk_two, model)) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
             result = await rt.session("other").run("Go.", turn_id="t")
         desk.gate.set()
 
@@ -160,13 +161,13 @@ async def test_a_reconciler_says_what_became_of_a_lost_call(stage: Stage, answer
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(actor(fresh, model, reconcile=reconcile)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             if answer in ("unknown", "raises", "nonsense"):
                 (wait,) = result.waits
                 assert (wait.kind, wait.call_id) == ("unknown_outcome", "call_0_0")
                 assert wait.detail == {"tool": "act", "args": {"n": 1}}
                 await rt.resolve(wait.key, "a person says it did", by="eva")
-                result = await rt.turn("s", "t").result(timeout=30)
+                result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert seen[0] == ({"n": 1}, desk.runs[0][1])
@@ -192,9 +193,9 @@ async def test_once_a_person_has_spoken_the_reconciler_is_not_asked_again(stage:
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(actor(fresh, model, reconcile=reconcile)) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             await rt.resolve(parked.waits[0].key, "it did")
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert fresh.runs == []
@@ -209,9 +210,9 @@ async def test_a_person_may_say_that_a_lost_call_did_not_act(stage: Stage) -> No
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             await rt.reject(parked.waits[0].key, "It never reached the bank.")
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert len(desk.runs) == 1
@@ -226,7 +227,7 @@ async def test_the_recorded_contract_governs_a_recorded_intent(stage: Stage) -> 
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(actor(desk, model, effect="idempotent")) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert len(desk.runs) == 1
@@ -253,7 +254,7 @@ async def test_of_parallel_calls_each_goes_by_its_own_record(stage: Stage) -> No
         await until(lambda: _has_result(store))
         stage.kill(lost)
         async with stage.runtime(agent) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert (quick, len(desk.runs)) == ([1], 1)
@@ -278,7 +279,7 @@ async def test_a_zombie_that_ends_late_changes_nothing(stage: Stage) -> None:
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(actor(desk, model)) as rt:
-            before = await rt.turn("s", "t").result(timeout=30)
+            before = await rt.turn("s", "t").result(timeout=HANGS_S)
             desk.gate.set()
             await until(lambda: _is_idle(lost))
             after = await rt.session("s").run("Go.", turn_id="t")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.handling import ORDER, OddHandlerError, awaited, plain, working
 from tests.scenarios.payers import payer, script
 from tests.scenarios.stage import Desk, Stage
@@ -99,7 +100,7 @@ async def test_a_slow_handler_holds_nothing_up_and_misses_no_fact_and_no_word(
         async def on_event(event: Event) -> None:
             seen.append(event)
             if len(seen) == 1:
-                await rt.turn("s", "t").result(timeout=30)  # no sooner than this
+                await rt.turn("s", "t").result(timeout=HANGS_S)  # no sooner than this
 
         result = await rt.session("s").run("Go.", turn_id="t", on_event=on_event)
 
@@ -136,7 +137,7 @@ async def test_what_a_handler_raises_reaches_the_caller_and_the_turn_goes_on(
             await rt.session("s").run(
                 "Go.", turn_id="t", on_event=raising(at, is_awaited=is_awaited)
             )
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         again = await rt.session("s").run("Go.", turn_id="t")
 
     assert result.outcome == again.outcome == Finished(text="All done.")
@@ -159,7 +160,7 @@ async def test_a_turn_whose_handler_is_cancelled_goes_on(stage: Stage) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
         desk.gate.set()
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "All done."
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.handling import ORDER, working
 from tests.scenarios.payers import payer, script
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
@@ -33,7 +34,7 @@ async def test_a_handler_on_a_recovered_turn_is_told_what_follows(stage: Stage) 
             )
             await fresh.entered.wait()
             fresh.gate.set()
-            result = await asyncio.wait_for(running, 30)
+            result = await asyncio.wait_for(running, HANGS_S)
         desk.gate.set()
         await left
 
@@ -60,7 +61,7 @@ async def test_a_handler_that_waits_when_a_turn_is_taken_over_gets_it_as_it_stan
             )
             await until(lambda: rt._services.feeds.of("s")._line.has_readers)
             stage.kill(lost)
-            shown, result = await asyncio.wait_for(watching, 30)
+            shown, result = await asyncio.wait_for(watching, HANGS_S)
         desk.gate.set()
         await left
 
@@ -91,7 +92,7 @@ async def test_a_handler_in_another_process_is_told_of_the_end(stage: Stage) -> 
         )
         await asyncio.sleep(0)
         desk.gate.set()
-        shown, result = await asyncio.wait_for(watching, 30)
+        shown, result = await asyncio.wait_for(watching, HANGS_S)
 
     assert names(shown) == ["TurnEnded"]
     assert result.text == "All done."
@@ -111,7 +112,7 @@ async def test_a_handler_in_a_worker_that_is_robbed_is_told_of_the_end_all_the_s
             stage.later(DAY_S, neighbour)
             await until(lambda: _is_done(neighbour))
             desk.gate.set()
-            shown, result = await asyncio.wait_for(running, 30)
+            shown, result = await asyncio.wait_for(running, HANGS_S)
 
     assert names(shown)[:3] == ORDER[:3]
     assert names(shown)[-1] == "TurnEnded"
@@ -127,7 +128,7 @@ async def test_a_turn_that_comes_to_rest_ends_its_handlers_work(stage: Stage) ->
     async with stage.runtime(payer(Desk(), script())) as rt:
         shown, parked = await rt.session("s").collect("Pay.", turn_id="t")
         await rt.approve(parked.waits[0].key, by="eva")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         with_end, again = await rt.session("s").collect("Pay.", turn_id="t")
 
     assert names(shown) == ["ModelStarted", "UsageReported", "ModelFinished", "WaitOpened"]
@@ -163,7 +164,7 @@ async def test_a_turn_that_goes_on_within_the_same_run_is_watched_to_its_end(sta
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(clerk(fresh, model)) as rt:
-            assert (await rt.turn("s", "t").result(timeout=30)).parked
+            assert (await rt.turn("s", "t").result(timeout=HANGS_S)).parked
             shown, result = await asyncio.wait_for(
                 rt.session("s").collect("Go.", turn_id="t", deps=Shop("Bob's")), 5
             )
@@ -186,7 +187,7 @@ async def test_a_session_that_goes_from_worker_to_worker_is_watched_in_each(
     ):
         for n in range(6):
             session = (first, second)[n % 2].session("s")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANGS_S):
                 if way == "collect":
                     shown, result = await session.collect(f"Number {n}.", turn_id=f"t{n}")
                 else:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -36,7 +37,7 @@ async def test_what_comes_now_enters_the_running_turn_at_its_next_checkpoint(
         receipt = await session.enqueue("And hurry.", key="note-1")
         assert (receipt.item_id, receipt.state, receipt.known) == ("note-1", "pending", False)
         desk.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
         inbox = await session.inbox()
         known = await session.enqueue("And hurry.", key="note-1")
         turns = await turns_of(session)
@@ -71,7 +72,7 @@ async def test_what_is_for_the_next_turn_does_not_enter_this_one(stage: Stage) -
         await desk.entered.wait()
         await session.enqueue("Later.", when="next_turn", key="note-1")
         desk.gate.set()
-        assert (await handle.result(timeout=30)).text == "One."
+        assert (await handle.result(timeout=HANGS_S)).text == "One."
         await until(lambda: _settled(session))
         turns = await turns_of(session)
 
@@ -97,7 +98,7 @@ async def test_in_an_idle_session_an_item_begins_a_turn_whose_id_derives_from_it
             await session.enqueue("Second.", when=when, key="note-1")  # type: ignore[arg-type]  # both are
             await until(lambda s=session: _settled(s))  # type: ignore[misc]
             turns = await turns_of(session)
-            result = await rt.turn(session_id, turns[1]).result(timeout=30)
+            result = await rt.turn(session_id, turns[1]).result(timeout=HANGS_S)
             ids.append(turns[1])
         assert result.text == "You said: Second."
         assert said_by_user(model.requests[-1]) == ["First.", "Second."]
@@ -120,7 +121,7 @@ async def test_an_item_that_came_after_the_last_checkpoint_moves_on(stage: Stage
         await asked.wait()
         await session.enqueue("Two.", key="note-1")
         gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         await until(lambda: _settled(session))
         history = await session.history()
 
@@ -138,10 +139,10 @@ async def test_items_of_a_cancelled_turn_wait_again(stage: Stage) -> None:
         await session.enqueue("Second.", key="note-1")
         await handle.cancel("enough")
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         await until(lambda: _settled(session))
         turns = await turns_of(session)
-        last = await rt.turn("s", turns[-1]).result(timeout=30)
+        last = await rt.turn("s", turns[-1]).result(timeout=HANGS_S)
 
     assert len(turns) == 2
     assert last.text == "You said: Second."
@@ -167,10 +168,10 @@ async def test_an_item_that_was_taken_and_not_used_waits_again() -> None:
         await desk.entered.wait()
         await session.enqueue("Second.", key="note-1")
         desk.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
         await until(lambda: _settled(session))
         turns = await turns_of(session)
-        last = await rt.turn("s", turns[-1]).result(timeout=30)
+        last = await rt.turn("s", turns[-1]).result(timeout=HANGS_S)
 
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
     assert len(turns) == 2
@@ -192,7 +193,7 @@ async def test_an_item_can_be_taken_back_until_a_turn_has_taken_it(stage: Stage)
         assert (await session.withdraw("never")).status == "unknown"
         assert [item.item_id for item in (await session.inbox()).items] == ["stays"]
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         assert (await session.withdraw("stays")).status == "settled"
 
     assert said_by_user(model.requests[1]) == ["Go.", "And hurry."]
@@ -209,7 +210,7 @@ async def test_a_known_key_with_other_words_is_refused(stage: Stage) -> None:
             await session.enqueue("Two.", key="k")
         again = await session.enqueue("One.", key="k")
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
 
     assert again.known
 
@@ -224,7 +225,7 @@ async def test_items_keep_their_order(stage: Stage) -> None:
         for n in range(10):
             await session.enqueue(f"Note {n}.", key=f"k{9 - n}")
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
 
     assert said_by_user(model.requests[1]) == ["Go.", *(f"Note {n}." for n in range(10))]
 
@@ -245,7 +246,7 @@ async def test_an_item_that_entered_is_not_lost_with_the_worker(stage: Stage) ->
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             inbox = await rt.session("s").inbox()
         desk.gate.set()
 
@@ -264,7 +265,7 @@ async def test_an_item_put_in_by_another_process_enters_too(stage: Stage) -> Non
         await door.session("s").enqueue("From elsewhere.", key="note-1")
         await until(lambda: _noticed(rt))
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         await until(lambda: _settled(rt.session("s")))
 
     assert said_by_user(model.requests[-1]) == ["Go.", "From elsewhere."]

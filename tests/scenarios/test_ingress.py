@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
@@ -31,7 +32,7 @@ async def test_a_known_turn_id_answers_from_the_store(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), model)) as rt:
         third = await rt.session("s").run("Hello.", turn_id="t")
         handle = await rt.session("s").submit("Hello.", turn_id="t")
-        fourth = await handle.result(timeout=30)
+        fourth = await handle.result(timeout=HANGS_S)
         history = await rt.session("s").history()
 
     assert len(model.requests) == 1
@@ -209,7 +210,7 @@ async def test_other_words_are_not_attached_to_what_was_left(stage: Stage) -> No
             await until(lambda: len(desk.runs) == 2)
             desk.gate.set()
             result = await other
-            first = await rt.turn("s", "t1").result(timeout=30)
+            first = await rt.turn("s", "t1").result(timeout=HANGS_S)
 
     assert first.text == "worked"
     assert result.text == "You said: Hello."
@@ -233,8 +234,8 @@ async def test_run_on_a_parked_session_is_refused_and_accepts_nothing(stage: Sta
         assert await handle.status() == "queued"
         assert (await session.inbox()).queued_turns == ("t2",)
         await rt.approve(parked.waits[0].key)
-        assert (await handle.result(timeout=30)).text == "Two."
-        assert (await rt.turn("s", "t1").result(timeout=30)).text == "One."
+        assert (await handle.result(timeout=HANGS_S)).text == "Two."
+        assert (await rt.turn("s", "t1").result(timeout=HANGS_S)).text == "One."
 
     assert said_by_user(model.requests[-1]) == ["Pay 5.", "And now?"]
 
@@ -267,7 +268,7 @@ async def test_fifty_racing_submits_of_one_turn_are_one_turn(stage: Stage) -> No
         handles = await asyncio.gather(
             *(sessions[n % 2].submit("Hello.", turn_id="t") for n in range(50))
         )
-        results = await asyncio.gather(*(handle.result(timeout=10) for handle in handles))
+        results = await asyncio.gather(*(handle.result(timeout=HANGS_S) for handle in handles))
         history = await rt.session("s").history()
 
     assert {result.text for result in results} == {"You said: Hello."}
@@ -295,7 +296,7 @@ async def test_fifty_racing_submits_of_many_turns_each_have_their_place(stage: S
         handles = await asyncio.gather(
             *(session.submit(f"Number {n}.", turn_id=f"t{n}") for n in range(50))
         )
-        results = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
+        results = await asyncio.gather(*(handle.result(timeout=HANGS_S) for handle in handles))
         nodes = await session.nodes()
 
     assert [result.text for result in results] == [f"You said: Number {n}." for n in range(50)]

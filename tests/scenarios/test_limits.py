@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import told
 from tests.scenarios.stage import Desk, Stage
@@ -75,7 +76,7 @@ async def test_the_limit_of_seconds_counts_from_the_start_also_over_a_park(stage
         parked = await rt.session("s").run("Pay.", turn_id="t")
         stage.later(61, rt)
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.outcome == Stopped(
         reason="limit", detail="The turn used 61 seconds, the limit is 60."
@@ -94,7 +95,7 @@ async def test_limits_are_counted_over_crashes(stage: Stage) -> None:
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model, limits=limits)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert result.outcome == Stopped(
@@ -177,7 +178,7 @@ async def test_usage_is_the_same_after_a_crash_and_a_replay(stage: Stage) -> Non
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             ledger = await rt.session("s").usage()
         desk.gate.set()
 
@@ -192,7 +193,7 @@ async def test_what_a_parked_turn_used_is_in_the_ledger_before_it_ends(stage: St
         parked = await session.run("Pay 5.", turn_id="t")
         before = [parked.usage, await session.usage(), await rt.usage()]
         await rt.approve(parked.waits[0].key)
-        ended = await rt.turn("s", "t").result(timeout=5)
+        ended = await rt.turn("s", "t").result(timeout=HANGS_S)
         after = [ended.usage, await session.usage(), await rt.usage()]
 
     assert [(report.input_tokens, report.calls) for report in before] == [(7, 1)] * 3

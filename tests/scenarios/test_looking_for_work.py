@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Stage, until
 from windlass import Agent, Limits, tool
 from windlass.errors import JournalCorrupt
@@ -38,11 +39,11 @@ async def test_a_look_that_fails_is_not_the_last(
 
         store.due = fails_once
         rt._engine.kick()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANGS_S):
             while failures:  # noqa: ASYNC110 - the worker's own clock
                 await asyncio.sleep(0.01)
         await rt.session("s").submit("work", turn_id="t")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert "looking for work" in caplog.text
@@ -71,7 +72,7 @@ async def test_what_a_turn_leaves_behind_begins_at_once_and_waits_for_no_look(st
         kick.set = told
         await rt.session("s").run("work")
         kicked = [*kicks]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANGS_S):
             while len(await rt.session("s").history()) < 4:  # noqa: ASYNC110 - the store's
                 await asyncio.sleep(0.01)
 
@@ -88,7 +89,7 @@ async def test_turns_of_agents_that_nobody_has_here_do_not_hide_one_that_is_due(
         await rt.session("s", mine).submit("work", turn_id="t")
 
     async with stage.runtime(mine) as rt:
-        result = await rt.turn("s", "t").result(timeout=5)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
 
@@ -131,9 +132,9 @@ async def test_a_damaged_turn_keeps_no_worker_from_opening_and_holds_up_no_other
     file.close()
 
     async with stage.runtime(agent) as rt:
-        assert (await rt.turn("whole", "t").result(timeout=5)).text == "Done."
+        assert (await rt.turn("whole", "t").result(timeout=HANGS_S)).text == "Done."
         with pytest.raises(JournalCorrupt, match="request of damaged/t"):
-            await rt.turn("damaged", "t").result(timeout=5)
+            await rt.turn("damaged", "t").result(timeout=HANGS_S)
 
     assert "taking up damaged/t: journal_corrupt" in caplog.text
 
@@ -161,4 +162,4 @@ async def test_a_damaged_wait_that_is_over_holds_up_no_other_turn(
     stage.clock.advance(61)
 
     async with stage.runtime(agent, models=[asks]) as rt:
-        assert (await rt.turn("whole", "t").result(timeout=5)).text == "Done."
+        assert (await rt.turn("whole", "t").result(timeout=HANGS_S)).text == "Done."

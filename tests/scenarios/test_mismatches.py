@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, Pending, ToolContext, tool
 from windlass.kernel import ModelMessage, ModelRequest, Text
@@ -62,7 +63,7 @@ async def test_a_request_that_is_not_the_recorded_one_parks_the_turn_and_shows_w
     await parked_turn(stage, desk, model)
     other_release.setattr(turn_start, "_CHAT", LouderProjector())
     async with stage.runtime(waiter(desk, model)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         (wait,) = result.waits
 
         assert wait.kind == "mismatch"
@@ -71,7 +72,7 @@ async def test_a_request_that_is_not_the_recorded_one_parks_the_turn_and_shows_w
         assert (len(model.requests), len(desk.runs)) == (1, 1)  # nothing ran
         other_release.undo()
         assert await rt.retry("s", "t") is True
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert len(desk.runs) == 1
@@ -84,9 +85,9 @@ async def test_retry_with_the_same_code_parks_again(
     await parked_turn(stage, desk, model)
     other_release.setattr(turn_start, "_CHAT", LouderProjector())
     async with stage.runtime(waiter(desk, model)) as rt:
-        first = await rt.turn("s", "t").result(timeout=30)
+        first = await rt.turn("s", "t").result(timeout=HANGS_S)
         await rt.retry("s", "t")
-        second = await rt.turn("s", "t").result(timeout=30)
+        second = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert second.parked
     assert [wait.kind for wait in second.waits] == ["mismatch"]
@@ -101,9 +102,9 @@ async def test_a_person_may_accept_what_the_journal_holds(
     await parked_turn(stage, desk, model)
     other_release.setattr(turn_start, "_CHAT", LouderProjector())
     async with stage.runtime(waiter(desk, model)) as rt:
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         await rt.resolve(parked.waits[0].key, "accept")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert (len(model.requests), len(desk.runs)) == (
@@ -119,7 +120,7 @@ async def test_a_runtime_may_accept_from_the_start(
     await parked_turn(stage, desk, model)
     other_release.setattr(turn_start, "_CHAT", LouderProjector())
     async with stage.runtime(waiter(desk, model), on_mismatch="accept") as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert (len(model.requests), len(desk.runs)) == (2, 1)
@@ -130,13 +131,13 @@ async def test_a_model_that_is_not_here_any_more_parks_the_turn(stage: Stage) ->
     await parked_turn(stage, desk, gone)
     other = script("other")
     async with stage.runtime(waiter(desk, other)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         (wait,) = result.waits
         assert (wait.kind, wait.detail) == ("mismatch", {"model": "gone"})
         assert other.requests == []
     async with stage.runtime(waiter(desk, other), models=[gone]) as rt:
         assert await rt.retry("s", "t") is True
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert len(gone.requests) == 2
@@ -171,7 +172,7 @@ async def test_new_code_with_or_without_a_tool_provider_does_not_break_a_turn_in
         parked = await rt.session("s").run("Go.", turn_id="t")
     async with stage.runtime(waiter(desk, model, tools=after)) as rt:
         await rt.resolve(parked.waits[0].key, "a book")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert len(desk.runs) == 1  # the recorded call was not run again
     assert len(model.requests) == 2  # nor was its reply bought again
@@ -190,7 +191,7 @@ async def test_new_prompts_tools_and_limits_do_not_change_a_turn_in_flight(stage
 
     async with stage.runtime(waiter(desk, model, instructions="Be rude.", tools=[dance])) as rt:
         await rt.resolve(parked.waits[0].key, "a book")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     first, second = model.requests
@@ -206,7 +207,7 @@ async def test_a_tool_that_is_gone_answers_an_error(stage: Stage) -> None:
         parked = await rt.session("s").run("Go.", turn_id="t")
     async with stage.runtime(waiter(desk, model, tools=[])) as rt:
         await rt.resolve(parked.waits[0].key, "a book")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert [one.outcome.status for one in result.tool_calls] == ["ok", "error"]
     assert result.tool_calls[1].outcome.value == "There is no tool called order."

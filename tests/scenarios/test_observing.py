@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -66,7 +67,7 @@ async def test_an_observer_sees_turn_after_turn(stage: Stage) -> None:
         await asyncio.sleep(0)
         await session.run("One.", turn_id="t1")
         await session.run("Two.", turn_id="t2")
-        seen = await asyncio.wait_for(watching, 30)
+        seen = await asyncio.wait_for(watching, HANGS_S)
 
     ended = [event.outcome for event in seen if isinstance(event, events.TurnEnded)]
     assert ended == [Finished(text="You said: One."), Finished(text="You said: Two.")]
@@ -118,7 +119,7 @@ async def test_a_turn_in_another_process_is_observed_by_its_facts(stage: Stage) 
         await rt.session("s").submit("Go.", turn_id="t2")
         await desk.entered.wait()
         desk.gate.set()
-        seen = await asyncio.wait_for(watching, 30)
+        seen = await asyncio.wait_for(watching, HANGS_S)
 
     last = seen[-1]
     assert isinstance(last, events.TurnEnded)
@@ -133,7 +134,7 @@ async def test_a_handle_shows_the_messages_of_a_turn_in_flight(stage: Stage) -> 
         await desk.entered.wait()
         before = await handle.messages()
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
         after = await handle.messages()
         history = await rt.session("s").history()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import words
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo, worker
@@ -38,7 +39,7 @@ async def survived(stage: Stage, first: Any, second: Any, **options: Any) -> Any
             worker(Desk(), second, instructions="New words.", limits=Limits(max_iterations=1)),
             models=models,
         ) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             # The next turn is the agent's own again.
             await rt.session("s").run("Hello.", turn_id="t2", limits=Limits())
         desk.gate.set()
@@ -157,7 +158,7 @@ async def test_context_reaches_instructions_and_deps_also_after_a_crash(stage: S
         async with stage.runtime(
             worker(Desk(), second, instructions=instructions), deps=seen.append
         ) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert prompt_of(first.requests[0]) == prompt_of(second.requests[0]) == "Speak de."
@@ -228,7 +229,7 @@ async def test_instructions_are_made_once_per_turn_however_often_it_is_driven(
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), second, instructions=instructions)) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert made == ["t"]

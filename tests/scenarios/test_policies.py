@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import Told, last_told, turn_view
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, Allow, Ask, Deny, Pending, ToolContext, tool
@@ -82,7 +83,7 @@ async def test_ask_opens_a_wait_with_its_words(stage: Stage) -> None:
         parked = await rt.session("s").run("Pay.", turn_id="t")
         (wait,) = parked.waits
         await rt.approve(wait.key)
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert wait.title == "Really pay?"
     assert wait.detail["risk"] == "high"  # the tool's own risk is above it
@@ -168,14 +169,14 @@ async def test_another_version_of_the_policy_voids_an_approval(stage: Stage) -> 
     old = parked.waits[0]
     async with stage.runtime(payer(desk, model, Policy(lambda _: Ask(), "2"))) as rt:
         assert (await rt.approve(old.key)).status == "accepted"
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert desk.runs == []  # the old leave was for the old policy
         assert result.parked
         (new,) = result.waits
         assert new.key != old.key
         assert new.detail["policy_version"] == "2"
         await rt.approve(new.key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == [5]
     assert result.text == "Done."
@@ -192,7 +193,7 @@ async def test_a_question_of_an_older_policy_is_withdrawn_when_the_turn_goes_on(
     one, two = sorted(parked.waits, key=lambda wait: str(wait.call_id))
     async with stage.runtime(payer(desk, model, Policy(lambda _: Ask(), "2"))) as rt:
         await rt.approve(one.key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert result.parked
         assert {wait.detail["policy_version"] for wait in result.waits} == {"2"}
         assert len(result.waits) == 2
@@ -209,7 +210,7 @@ async def test_policy_is_asked_again_on_resume_and_may_deny_what_was_approved(
         parked = await rt.session("s").run("Pay.", turn_id="t")
     async with stage.runtime(payer(desk, model, Policy(lambda _: Deny(reason="Frozen.")))) as rt:
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == []
     assert last_told(model) == [Told("call_0_0", "denied", "Frozen.")]
@@ -223,7 +224,7 @@ async def test_a_call_that_was_decided_is_not_put_to_the_policy_again(stage: Sta
     async with stage.runtime(payer(desk, model, policy)) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
         await rt.approve(parked.waits[0].key)
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert desk.runs == [1, 100]
     assert [asked.args["cents"] for asked, _ in policy.asked].count(1) == 1
@@ -260,7 +261,7 @@ async def test_an_approval_function_that_raises_lets_nothing_run(stage: Stage) -
         assert desk.runs == []
         if result.parked:  # asking a person is as good as denying
             await rt.deny(result.waits[0].key)
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
     assert result.text == "Done."
     assert [one.status for one in last_told(model)] == ["denied"]
 
@@ -285,7 +286,7 @@ async def test_leave_that_was_remembered_holds_in_later_turns_but_not_in_a_fork(
         session = rt.session("s")
         parked = await session.run("Pay.", turn_id="t1")
         await rt.approve(parked.waits[0].key, remember="session", by="eva")
-        assert (await rt.turn("s", "t1").result(timeout=30)).text == "One."
+        assert (await rt.turn("s", "t1").result(timeout=HANGS_S)).text == "One."
         assert desk.runs == [1, 2]  # the second was not asked about
     async with stage.runtime(agent) as rt:
         session = rt.session("s")
@@ -303,7 +304,7 @@ async def test_leave_for_one_action_is_no_leave_for_another(stage: Stage) -> Non
     async with stage.runtime(payer(desk, model, policy)) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
         await rt.approve(parked.waits[0].key, remember="session")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.parked
     assert result.waits[0].detail["action_key"] == "big"
@@ -335,11 +336,11 @@ async def test_what_was_remembered_outlives_a_park_and_a_restart_of_the_same_tur
     async with stage.runtime(agent) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t1")
         await rt.approve(parked.waits[0].key, remember="session")
-        parked = await rt.turn("s", "t1").result(timeout=30)
+        parked = await rt.turn("s", "t1").result(timeout=HANGS_S)
         assert [wait.kind for wait in parked.waits] == ["deferred"]
     async with stage.runtime(agent) as rt:
         await rt.resolve(parked.waits[0].key, "a letter")
-        assert (await rt.turn("s", "t1").result(timeout=30)).text == "One."
+        assert (await rt.turn("s", "t1").result(timeout=HANGS_S)).text == "One."
         result = await rt.session("s").run("More.", turn_id="t2")
 
     assert result.text == "Two."
@@ -353,7 +354,7 @@ async def test_remembering_without_leave_is_not_possible(stage: Stage) -> None:
     async with stage.runtime(payer(desk, model, approval="ask")) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
         await rt.deny(parked.waits[0].key)
-        again = await rt.turn("s", "t").result(timeout=30)
+        again = await rt.turn("s", "t").result(timeout=HANGS_S)
         view = await turn_view(rt, "s", "t")
 
     assert again.parked

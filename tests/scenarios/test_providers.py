@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import worker
 from windlass import Agent, Limits, Runtime
@@ -25,10 +26,10 @@ async def test_an_outage_parks_the_turn_and_it_goes_on_by_itself(stage: Stage) -
         assert wait.title == "The model scripted does not answer: The line is down."
         assert wait.expires_ms == stage.clock.now_ms() + 1_000
         stage.later(0.999, rt)
-        assert (await rt.turn("s", "t").result(timeout=30)).parked
+        assert (await rt.turn("s", "t").result(timeout=HANGS_S)).parked
         stage.later(0.001, rt)
         await until(lambda: len(model.requests) == 2)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Hi."
     assert result.issues == ()
@@ -42,7 +43,7 @@ async def test_an_outage_survives_the_process(stage: Stage) -> None:
     stage.later(3_000)
     async with stage.runtime(worker(Desk(), second)) as rt:
         await until(lambda: len(second.requests) == 1)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Hi."
 
@@ -55,7 +56,7 @@ async def test_what_was_recorded_before_an_outage_is_not_done_again(stage: Stage
         assert [wait.kind for wait in parked.waits] == ["provider"]
         stage.later(1, rt)
         await until(lambda: len(model.requests) == 3)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert len(desk.runs) == 1
     assert result.text == "Hi."
@@ -73,7 +74,7 @@ async def outlast(stage: Stage, rt: Runtime[str], model: FunctionModel) -> list[
         asked = len(model.requests)
         stage.later(waited[-1], rt)
         await until(lambda n=asked: len(model.requests) == n + 1)  # type: ignore[misc]
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
     assert isinstance(result.outcome, Stopped)
     assert result.outcome.reason == "provider_error"
     return waited
@@ -185,7 +186,7 @@ async def test_retry_does_not_wait_for_the_timer(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), model)) as rt:
         await rt.session("s").run("Hello.", turn_id="t")
         assert await rt.retry("s", "t") is True
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Hi."
 
@@ -195,7 +196,7 @@ async def test_a_turn_that_waits_for_its_provider_can_be_cancelled(stage: Stage)
     async with stage.runtime(worker(Desk(), model)) as rt:
         await rt.session("s").run("Hello.", turn_id="t")
         await rt.cancel("s", "t", "enough")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
     assert len(model.requests) == 1
@@ -209,12 +210,12 @@ async def test_a_clock_that_is_put_back_neither_fires_nor_hangs(stage: Stage) ->
     behind = virtual_clock(stage.clock.now_ms() - 3_600_000)
     async with stage.runtime(worker(Desk(), model), clock=behind) as rt:
         rt._engine.kick()
-        still = await rt.turn("s", "t").result(timeout=30)
+        still = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert still.waits == parked.waits
         behind.advance(3_601)
         rt._engine.kick()
         await until(lambda: len(model.requests) == 2)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Hi."
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.summing import Summing
@@ -73,7 +74,7 @@ async def test_a_session_that_is_here_is_not_read_again_when_its_turn_is_answere
         key = await parked_after(rt, frames=1)
         reader = Reader(rt)
         await rt.approve(key)
-        done = await rt.turn("s", "t").result(timeout=5)
+        done = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert (done.text, desk.runs) == ("worked", [1])
     assert reader.pages == 0
@@ -89,10 +90,10 @@ async def test_a_session_that_went_on_elsewhere_is_read_again(stage: Stage) -> N
         await desk.entered.wait()
         async with stage.runtime(asking(mind, Desk())) as other:
             await other.approve(key)
-            await other.turn("s", "t").result(timeout=5)
+            await other.turn("s", "t").result(timeout=HANGS_S)
             await other.session("s").run("Four.", turn_id="four")
         desk.gate.set()
-        await busy.result(timeout=5)
+        await busy.result(timeout=HANGS_S)
         reader, so_far = Reader(rt), len(mind.model.requests)
         await rt.session("s").run("Five.", turn_id="five")
 
@@ -111,7 +112,7 @@ async def test_a_turn_that_is_taken_up_reads_the_last_frame_alone(
     async with stage.runtime(asking(Summing(), desk)) as rt:
         reader = Reader(rt)
         await rt.approve(key)
-        done = await rt.turn("s", "t").result(timeout=5)
+        done = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert (done.text, desk.runs) == ("worked", [1])
     # The page that opened the frame, and the one turn after it.
@@ -126,7 +127,7 @@ async def test_a_new_frame_forgets_nothing_that_the_session_remembers(stage: Sta
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(asking(mind, Desk())) as rt:
-            await rt.turn("s", "t").result(timeout=5)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
             store = rt._services.store
             before = SessionMemory.of(await store.load_session("s"))
             await rt.session("s").compact()

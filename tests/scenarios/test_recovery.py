@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -71,7 +72,7 @@ async def test_leaving_ends_no_turn_and_gives_it_up(stage: Stage) -> None:
         await asked.wait()
     model = ScriptedModel([say("Done.")], name="m")
     async with stage.runtime(worker(Desk(), model)) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
 
@@ -90,12 +91,12 @@ async def test_after_three_lost_workers_without_progress_the_turn_parks(stage: S
             stage.kill(rt)
         last = Desk()
         rt = await stack.enter_async_context(stage.runtime(worker(last, model)))
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         (wait,) = parked.waits
         assert (wait.kind, wait.turn_id) == ("poison", "t")
         assert last.runs == []
         assert await rt.retry("s", "t") is True
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert await rt.retry("s", "t") is False  # nothing stands for trying again now
         for desk in desks:
             desk.gate.set()
@@ -120,7 +121,7 @@ async def test_progress_counts_takeovers_anew(stage: Stage) -> None:
             await stop.entered.wait()
             stage.kill(rt)
         rt = await stack.enter_async_context(stage.runtime(worker(Desk(), model)))
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         for desk in held:
             desk.gate.set()
 
@@ -159,7 +160,7 @@ async def test_a_turn_of_an_agent_that_is_not_here_is_left_alone_and_shown(stage
         assert (view.state, view.takeovers) == ("running", 0)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
     assert result.text == "Done."
     assert len(fresh.runs) == 1
@@ -173,7 +174,7 @@ async def test_an_agent_drives_what_was_begun_under_its_other_name(stage: Stage)
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model, name="new", aliases=["old"])) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             await until(lambda: _is_done(rt))
             model_two = await rt.session("s").run("Go on.", turn_id="t2", model=echo())
         desk.gate.set()
@@ -191,7 +192,7 @@ async def test_a_runtime_without_agents_is_no_worker(stage: Stage) -> None:
             assert [turn.turn_id for turn in status.foreign] == ["t"]
             assert await handle.status() == "queued"
         async with stage.runtime(worker(Desk(), echo())):
-            result = await handle.result(timeout=30)
+            result = await handle.result(timeout=HANGS_S)
 
     assert result.text == "You said: Hello."
 
@@ -205,7 +206,7 @@ async def test_a_worker_that_is_full_lets_others_wait_and_forgets_none(stage: St
         assert (await rt.status()).driving == ("a",)
         assert len(model.requests) == 1
         desk.gate.set()
-        results = [await handle.result(timeout=30) for handle in (first, *rest)]
+        results = [await handle.result(timeout=HANGS_S) for handle in (first, *rest)]
 
     assert [result.text for result in results] == ["worked", *["You said: Hello."] * 3]
 
@@ -219,7 +220,7 @@ async def test_a_recovered_drive_says_so_to_the_deps_factory(stage: Stage) -> No
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, model), deps=infos.append) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert [(info.agent, info.session_id, info.turn_id) for info in infos] == [
@@ -239,7 +240,9 @@ async def test_many_turns_of_a_dead_worker_are_all_driven_on(stage: Stage, n_ses
         stage.kill(lost)
         fresh = Desk()
         async with stage.runtime(worker(fresh, echo())) as rt:
-            results = [await rt.turn(f"s{n}", "t").result(timeout=10) for n in range(n_sessions)]
+            results = [
+                await rt.turn(f"s{n}", "t").result(timeout=HANGS_S) for n in range(n_sessions)
+            ]
         desk.gate.set()
 
     assert {result.text for result in results} == {"worked"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Sequence
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Stage
 from tests.scenarios.watching import names, shown_text
 from windlass import Agent
@@ -65,7 +66,7 @@ async def test_an_attempt_that_failed_is_taken_back(stage: Stage) -> None:
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
         seen = await model.watched(turn)
-        result = await turn.result(timeout=30)
+        result = await turn.result(timeout=HANGS_S)
 
     assert names(seen) == [
         "ModelStarted", "ReasoningDelta", "TextDelta", "Retracted", "Retrying", "TextDelta",
@@ -84,7 +85,7 @@ async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
         seen = await model.watched(turn)
-        result = await turn.result(timeout=30)
+        result = await turn.result(timeout=HANGS_S)
 
     assert result.parked
     assert shown_text(seen) == ""

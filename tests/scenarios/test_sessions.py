@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage
@@ -163,7 +164,7 @@ async def test_vacuum_leaves_a_parked_turn_alone(stage: Stage) -> None:
         stage.later(100 * DAY_S)
         await rt.vacuum()
         await rt.approve(parked.waits[0].key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert desk.runs == [5]
@@ -292,7 +293,7 @@ async def test_status_says_what_is_going_on(stage: Stage) -> None:
         await desk.entered.wait()
         status = await rt.status()
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
 
     assert status.agents == ("worker",)
     assert status.driving == ("s",)

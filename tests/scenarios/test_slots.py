@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Stage
 from windlass import Agent, Runtime, Session, ToolContext, tool
 from windlass.kernel import ModelReply, ModelRequest, ToolResult
@@ -46,7 +47,7 @@ async def test_turns_that_wait_for_turns_do_not_wait_for_ever(stage: Stage, way:
     other = Agent("other", model=FunctionModel(lambda _request: "I am here.", name="other"))
     async with stage.runtime(agent, other, max_turns=2) as rt:
         where.append(rt)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             results = await asyncio.gather(
                 *(rt.session(f"s{number}", agent).run("Go.") for number in range(4))
             )
@@ -70,7 +71,7 @@ async def test_there_are_no_more_slots_afterwards_than_before(stage: Stage) -> N
         where.append(rt)
         await rt.session("s", agent).run("Go.")
         at_once[1] = 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             await asyncio.gather(
                 *(rt.session(f"o{number}", other).run("Hello.") for number in range(5))
             )
@@ -98,7 +99,7 @@ async def test_a_turn_that_no_longer_waits_for_a_slot_takes_none(stage: Stage) -
             one.cancel()
         await asyncio.wait(gone)
         gate.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             last = await rt.session("b").run("Go.")
             await first
 

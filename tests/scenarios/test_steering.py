@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -44,7 +45,7 @@ async def test_by_default_all_that_waits_enters_at_the_next_checkpoint(stage: St
         await desk.entered.wait()
         await put_in(rt.session("s"))
         desk.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
 
     assert said_by_user(model.requests[1]) == ["Go.", *NOTES]
     assert result.text == "So far."
@@ -58,7 +59,7 @@ async def test_one_at_a_time_each_checkpoint_lets_the_oldest_in(stage: Stage) ->
         await desk.entered.wait()
         await put_in(session)
         desk.gate.set()
-        result = await handle.result(timeout=30)
+        result = await handle.result(timeout=HANGS_S)
         inbox = await session.inbox()
         turns = {node.turn_id for node in await session.nodes()}
 
@@ -128,7 +129,7 @@ async def test_a_crash_after_one_of_three_has_entered_lets_the_others_in_after_i
         await desk.entered.wait()  # the second call: Anna is in, and written down
         stage.kill(lost)
         async with stage.runtime(worker(fresh, model, steering="one")) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             inbox = await rt.session("s").inbox()
         desk.gate.set()
 
@@ -213,7 +214,7 @@ async def test_a_turn_asks_for_its_mail_only_while_there_is_some(steering: str, 
         before = store.asked
         await put_in(rt.session("s"))
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
 
     assert store.asked - before <= asked + 1  # one more if the worker was about to look by itself
     assert said_by_user(model.requests[-1]) == ["Go.", *NOTES]
@@ -230,7 +231,7 @@ async def test_more_than_enter_at_once_enter_all_the_same_in_order(stage: Stage)
         for at, text in enumerate(notes):
             await rt.session("s").enqueue(text, key=f"n{at}")
         desk.gate.set()
-        await handle.result(timeout=30)
+        await handle.result(timeout=HANGS_S)
 
     assert len(said_by_user(model.requests[1])) == 1 + 64
     assert said_by_user(model.requests[3]) == ["Go.", *notes]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import turn_view
 from tests.scenarios.slow_store import SlowStore
@@ -36,7 +37,7 @@ async def test_events_come_in_order_and_the_turns_end_comes_last(stage: Stage) -
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
         seen = [event async for event in turn]
-        result = await turn.result(timeout=30)
+        result = await turn.result(timeout=HANGS_S)
 
     assert names(seen) == ORDER
     started, finished = seen[3], seen[4]
@@ -171,7 +172,7 @@ async def test_leaving_a_stream_does_not_cancel_the_turn(stage: Stage) -> None:
             async for _ in turn:
                 break
         desk.gate.set()
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
 
@@ -180,7 +181,7 @@ async def test_a_parked_turn_ends_its_stream_with_the_open_wait(stage: Stage) ->
     async with stage.runtime(payer(Desk(), script())) as rt:
         async with rt.session("s").stream("Pay.", turn_id="t") as turn:
             seen = [event async for event in turn]
-            parked = await turn.result(timeout=30)
+            parked = await turn.result(timeout=HANGS_S)
         await rt.approve(parked.waits[0].key, by="eva")
         after = [event async for event in rt.turn("s", "t").events(seen[-1].cursor)]
 
@@ -239,7 +240,7 @@ async def test_a_slow_reader_gets_joined_words_and_every_fact(stage: Stage) -> N
         stage.runtime(Agent("t", model=Talker())) as rt,
         rt.session("s").stream("Go.", turn_id="t") as turn,
     ):
-        await turn.result(timeout=30)  # nobody has read anything until now
+        await turn.result(timeout=HANGS_S)  # nobody has read anything until now
         seen = [event async for event in turn]
 
     assert shown_text(seen) == "".join(words)
@@ -283,7 +284,7 @@ async def test_who_watches_a_turn_that_is_taken_over_gets_it_as_it_stands(stage:
             watching = loop.create_task(_all(rt.turn("s", "t").events()))
             await asyncio.sleep(0)
             stage.kill(lost)
-            seen = await asyncio.wait_for(watching, 30)
+            seen = await asyncio.wait_for(watching, HANGS_S)
         desk.gate.set()
         await running
 

@@ -9,6 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage
@@ -57,7 +58,7 @@ async def test_an_answer_has_the_type_that_the_agent_declares(
     agent: Agent[None, Any] = Agent("teller", model=model, output_type=wanted)
     async with stage.runtime(agent) as rt:
         live = await rt.session("s").run("Weather?", turn_id="t")
-        stored = await rt.turn("s", "t").result(timeout=30)
+        stored = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     for result in (live, stored):
         assert result.output == value
@@ -132,7 +133,7 @@ async def test_a_repair_survives_its_worker(stage: Stage) -> None:
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(worker(Desk(), second, output_type=Plain, limits=limits)) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert len(second.requests) == 2  # one more repair, then it is given up
@@ -212,7 +213,7 @@ async def test_a_turn_by_its_id_has_the_type_of_its_own_agent(memory_stage: Stag
         await rt.session("s", typed).run("Numbers?", turn_id="numbers", output_type=list[int])
         await rt.session("p", plain).run("Weather?", turn_id="t")
         outputs = [
-            (await rt.turn(*place).result(timeout=5)).output
+            (await rt.turn(*place).result(timeout=HANGS_S)).output
             for place in (("s", "t"), ("s", "numbers"), ("p", "t"))
         ]
 

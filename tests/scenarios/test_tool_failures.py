@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import Told, last_told
 from tests.scenarios.stage import Stage
 from windlass import (
@@ -85,7 +86,7 @@ async def test_a_lost_thread_of_something_that_acts_is_unknown(stage: Stage) -> 
     @tool(timeout=0.05)
     def act() -> str:
         """Act."""
-        release.wait(10)
+        release.wait(HANGS_S)
         return "late"
 
     try:
@@ -120,7 +121,7 @@ async def test_a_reconciler_is_asked_about_a_timeout_as_well(stage: Stage) -> No
         parked = await rt.session("s").run("Go.", turn_id="t")
         assert [wait.kind for wait in parked.waits] == ["unknown_outcome"]
         await rt.resolve(parked.waits[0].key, "it did")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert last_told(model) == [Told("call_0_0", "ok", "it did")]
     assert result.text == "Done."

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, tool
@@ -121,7 +122,7 @@ async def test_what_an_iteration_was_offered_is_what_it_has_after_a_crash(
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(Agent("a", model=model, tools=[after])) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert result.text == "Done."

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.payers import payer
 from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from tests.scenarios.workers import echo, worker
@@ -48,7 +49,9 @@ async def test_answers_that_come_together_let_each_body_run_once(stage: Stage) -
         receipts = await asyncio.gather(
             *(rt.approve(wait.key) for wait in waits for rt in (first, second, office))
         )
-        results = [await office.turn(f"s{n}", "t").result(timeout=10) for n in range(N_SESSIONS)]
+        results = [
+            await office.turn(f"s{n}", "t").result(timeout=HANGS_S) for n in range(N_SESSIONS)
+        ]
 
     assert len(waits) == N_SESSIONS
     assert [receipt.status for receipt in receipts].count("accepted") == N_SESSIONS
@@ -67,7 +70,7 @@ async def test_what_is_submitted_is_driven_by_one_of_them(stage: Stage) -> None:
         handles = [
             await door.session(f"s{n}").submit("work", turn_id="t") for n in range(N_SESSIONS)
         ]
-        results = [await handle.result(timeout=10) for handle in handles]
+        results = [await handle.result(timeout=HANGS_S) for handle in handles]
         idle = [(await rt.status()).driving for rt in (first, second)]
 
     assert {result.text for result in results} == {"worked"}
@@ -84,7 +87,7 @@ async def test_a_session_goes_from_one_to_the_other_between_turns(stage: Stage) 
     ):
         for n in range(6):
             rt = (first, second)[n % 2]
-            await asyncio.wait_for(rt.session("s").run(f"Number {n}.", turn_id=f"t{n}"), 30)
+            await asyncio.wait_for(rt.session("s").run(f"Number {n}.", turn_id=f"t{n}"), HANGS_S)
         history = await first.session("s").history()
 
     assert len(history) == 12
@@ -103,7 +106,7 @@ async def test_a_worker_whose_lease_is_over_is_robbed_and_what_it_does_comes_too
         async with stage.runtime(worker(other, model, effect=effect)) as neighbour:
             stage.later(DAY_S, neighbour)
             await until(lambda: _is_done(neighbour))
-            before = await neighbour.turn("s", "t").result(timeout=30)
+            before = await neighbour.turn("s", "t").result(timeout=HANGS_S)
             desk.gate.set()
             late = await running
             history = await neighbour.session("s").history()
@@ -148,7 +151,7 @@ def test_a_turn_whose_loop_was_closed_under_it_is_taken_over_when_its_lease_is_o
 
     async def go_on() -> TurnResult[str]:
         async with opened() as rt:
-            return await rt.turn("s", "t").result(timeout=10)
+            return await rt.turn("s", "t").result(timeout=HANGS_S)
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(leave_open())
@@ -180,7 +183,7 @@ async def test_kill_after_kill_the_turn_ends_once(stage: Stage, n_rounds: int) -
             stage.kill(rt)
         last = Desk()
         async with stage.runtime(worker(last, model, effect="once")) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
     finally:
         for desk in held:
             desk.gate.set()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.runtime import turns
 from tests.runtime.turns import (
     GENERATION,
@@ -333,7 +334,7 @@ async def test_no_refusal_shows_what_was_refused(store: SqliteStore) -> None:
     loud = []
     for at, call in enumerate(refused):
         with pytest.raises(WindlassError) as refusal:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANGS_S):
                 await call()
         if PLAIN in shown(refusal.value):
             loud.append((at, type(refusal.value).__name__))

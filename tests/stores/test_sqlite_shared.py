@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.runtime import turns
 from tests.runtime.lanes import write_lock
 from tests.runtime.turns import UNTIL_MS, begin, new_turn, reply, unit
@@ -294,7 +295,7 @@ def test_two_processes_make_one_file_at_once(tmp_path: Path) -> None:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-        said = [process.communicate(timeout=60) for process in started]
+        said = [process.communicate(timeout=HANGS_S) for process in started]
         assert [process.returncode for process in started] == [0, 0], said
         assert len({out for out, _ in said}) == 1
         assert sorted(str(row[1]) for row in turns.dump(path)["sessions"]) == ["a", "b"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.limits import HANGS_S
 from tests.runtime import turns
 from tests.runtime.lanes import write_lock
 from tests.runtime.turns import new_turn
@@ -18,8 +19,6 @@ from windlass.errors import IdempotencyConflict, WindlassBug
 from windlass.ports import NewTurn, TurnRequest, Unit
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.rows import Rows
-
-PATIENCE_S = 30
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def broken(rows: Rows) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_fault_that_nobody_thought_of_is_answered_as_a_bug(store: SqliteStore) -> None:
     with pytest.raises(WindlassBug):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANGS_S):
             await store._do(broken).durable()
 
 
@@ -47,7 +46,7 @@ async def test_the_writer_goes_on_behind_a_fault_that_nobody_thought_of(
 ) -> None:
     fault = store._do(broken)
     neighbour = store._do(lambda rows: 7)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGS_S):
         await store.accept("a", "t1", new_turn())
         assert await neighbour.durable() == 7
     assert fault.refusal is not None
@@ -61,10 +60,10 @@ async def test_a_fault_on_the_loop_itself_is_answered_too(store: SqliteStore) ->
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
 
     with pytest.raises(WindlassBug):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANGS_S):
             await store._do(broken).durable()
     assert unheard == []
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGS_S):
         await store.accept("after", "t1", new_turn())
 
 
@@ -81,7 +80,7 @@ async def test_a_listener_that_fails_keeps_nobody_from_being_told(store: SqliteS
     operation = store._do(lambda rows: 7)
     operation.when_settled(fail)
     operation.when_settled(told.set)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGS_S):
         assert await operation.durable() == 7
         await told.wait()
     assert heard == [fault]
@@ -106,7 +105,7 @@ async def test_nothing_of_a_write_lives_on_in_the_thread_that_wrote_it(store: Sq
     await operation.durable()
     del payload, operation
 
-    assert await asyncio.to_thread(gone.wait, PATIENCE_S)
+    assert await asyncio.to_thread(gone.wait, HANGS_S)
 
 
 # --- in the call ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.test_project_files import run_example, text_of
+from tests.limits import HANGS_S
 from tests.testing.shops import Bank, refund, shop
 from windlass import Runtime, ToolContext, tool
 from windlass.testing import CrashFound, calls, kill_everywhere, say
@@ -65,7 +66,7 @@ async def test_a_crash_waits_for_bodies_in_threads() -> None:
         @tool(effect="idempotent")
         async def quick(ctx: ToolContext[Bank]) -> str:
             """Let the slow one go, and wait."""
-            assert began.wait(30)
+            assert began.wait(HANGS_S)
             go.set()
             await asyncio.sleep(0)
             return "quick"
@@ -74,7 +75,7 @@ async def test_a_crash_waits_for_bodies_in_threads() -> None:
         def slow(ctx: ToolContext[Bank]) -> str:
             """Work on while the process dies."""
             began.set()
-            go.wait(30)
+            go.wait(HANGS_S)
             sum(range(300_000))
             ctx.deps.log.append("slow has ended")
             return "slow"

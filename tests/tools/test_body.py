@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.limits import HANGS_S
 from windlass.errors import ToolError, ToolFailed
 from windlass.ports.tool import ToolContext
 from windlass.tools import tool
@@ -48,7 +49,7 @@ async def test_an_async_function_runs_in_the_loop() -> None:
 async def test_sync_functions_run_beside_each_other_and_the_loop() -> None:
     """Each waits for all the others: one thread, or a pool of a few, would never end."""
     n_calls = 40
-    barrier = threading.Barrier(n_calls + 1, timeout=20)
+    barrier = threading.Barrier(n_calls + 1, timeout=HANGS_S)
 
     def meet() -> int:
         return barrier.wait()
@@ -138,7 +139,7 @@ async def test_a_cancelled_call_ends_at_once_whatever_its_thread_does(kind: str)
 
     def block() -> str:
         begun.set()
-        release.wait(20)
+        release.wait(HANGS_S)
         return "too late"
 
     async def wait() -> None:
@@ -173,7 +174,7 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANGS_S, check=True
     )
 
     assert (done.stdout, done.stderr) == ("gave up\n", "")
@@ -183,7 +184,7 @@ def test_a_thread_that_ends_after_its_loop_is_closed_says_nothing() -> None:
     release = threading.Event()
 
     def block() -> None:
-        release.wait(20)
+        release.wait(HANGS_S)
 
     async def main() -> None:
         task = asyncio.get_running_loop().create_task(ran(block))

@@ -21,7 +21,7 @@ machine. `Turn.recovery` answers each effect from the journal, without running o
 there the turn goes live. If code and journal disagree, a person is asked. A call with an intent and no result goes by its
 contract (`journal.claim`).
 
-How it ends. `_end` asks plugins for follow-ups, and commits history, outcome, usage and inbox in one unit. From then on
+How it ends. `Ending` asks plugins for follow-ups, and commits history, outcome, usage and inbox in one unit. From then on
 the store decides whether a cancel or this end came first. A cancelled turn keeps what is recorded and begins nothing new.
 `StopTurn` gives the turn up because the worker stops: another drive continues it. A refused unit means that another
 worker has the turn: this drive stops where it is and writes nothing more.
@@ -50,24 +50,15 @@ import msgspec
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
 from windlass.guards.text import clean_text
 from windlass.journal import (
-    DecisionRemembered,
-    FinalizeCommand,
-    NodeBody,
-    OutcomeUnknown,
-    TurnFinalized,
     TurnStarted,
 )
 from windlass.kernel import TurnMachine, events
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
 from windlass.kernel.events import Event, TurnEnded
-from windlass.kernel.history_view import WHOLE
 from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
-from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.kernel.responses import CheckpointPassed
 from windlass.kernel.tool_call import CompletedToolCall
-from windlass.ports import TurnCommit
-from windlass.ports.directives import Finale
 from windlass.ports.model import READ_BLOB
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
@@ -75,12 +66,10 @@ from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.around_turn import (
     announce_commit,
     announce_session,
-    finalized,
-    follow_ups,
-    hooked_end,
 )
 from windlass.runtime.checkpoints import Checkpoints
-from windlass.runtime.compaction_driver import COMPACTION, frame_nodes, options_of
+from windlass.runtime.compaction_driver import options_of
+from windlass.runtime.ending import Ending
 from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
@@ -106,9 +95,6 @@ from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, Sto
 from windlass.runtime.turn_start import config_of, limits_of, opening_messages, plugin_names
 
 _log = logging.getLogger("windlass")
-_NO_FOLLOW_UPS = TurnFinalized()
-# How long the plugins of a cancelled turn have for their follow-ups.
-_FOLLOW_UP_S = 2.0
 # A turn that never has to wait yields to the loop's other tasks every so many model calls.
 _YIELD_EVERY = 4
 
@@ -135,7 +121,7 @@ class Drive:
         # The task to cancel: while the turn starts, and while its effects are performed.
         self._starting: asyncio.Task[object] | None = None
         self._performing: asyncio.Task[object] | None = None
-        self._follow_up_timeout: asyncio.Timeout | None = None
+        self._ending: Ending | None = None
         self._has_begun: asyncio.Event | None = None
         self._cancel_reason: str | None = None
         self._is_stopping = False
@@ -158,9 +144,8 @@ class Drive:
             self._turn.is_cancelled = True
             if self._performing is not None:
                 self._performing.cancel()
-            elif self._follow_up_timeout is not None:
-                deadline = asyncio.get_running_loop().time() + _FOLLOW_UP_S
-                self._follow_up_timeout.reschedule(deadline)
+            elif self._ending is not None:
+                self._ending.hurry()
 
     def stop(self) -> None:
         """Give the turn up at the next effect: a body that runs may end, a model call is dropped."""
@@ -218,7 +203,8 @@ class Drive:
             services.driving -= 1
             self._begun()
             # They hold on to this drive: without them all go at once, and the collector is spared.
-            self._turn = self._lane = self._models = self._tools = self._checkpoints = None
+            self._turn = self._lane = self._models = self._tools = None
+            self._checkpoints = self._ending = None
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
         return self._services.phase(phase, self._memory.session_id, self._job.turn_id)
@@ -467,15 +453,16 @@ class Drive:
     # ------------------------------------------------------------------ ending
 
     async def _end(self, turn: Turn, started: TurnStarted, hooks: Hooks | None) -> TurnRecord:
-        machine = turn.machine
-        assert machine is not None  # noqa: S101 - it has come to its end
+        machine, checkpoints = turn.machine, self._checkpoints
+        assert machine is not None and checkpoints is not None  # noqa: S101, PT018 - made together
         outcome = machine.outcome
         assert outcome is not None  # noqa: S101 - nothing is left to do
         if turn.is_cancelled and not _is_cancelled(outcome):
             # The mark was first, so it ends as cancelled; what was said and done stays.
             outcome = self._cancelled()
+        ending = self._ending = Ending(turn, started, hooks)
         with self._phase("finalize"):
-            commit = await self._commit_of(turn, started, hooks, outcome)
+            commit = await ending.commit(outcome, tuple(checkpoints.taken))
         with self._phase("commit"):
             await turn.lane.commit(commit, blobs=commit.blobs or ())
         is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls
@@ -487,92 +474,6 @@ class Drive:
             hooks.close()
         record = TurnRecord.of_turn(turn, commit)
         return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
-
-    async def _commit_of(
-        self, turn: Turn, started: TurnStarted, hooks: Hooks | None, outcome: Outcome
-    ) -> TurnCommit:
-        """Return all that the turn's end brings into the store."""
-        left = _NO_FOLLOW_UPS
-        # A compaction leaves nothing behind but its frame; a request for the next one would never end.
-        if hooks is not None and hooks.having("after_turn") and started.driver != COMPACTION:
-            left = await self._finalized(turn, hooks, outcome)
-        nodes = self._nodes(turn, started, hooks, outcome)
-        return TurnCommit(
-            expected_head=turn.memory.head,
-            nodes=nodes,
-            outcome=outcome,
-            settle=tuple(self._checkpoints.taken),  # type: ignore[union-attr]  # made with the machine
-            follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
-            events=tuple(turn.issues),
-            now_ms=turn.services.clock.now_ms(),
-            blobs=_blobs(nodes) if turn.has_files or hooks is not None else (),
-            prefix=self._prefix(turn, started, nodes),
-            usage=turn.spent.lines(),
-        )
-
-    async def _finalized(self, turn: Turn, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
-        """Return what plugins leave behind, recorded with the turn's end."""
-        asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
-        known = turn.answer_to(asked, TurnFinalized)
-        if known is None:
-            known = finalized(turn.ids, await self._follow_ups(turn, hooks, outcome), hooks.take())
-            if known != _NO_FOLLOW_UPS:
-                turn.record(asked, known)
-        else:
-            hooks.states.apply(known.patches)
-        for issue in known.issues:
-            turn.note_issue(issue, "plugin")
-        return known
-
-    async def _follow_ups(
-        self, turn: Turn, hooks: Hooks, outcome: Outcome
-    ) -> tuple[tuple[str, Finale], ...]:
-        """Ask the plugins for follow-ups; those of a cancelled turn cannot hold it up."""
-        patience_s = _FOLLOW_UP_S if turn.is_cancelled else None
-        try:
-            async with asyncio.timeout(patience_s) as self._follow_up_timeout:
-                return await hooked_end(hooks, outcome)
-        except TimeoutError:
-            turn.note_issue(
-                f"after_turn: the turn was cancelled, and {_FOLLOW_UP_S:g} s later plugins had not ended",
-                "plugin_failed",
-            )
-            return ()
-        finally:
-            self._follow_up_timeout = None
-
-    def _nodes(
-        self, turn: Turn, started: TurnStarted, hooks: Hooks | None, outcome: Outcome
-    ) -> tuple[NodeBody, ...]:
-        """Return what the turn adds to its session."""
-        assert turn.machine is not None  # noqa: S101 - it has come to its end
-        records = turn.machine.records
-        kept = () if hooks is None else tuple(hooks.states.nodes())
-        if started.driver == COMPACTION:
-            place, memory = (turn.session_id, turn.turn_id), turn.memory
-            frame = frame_nodes(place, memory.messages, memory.nodes(), records, outcome)
-            return (*frame, *kept)
-        remembered = [
-            DecisionRemembered(session_id=turn.session_id, action_key=action, by=by)
-            for action, by in turn.remembered.items()
-        ]
-        # History has the arguments that the model gave; those that ran instead are kept beside it.
-        unknown = [OutcomeUnknown(call=digest) for digest in sorted(turn.unknown_edits)]
-        return (*records, *remembered, *unknown, *kept)
-
-    def _prefix(
-        self, turn: Turn, started: TurnStarted, nodes: tuple[NodeBody, ...]
-    ) -> SentPrefix | None:
-        """Return the digest of what the next request begins with, every so often, if all is shown."""
-        machine = turn.machine
-        assert machine is not None  # noqa: S101 - it has come to its end
-        messages = machine.messages
-        if started.driver == COMPACTION or not turn.memory.is_prefix_due(messages, nodes):
-            return None
-        now = machine.snapshot().environment
-        if now is None:
-            return sent_prefix(messages, turn.system_prompt)
-        return None if now.view is not WHOLE else sent_prefix(messages, now.system_prompt)
 
     # ------------------------------------------------------------------ taking up and letting go
 
@@ -657,15 +558,3 @@ def _has_limits(turn: Turn) -> bool:
 
 def _is_cancelled(outcome: Outcome) -> bool:
     return isinstance(outcome, Stopped) and outcome.reason == "cancelled"
-
-
-def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
-    """Return the digests of the bytes that the turn's messages refer to."""
-    found: dict[str, None] = {}
-    for node in nodes:
-        if type(node) is ConversationRecord:
-            for part in node.message.parts:
-                for one in getattr(part, "content", (part,)):
-                    if type(one) is Attachment:
-                        found[one.ref] = None
-    return tuple(found)

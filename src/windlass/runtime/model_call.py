@@ -5,6 +5,8 @@ Law 2. What a call may cost is written down before it is made, if a plugin wants
     outcome then counts as spent.
 Law 3. What a model adapter raises is the turn's outcome, never the end of its worker. A provider that is down parks the
     turn on a timer, until its patience is over.
+
+Length: a call, its attempts, its stream and its bytes; a tool's call shares all of them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Whatever performs an effect works through this object, so that there is one place where a key is made, one where
 something is recorded, one where a wait is opened and one where an event is shown. What the journal of an earlier drive
 has to say is in `recovery`, which is None for a turn that is new.
+
+Length: it is the one object that everything works through.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _with_others(outside: Outside) -> list[Tool]:
 
     @tool(effect="once")
     async def order(ctx: ToolContext[None]) -> Pending:
-        """Let a courier deliver the result."""
+        """Deliver the result, as a courier would."""
         await outside.note(f"started order {ctx.idempotency_key}")
         await outside.passes("order inside")
         pending = await ctx.defer()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import apsw
 
+from tests.limits import HANGS_S
 from windlass.journal import TurnJournal
 from windlass.ports import Store, Ticket, UnitReceipt
 from windlass.stores.memory import MemoryStore
@@ -18,7 +19,6 @@ from windlass.stores.memory.rows import Tables
 from windlass.stores.sqlite import SqliteStore, leases
 from windlass.stores.sqlite.store import Durability
 
-_PATIENCE_S = 30.0
 _STORES = count(1)
 
 
@@ -35,7 +35,7 @@ class Kept(Protocol):
     def keep_copy(self) -> None: ...
 
     async def die(self, worker_id: str) -> None:
-        """Let the process that has it open be dead."""
+        """Treat the process that has it open as dead."""
         ...
 
     async def close(self) -> None: ...
@@ -97,7 +97,7 @@ class KeptInFile:
     def settle(self, ticket: Ticket[UnitReceipt]) -> None:
         self.store._writer._call_thread()
         try:
-            ticket.wait(_PATIENCE_S)  # type: ignore[attr-defined]  # of this store's tickets
+            ticket.wait(HANGS_S)  # type: ignore[attr-defined]  # of this store's tickets
         except BaseException:
             if ticket.refusal is None:
                 raise
@@ -117,7 +117,7 @@ class KeptInFile:
         return self.path.with_name(f"{self.path.name}.{self._copies}")
 
     async def die(self, worker_id: str) -> None:
-        """Let go of the file and of the workers' locks, as the system does for a dead process."""
+        """Release the file and the workers' locks, as the system does for a dead process."""
         store = self.store
         for lock in store._locks.values():
             leases._HELD.discard(lock._fd)

@@ -1,4 +1,4 @@
-"""Level B: lives of a real process. Run as `python -m tests.durability.matrix.child [--mutant NAME] FOLDER=SEAM...`.
+"""Level B: lives of a real process, whose arguments are [--mutant NAME] FOLDER=SEAM...
 
 Each FOLDER holds a file and a ledger. With a SEAM the process kills itself there; without, it sees the turn to its end
 and goes on with the next. So one process takes over what the last one left, and dies of something else.
@@ -7,7 +7,6 @@ and goes on with the next. So one process takes over what the last one left, and
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,14 +26,10 @@ async def live(folder: Path, dies_at: str | None) -> None:
     assert dies_at is None, f"there was no seam called {dies_at} in {life.trace}"
 
 
-def main(arguments: list[str]) -> None:
+def main(*arguments: str) -> None:
     """Live as often as asked to."""
-    mutant = arguments[1] if arguments[:1] == ["--mutant"] else None
+    mutant = arguments[1] if arguments[:1] == ("--mutant",) else None
     with nullcontext() if mutant is None else mutated(mutant):
         for argument in arguments[2 if mutant else 0 :]:
             folder, _, seam = argument.partition("=")
             asyncio.run(live(Path(folder), seam or None))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Whoever wants the turn: asks for it, answers what it waits for, asks again after every death."""
+"""The client of the turn: asks for it, answers what it waits for, asks again after every death."""
 
 from __future__ import annotations
 

@@ -3,58 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import Self
 
 from tests.durability.matrix.beneath import KeptInFile
 from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.redrive import end_of
 from tests.durability.matrix.verdict import End
-
-ROOT = Path(__file__).parents[3]
-_PATIENCE_S = 60.0
+from tests.durability.soak.lives import Nursery
 
 
 class Deaths:
     """Processes that die in folders, in order."""
 
-    def __init__(self, cache: Path, *, mutant: str | None = None) -> None:
+    def __init__(self, log: Path, *, mutant: str | None = None) -> None:
         self._options = [] if mutant is None else ["--mutant", mutant]
-        # Compiled once for all of them, whatever is usual here.
-        self._settings = {**os.environ, "PYTHONPYCACHEPREFIX": str(cache)}
-        self._settings.pop("PYTHONDONTWRITEBYTECODE", None)
+        self._log = log
+        self._nursery = Nursery(log, "tests.durability.matrix.nursery")
         self._to_finish: list[str] = []
-        self.processes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._nursery.__exit__()
 
     def die(self, folder: Path, *seams: str) -> None:
-        """Let one process after another die in a folder; the next one elsewhere finishes there first."""
+        """Kill one process after another in a folder; the next one elsewhere finishes there first."""
         folder.mkdir()
         for seam in seams:
-            code, said = self._run([*self._to_finish, f"{folder}={seam}"])
+            code = self._run([*self._to_finish, f"{folder}={seam}"])
+            said = self._log.read_text()
             assert code == -signal.SIGKILL, f"{seam}: ended with {code}: {said}"
             self._to_finish = []
         self._to_finish = [f"{folder}="]
 
     def finish(self) -> None:
-        """Let the last turn be ended, too."""
-        code, said = self._run(self._to_finish)
-        assert code == 0, said
+        """End the last turn, too."""
+        assert self._run(self._to_finish) == 0, self._log.read_text()
 
-    def _run(self, lives: list[str]) -> tuple[int, str]:
-        self.processes += 1
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.durability.matrix.child", *self._options, *lives],
-            cwd=ROOT,
-            env=self._settings,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-        return done.returncode, done.stderr
+    def _run(self, lives: list[str]) -> int:
+        self._nursery.start(*self._options, *lives)
+        return self._nursery.ended()
 
 
 def found_in(folder: Path) -> tuple[Ledger, End]:

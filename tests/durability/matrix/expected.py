@@ -32,7 +32,7 @@ WINDOWS: dict[str, dict[str, Window]] = {
         "claimed": Window(0, 0, "unknown"),
         "inside": Window(1, 0, "unknown"),
         "done": Window(1, 1, "unknown"),
-        # The wait for its result is there: whoever delivers it decides.
+        # The wait for its result is there: the delivery decides.
         "waits": Window(1, 0),
     },
     "can tell": {
@@ -230,7 +230,7 @@ TWICE: dict[str, dict[str, dict[str, int]]] = {
     },
     "once": {"claimed": {"early": 0}, "inside": {"early": 1}, "done": {"early": 1}},
     "can tell": {
-        # Whoever asks it after it has acted is told so.
+        # A question after it has acted is answered with that.
         "claimed": {"early": 1, "claimed": 1, "inside": 2, "done": 1},
         "inside": {"early": 2, "claimed": 2, "inside": 3, "done": 2},
         "done": {"early": 1},

@@ -1,4 +1,4 @@
-"""What the world outside has seen: a file that is only ever appended to, whoever dies."""
+"""What the world outside has seen: a file that is only appended to and outlives every process."""
 
 from __future__ import annotations
 

@@ -11,10 +11,9 @@ from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.outside import Outside
 from tests.durability.matrix.scenario import make_agent
 from tests.durability.matrix.seam_store import SeamStore
+from tests.limits import HANGS_S
 from windlass import Runtime, TurnResult
 from windlass.ports import Store
-
-_PATIENCE_S = 20.0
 
 
 class Life(NamedTuple):
@@ -25,7 +24,7 @@ class Life(NamedTuple):
 
 
 class Manners(TypedDict, total=False):
-    """How others behave: where somebody cancels the turn; whether who is asked says no."""
+    """How others behave: where the turn is cancelled; whether an approval is refused."""
 
     cancels_at: str
     says_no: bool
@@ -54,12 +53,12 @@ async def live_in(outside: Outside, kept: Kept) -> Life:
         async with runtime:
             result = await want(runtime, outside)
 
-    async with asyncio.timeout(_PATIENCE_S), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(HANGS_S), asyncio.TaskGroup() as group:
         living = group.create_task(to_the_end())
         dying = group.create_task(outside.died.wait())
         await asyncio.wait((living, dying), return_when=asyncio.FIRST_COMPLETED)
         if outside.is_dead:
-            # Last whoever closes the runtime: its thread ends, and nothing is left to wait for.
+            # Last the one that closes the runtime: its thread ends, and nothing is left to wait for.
             await _bury(asyncio.all_tasks() - others - {living})
             await _bury({living})
         dying.cancel()

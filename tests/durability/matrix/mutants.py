@@ -52,7 +52,7 @@ def _no_barrier() -> Patch:
 
 
 def _no_places() -> Patch:
-    """Let every call of a reply begin at once, also behind one that runs alone."""
+    """Begin every call of a reply at once, also behind one that runs alone."""
     return CallBatch, "body", lambda _self, **_: None
 
 

@@ -66,20 +66,20 @@ class Outside:
         return False
 
     async def passes(self, seam: str) -> None:
-        """Pass a seam, or never come back; somebody may cancel the turn meanwhile."""
+        """Pass a seam, or die there; the turn may be cancelled meanwhile."""
         if not self.at(seam):
             await forever()
         if seam == self._cancels_at and self.runtime is not None:
             await self.runtime.cancel(SESSION, TURN, "enough")
 
     async def note(self, line: str) -> None:
-        """Let the world see something, unless the process is dead."""
+        """Write down what the world sees, unless the process is dead."""
         if self.is_dead:
             await forever()
         self.ledger.append(line)
 
     def provider_is_back(self) -> None:
-        """Let time pass until the model can be reached again."""
+        """Move the clock until the model can be reached again."""
         self.ledger.append(BACK)
         self.clock.advance(BACKOFF_MS / 1000)
 
@@ -94,7 +94,7 @@ class Closed(Outside):
         self.touched: list[str] = []
 
     async def note(self, line: str) -> None:
-        """Refuse: whoever acts says so first."""
+        """Refuse: an act is announced first."""
         self.touched.append(line)
         raise AssertionError(f"executed: {line}")
 

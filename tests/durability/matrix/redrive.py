@@ -13,7 +13,7 @@ WRITES = ["before: join", "before: take over", "before: commit", "before: leave"
 
 
 async def end_of(kept: Kept) -> End:
-    """Return what is in a store that nobody has open."""
+    """Return what is in a store that is not open."""
     await kept.open()
     try:
         return await End.of(kept.store)

@@ -1,7 +1,7 @@
 """A store with a seam before and after every write, and a name for each.
 
 Every write is settled before the next thing happens, so that a store on disk and one in memory give one trace. A unit
-that commits is handed in in two, so that the moment before the commit is there to die in.
+that commits is submitted in two, so that the moment before the commit is there to die in.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class NeverSettled:
         return False
 
     def when_settled(self, tell: Callable[[], None]) -> None:
-        """Tell nobody."""
+        """Ignore it."""
 
     async def durable(self) -> NoReturn:
         """Wait for ever."""

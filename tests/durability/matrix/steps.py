@@ -31,7 +31,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("consult",),  # asks another model
     ("order",),  # its result is delivered from outside
     ("refund",),  # a person allows it
-    ("ring",),  # meanwhile somebody writes to the session
+    ("ring",),  # meanwhile a message arrives in the session
 )
 """Then words of the wrong shape, and the answer: after an hour in which the provider is away."""
 

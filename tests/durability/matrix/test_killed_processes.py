@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -76,17 +75,12 @@ AGAIN = [
 ]
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
-
-
-def check_chain(cache: Path, folder: Path, cells: list[Cell]) -> list[str]:
+def check_chain(folder: Path, cells: list[Cell]) -> list[str]:
     """Kill a process in every cell and return what is red."""
-    deaths = Deaths(cache)
-    for number, cell in enumerate(cells):
-        deaths.die(folder / str(number), cell.seam)
-    deaths.finish()
+    with Deaths(folder / "stderr") as deaths:
+        for number, cell in enumerate(cells):
+            deaths.die(folder / str(number), cell.seam)
+        deaths.finish()
     red = []
     for number, cell in enumerate(cells):
         try:
@@ -100,27 +94,20 @@ def check_chain(cache: Path, folder: Path, cells: list[Cell]) -> list[str]:
     ("cells", "count"), [(OF_CALLS, 30), (OF_OTHERS, 33)], ids=["calls", "others"]
 )
 def test_a_turn_whose_process_is_killed_ends_as_the_table_says(
-    tmp_path: Path, cache: Path, cells: list[Cell], count: int
+    tmp_path: Path, cells: list[Cell], count: int
 ) -> None:
     assert len(cells) == count
-    halves = cells[::2], cells[1::2]
-    folders = tmp_path / "0", tmp_path / "1"
-    for folder in folders:
-        folder.mkdir()
-    with ThreadPoolExecutor(2) as pool:
-        red = [
-            line for half in pool.map(check_chain, (cache, cache), folders, halves) for line in half
-        ]
-    assert red == []
+    assert check_chain(tmp_path, cells) == []
 
 
 def test_a_process_that_is_killed_during_recovery_leaves_a_call_as_the_table_says(
-    tmp_path: Path, cache: Path
+    tmp_path: Path,
 ) -> None:
-    deaths, red = Deaths(cache), []
-    for number, (tool, window, seam, _) in enumerate(AGAIN):
-        deaths.die(tmp_path / str(number), first_death(tool, window), seam)
-    deaths.finish()
+    red = []
+    with Deaths(tmp_path / "stderr") as deaths:
+        for number, (tool, window, seam, _) in enumerate(AGAIN):
+            deaths.die(tmp_path / str(number), first_death(tool, window), seam)
+        deaths.finish()
     for number, (tool, window, seam, far) in enumerate(AGAIN):
         ledger, end = found_in(tmp_path / str(number))
         check_invariants(ledger, end)
@@ -130,11 +117,11 @@ def test_a_process_that_is_killed_during_recovery_leaves_a_call_as_the_table_say
     assert red == []
 
 
-def test_the_processes_turn_red_when_once_is_repeated(tmp_path: Path, cache: Path) -> None:
-    """Otherwise nobody knows whether these tests look at what they kill."""
+def test_the_processes_turn_red_when_once_is_repeated(tmp_path: Path) -> None:
+    """The red proof: these tests look at what they kill."""
     cell = next(cell for cell in CELLS if cell.seam == "send inside")
-    deaths = Deaths(cache, mutant="once is repeated")
-    deaths.die(tmp_path / "0", cell.seam)
-    deaths.finish()
+    with Deaths(tmp_path / "stderr", mutant="once is repeated") as deaths:
+        deaths.die(tmp_path / "0", cell.seam)
+        deaths.finish()
     with pytest.raises(AssertionError, match="send may run once and ran 2 times"):
         check_cell(cell, *found_in(tmp_path / "0"))

@@ -73,7 +73,7 @@ def _statuses(end: End) -> dict[str, str]:
 
 
 def check_result(result: TurnResult[Any], end: End) -> None:
-    """Whoever waited for the turn was told what is in the store."""
+    """The caller that waited for the turn got what is in the store."""
     assert result.output == _statuses(end)
     assert _usage(result.usage.lines) == USAGE
     assert {call.name: call.outcome.status for call in result.tool_calls} == _statuses(end)
@@ -93,13 +93,13 @@ def check_invariants(ledger: Ledger, end: End) -> None:
     statuses = _statuses(end)
     assert set(statuses) == set(CONTRACTS)
     unknown = sorted(tool for tool, status in statuses.items() if status == "unknown")
-    assert len(end.page.events) == len(unknown), "one issue for each that nobody knows about"
+    assert len(end.page.events) == len(unknown), "one issue for each unknown outcome"
     assert _usage(end.page.usage) == USAGE
     assert _usage(end.session.usage) == USAGE
     waits = Counter(v.wait.kind for v in end.turn.waits)
     del waits["unknown_outcome"]
     if "order" in unknown:
-        waits["deferred"] += 1  # nobody will deliver what was never ordered
+        waits["deferred"] += 1  # what was never ordered is never delivered
     assert waits == WAITS, f"waits: found {dict(waits)}, wanted {WAITS}"
     assert not [v for v in end.turn.waits if v.state == "open"]
 

@@ -22,8 +22,8 @@ from windlass.testing import FunctionModel, broken_rules
 class Report(NamedTuple):
     """What an audit came to.
 
-    `bought_again` are replies that had come, `sent_again` with those that were under way; `unknown` calls that nobody
-    knows the end of.
+    `bought_again` are replies that had come, `sent_again` with those that were under way; `unknown` calls whose
+    outcome is unknown.
     """
 
     findings: list[Finding]
@@ -34,7 +34,7 @@ class Report(NamedTuple):
 
 
 async def audit(file: Path, ledger: Ledger) -> Report:
-    """Compare a round's file with its ledger, when nobody works on it any more."""
+    """Compare a round's file with its ledger, when no worker is left."""
     lines = ledger.lines()
     store = SqliteStore(file)
     await store.open()
@@ -71,7 +71,7 @@ async def _turns(store: Store, lines: list[Line]) -> AsyncIterator[TurnAudit]:
 
 
 def _accepted(turns: list[TurnAudit], lines: list[Line]) -> Iterator[Finding]:
-    """Every turn that somebody holds a receipt for is there."""
+    """Every turn with a receipt is there."""
     accepted = {line.session for line in lines if line.kind == "accepted"}
     for session in sorted(accepted - {turn.id for turn in turns}):
         yield Finding("end", f"{session}: was accepted and is not there")

@@ -44,7 +44,7 @@ class Ledger:
         os.write(self._fd, f"{json.dumps(line)}\n".encode())
 
     def mint(self) -> str:
-        """Return a word that nobody wrote before: what was made twice differs."""
+        """Return a word that was not written before: what was made twice differs."""
         self._count += 1
         return f"{self.life}.{self._count}"
 
@@ -61,7 +61,7 @@ class Ledger:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

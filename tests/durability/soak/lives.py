@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from typing import NamedTuple, Self
 from tests.durability.soak.audit import Report, audit
 from tests.durability.soak.ledger import Ledger, Line
 from tests.durability.soak.worker import file_of, ledger_of
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 60.0
 # How long a worker may work before it is killed.
 SHORTEST_S, LONGEST_S = 0.020, 0.400
 
@@ -35,10 +36,10 @@ class Round(NamedTuple):
 class Nursery:
     """Starts workers and says how they ended."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, module: str = "tests.durability.soak.nursery") -> None:
         self._log = log.open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.durability.soak.nursery"],
+            [sys.executable, "-m", module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -56,13 +57,13 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(PATIENCE_S)
+        self._process.wait(HANGS_S)
         self._process.stdout.close()
         self._log.close()
 
-    def start(self, folder: Path, mutant: str = "") -> int:
+    def start(self, *arguments: str) -> int:
         """Start a worker and return its pid."""
-        self._child = self._ask(f"{folder} {mutant}")
+        self._child = self._ask(shlex.join(arguments))
         return self._child
 
     def kill(self) -> None:
@@ -103,14 +104,14 @@ def rounds(folder: Path, seed: int, kills: int, mutant: str = "") -> Iterator[Ro
 
 
 def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str = "") -> int:
-    """Let workers do the turns of one file, and kill them on the way; return how often."""
+    """Run workers on the turns of one file, and kill them on the way; return how often."""
     ledger = ledger_of(place)
     done = 0
     while True:
         size = ledger.size()
-        pid = nursery.start(place, mutant)
+        pid = nursery.start(str(place), mutant)
         work_s = random.uniform(SHORTEST_S, LONGEST_S)
-        if done < kills and _begins(ledger, size, pid):
+        if done < kills and begins(ledger, size, pid):
             time.sleep(work_s)
             nursery.kill()
         code = nursery.ended()
@@ -121,9 +122,9 @@ def play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str 
         done += 1
 
 
-def _begins(ledger: Ledger, size: int, pid: int) -> bool:
+def begins(ledger: Ledger, size: int, pid: int) -> bool:
     """Wait until a worker has begun to work: it buys, does or is shown something of a turn."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANGS_S
     while time.monotonic() < deadline:
         if ledger.size() > size and any(
             line.pid == pid and line.kind != "accepted" for line in ledger.lines()

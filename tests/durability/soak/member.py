@@ -18,6 +18,8 @@ from tests.durability.soak import gang, mutants
 from tests.durability.soak.ledger import Ledger
 from windlass import Runtime
 from windlass.errors import WindlassError
+from windlass.ports import Due
+from windlass.stores.sqlite import SqliteStore
 
 
 async def run_one(runtime: Runtime[str], ledger: Ledger, order: dict[str, Any]) -> None:
@@ -42,9 +44,21 @@ async def obey(runtime: Runtime[str], ledger: Ledger, group: asyncio.TaskGroup) 
             group.create_task(run_one(runtime, ledger, order))
 
 
+def write_looks_down(ledger: Ledger) -> None:
+    """Write a line for each look for work: how soon a worker comes is counted in looks, whatever the machine's load."""
+    due = SqliteStore.due
+
+    async def looked(self: SqliteStore, *args: Any, **options: Any) -> Due:
+        ledger.write("looked")
+        return await due(self, *args, **options)
+
+    SqliteStore.due = looked  # type: ignore[method-assign]
+
+
 async def work(folder: Path, lease_s: float, max_turns: int) -> None:
     """Work until SIGTERM."""
     ledger = Ledger(folder / "ledger")
+    write_looks_down(ledger)
     leave = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave.set)
     store = f"sqlite:///{folder / 'gang.db'}"

@@ -15,9 +15,9 @@ from typing import Self
 import apsw
 
 from tests.durability.soak.ledger import Ledger, Line
+from tests.limits import HANGS_S
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30.0
 
 
 class Member:
@@ -52,6 +52,10 @@ class Member:
         """Return the lines that it wrote itself."""
         return [line for line in self.ledger.lines(*kinds) if line.pid == self.pid]
 
+    def looks_between(self, after_s: float, until_s: float) -> int:
+        """Return how often it looked for work in between."""
+        return sum(after_s < line.at_s < until_s for line in self.lines("looked"))
+
     def await_line(self, kind: str, session: str = "", call: str = "", count: int = 1) -> Line:
         """Wait for a line of its own and return it."""
 
@@ -70,7 +74,7 @@ class Member:
         return found()[count - 1]
 
     def order(self, session: str, turn: str, task: str, times: int = 1) -> None:
-        """Let it run a turn."""
+        """Make it run a turn."""
         assert self.process.stdin is not None
         order = {"session": session, "turn": turn, "task": task, "times": times}
         self.process.stdin.write(f"{json.dumps(order)}\n".encode())
@@ -81,7 +85,7 @@ class Member:
         at_s = time.monotonic()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
+        self.process.wait(HANGS_S)
         if self.process.stdin is not None and not self.process.stdin.closed:
             self.process.stdin.close()
         return at_s
@@ -89,7 +93,7 @@ class Member:
     def leave(self) -> int:
         """Ask it to leave; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(HANGS_S)
 
     def pause(self) -> float:
         """Stop it where it is, but not while it holds the file's lock; return when it stood still."""
@@ -103,7 +107,7 @@ class Member:
             time.sleep(0.01)
 
     def go_on(self) -> float:
-        """Let it run again; return when."""
+        """Resume it; return when."""
         self.process.send_signal(signal.SIGCONT)
         return time.monotonic()
 
@@ -127,7 +131,7 @@ class Member:
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
     """Wait for something that another process brings about."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANGS_S
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.005)

@@ -51,7 +51,7 @@ def show_at_once() -> None:
 
 
 def write_without_fence() -> None:
-    """A worker writes whatever it has behind what is there, whoever has the session now."""
+    """A worker writes whatever it has behind what is there, whichever worker has the session now."""
     add_page = units._add_page
 
     def check_fence(*_: object) -> None:
@@ -87,5 +87,5 @@ MUTANTS: dict[str, Callable[[], None]] = {
 
 
 def _plant(place: object, name: str, fault: object) -> None:
-    assert hasattr(place, name), f"there is no {name} to break any more"
+    assert hasattr(place, name), f"{place} has no {name} to break"
     setattr(place, name, fault)

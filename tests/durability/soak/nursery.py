@@ -3,13 +3,14 @@
 A life that lasts a fifth of a second should not cost another third for its imports. Each child begins as a freshly
 started interpreter would after its imports.
 
-Reads `FOLDER [MUTANT]` from its input and answers with the child's pid; an empty line asks how it ended. Until then
-the pid is the child's, dead or alive, so that nobody else can be killed in its place.
+Reads the worker's arguments from its input, quoted as for a shell, and answers with the child's pid; an empty line asks
+how it ended. Until then the pid is the child's, dead or alive, so that no other process can be killed in its place.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 
@@ -38,7 +39,7 @@ def main() -> None:
     """Bear one child after another."""
     pid = 0
     for line in sys.stdin:
-        if arguments := line.split():
+        if arguments := shlex.split(line):
             answer = pid = bear(arguments)
         else:
             answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

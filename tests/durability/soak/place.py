@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
+
 from tests.durability.soak import gang
 from tests.durability.soak.ledger import Ledger, Line
 from tests.durability.soak.member_process import Member
+from tests.limits import HANGS_S
 from windlass import Runtime
 from windlass.journal import CallReturned, ToolCallCommand
 from windlass.kernel.outcomes import Finished
 from windlass.ports import SessionView, TurnView
 from windlass.stores.sqlite import SqliteStore
 
-PATIENCE_S = 30.0
-
 
 class Job(NamedTuple):
-    """A turn to hand in."""
+    """A turn to submit."""
 
     session: str
     task: str
@@ -38,7 +40,7 @@ class Place:
         self.store = f"sqlite:///{folder / 'gang.db'}"
 
     def submit(self, *jobs: Job) -> None:
-        """Hand turns in."""
+        """Submit turns."""
 
         async def run() -> None:
             agent = gang.gang(self.ledger)
@@ -56,10 +58,23 @@ class Place:
             async with Runtime(agent, store=self.store, worker=False) as runtime:
                 for job in jobs:
                     handle = runtime.turn(job.session, job.turn)
-                    result = await handle.result(timeout=PATIENCE_S)
+                    result = await handle.result(timeout=HANGS_S)
                     assert result.status == "done", f"{job}: {result}"
 
         asyncio.run(run())
+
+    def lease_left_s(self, session: str) -> float:
+        """Return for how long the owner of a session still has its lease."""
+        db = apsw.Connection(str(self.folder / "gang.db"))
+        try:
+            until_ms = db.execute(
+                "select until_ms from workers where id = (select owner from sessions where id = ?)",
+                (session,),
+            ).get
+        finally:
+            db.close()
+        assert isinstance(until_ms, int)
+        return until_ms / 1_000 - time.time()
 
     def read(self, job: Job) -> tuple[SessionView, TurnView]:
         """Return a turn and its session as they stand."""

@@ -156,7 +156,7 @@ class TurnAudit:
         return [line for line in lost if sent or line.said["word"] in came]
 
     def unknown(self) -> int:
-        """Return how many calls nobody knows the end of."""
+        """Return how many calls have an unknown outcome."""
         return sum(each.outcome.status == "unknown" for each in self.returned.values())
 
     def _issues(self) -> list[Any]:

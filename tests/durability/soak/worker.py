@@ -1,6 +1,6 @@
 """A worker that is made to be killed: `python -m tests.durability.soak.worker FOLDER`.
 
-Each life hands in the same turns again, drives whatever is unfinished, and writes down what it is shown.
+Each life submits the same turns again, drives whatever is unfinished, and writes down what it is shown.
 """
 
 from __future__ import annotations

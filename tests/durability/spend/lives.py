@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tests.durability.soak import lives
+from tests.durability.soak.lives import Nursery, begins
 from tests.durability.spend.worker import ledger_of
 
 # How long a worker may work before it is killed.
 SHORTEST_S, LONGEST_S = 0.0, 0.120
 
 
-class Nursery(lives.Nursery):
-    """Starts workers on a budget and says how they ended."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log.open("wb")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.durability.spend.nursery"],
-            cwd=lives.ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        self._child: int | None = None
-
-
 def rounds(folder: Path, seed: int, kills: int, mutant: str = "") -> Iterator[tuple[Path, int]]:
     """Kill workers so many times; yield each file whose turns are all done, and how many kills it took."""
     random = Random(seed)
     done = number = 0
-    with Nursery(folder / "stderr") as nursery:
+    with Nursery(folder / "stderr", "tests.durability.spend.nursery") as nursery:
         while done < kills:
             place = folder / str(number)
             place.mkdir()
@@ -53,9 +35,9 @@ def _play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str
     done = 0
     while True:
         size = ledger.size()
-        pid = nursery.start(place, mutant)
+        pid = nursery.start(str(place), mutant)
         if done < kills:
-            lives._begins(ledger, size, pid)
+            begins(ledger, size, pid)
             time.sleep(random.uniform(SHORTEST_S, LONGEST_S))
             nursery.kill()
         code = nursery.ended()

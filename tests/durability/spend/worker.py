@@ -1,6 +1,6 @@
 """A worker on a budget that is made to be killed: `worker.main(FOLDER, [MUTANT])`.
 
-Each life hands in the same turns again and drives whatever is unfinished.
+Each life submits the same turns again and drives whatever is unfinished.
 """
 
 from __future__ import annotations

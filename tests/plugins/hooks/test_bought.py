@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.acts import PLAIN, UNLUCKY
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import QUESTION, Acting, Ledger, Make
@@ -164,11 +165,11 @@ async def test_what_changes_around_a_tools_own_question_holds_from_its_place_in_
             stage.kill(rt)
             late = thinker(ledger, seen, Desk())
             async with stage.runtime(late, models=[ledger.oracle()]) as other:
-                await other.turn("s", "t").result(timeout=30)
+                await other.turn("s", "t").result(timeout=HANGS_S)
             desk.gate.set()
             found = [*found[:2], *seen]
         else:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert len(ledger.questions) == 1
     assert found == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.scenarios.stage import Desk, Stage
@@ -42,14 +43,14 @@ async def test_without_its_plugin_a_turn_parks_and_with_it_goes_on(stage: Stage)
         stage.kill(lost)
         idle = Desk()
         async with stage.runtime(agent(ledger, idle)) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             (wait,) = parked.waits
             assert (wait.kind, wait.detail) == ("mismatch", {"plugins": ["old"]})
             assert wait.title == "The turn began with the plugin old, which is not here"
             assert idle.runs == []
         async with stage.runtime(agent(ledger, idle, noting("old", notes))) as rt:
             assert await rt.retry("s", "t") is True
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert result.text == "Done."
@@ -65,7 +66,7 @@ async def test_a_plugin_that_came_later_does_not_touch_a_turn_in_flight(stage: S
         stage.kill(lost)
         late = agent(ledger, Desk(), noting("new", notes), noting("old", notes))
         async with stage.runtime(late, plugins=[noting("newest", notes)]) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
             assert notes == ["old", "old"]
             # The next turn has them all, the runtime's first.
             ledger.requests.clear()
@@ -93,10 +94,10 @@ async def test_a_cancelled_turn_needs_no_plugin_to_end(stage: Stage) -> None:
         await desk.entered.wait()
         stage.kill(lost)
         async with stage.runtime(agent(ledger, Desk())) as rt:
-            parked = await rt.turn("s", "t").result(timeout=30)
+            parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert parked.parked
             await rt.cancel("s", "t", "Never mind.")
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
     assert result.status == "done"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.scenarios.stage import Stage
 from windlass import Agent, tool
 from windlass.kernel import ModelReply, ModelRequest, Stopped
@@ -52,9 +53,9 @@ async def test_a_turn_whose_hook_hangs_can_be_cancelled(stage: Stage, hook: str,
             await session.submit("Go.", turn_id="t")
         else:
             running = asyncio.ensure_future(session.run("Go.", turn_id="t"))
-        await asyncio.wait_for(entered.wait(), 30)
+        await asyncio.wait_for(entered.wait(), HANGS_S)
         await rt.cancel("s", "t", "enough")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         if how == "run":
             assert (await running).outcome == result.outcome
 
@@ -73,9 +74,9 @@ async def test_a_turn_whose_making_hangs_can_be_cancelled(stage: Stage, what: st
     agent = acting(instructions=hang) if what == "instructions" else acting()
     async with stage.runtime(agent, **({"deps": hang} if what == "deps" else {})) as rt:
         await rt.session("s").submit("Go.", turn_id="t")
-        await asyncio.wait_for(entered.wait(), 30)
+        await asyncio.wait_for(entered.wait(), HANGS_S)
         await rt.cancel("s", "t", "enough")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
 
@@ -86,9 +87,9 @@ async def test_after_a_cancelled_turn_the_session_goes_on(stage: Stage) -> None:
         await rt.session("s").submit("Go.", turn_id="t")
         await entered.wait()
         await rt.cancel("s", "t", "enough")
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
     async with stage.runtime(acting()) as rt:
-        result = await asyncio.wait_for(rt.session("s").run("Go on.", turn_id="t2"), 30)
+        result = await asyncio.wait_for(rt.session("s").run("Go on.", turn_id="t2"), HANGS_S)
 
     assert result.text == "Done."
 

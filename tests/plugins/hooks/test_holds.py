@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.plugins.scene import shown
@@ -52,7 +53,7 @@ async def test_a_held_call_parks_the_turn_and_goes_on_with_the_answer_elsewhere(
     async with stage.runtime() as office:
         await office.resolve(wait.key, {"extra": 5})
     async with stage.runtime(agent(ledger, holding(notes))) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert notes == [(0, {}), (1, {}), (1, {}), (1, {"more": {"extra": 5}})]
@@ -64,7 +65,7 @@ async def test_a_hold_that_is_rejected_ends_the_turn_as_a_spent_limit(stage: Sta
     async with stage.runtime(agent(ledger, holding([]))) as rt:
         parked = await rt.session("s").run("Go.", turn_id="t")
         await rt.reject(parked.waits[0].key, "No more.")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert await rt.waits() == ()
 
     assert result.outcome == Stopped(reason="limit", detail="more?: rejected")
@@ -77,10 +78,10 @@ async def test_one_call_may_be_held_for_several_answers(stage: Stage) -> None:
     async with stage.runtime(agent(ledger, holding(notes, keys=("money", "time")))) as rt:
         parked = await rt.session("s").run("Go.", turn_id="t")
         await rt.resolve(parked.waits[0].key, 1)
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert [wait.title for wait in parked.waits] == ["time?"]
         await rt.resolve(parked.waits[0].key, 2)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert notes[-1] == (1, {"money": 1, "time": 2})
@@ -92,7 +93,7 @@ async def test_who_holds_again_for_what_was_answered_ends_the_turn(memory_stage:
     async with memory_stage.runtime(agent(ledger, stubborn)) as rt:
         parked = await rt.session("s").run("Go.", turn_id="t")
         await rt.resolve(parked.waits[0].key, "yes")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert getattr(result.outcome, "reason", None) == "limit"
     assert "stubborn" in str(result.outcome)
@@ -114,16 +115,16 @@ async def test_two_who_hold_are_answered_one_after_the_other(
         parked = await rt.session("s").run("Go.", turn_id="t")
         assert [wait.title for wait in parked.waits] == ["a?"]
         await rt.resolve(parked.waits[0].key, 1)
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert [wait.title for wait in parked.waits] == ["b?"]
         if said == "reject":
             await rt.reject(parked.waits[0].key, "no")
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             assert result.outcome == Stopped(reason="limit", detail="b?: rejected")
             assert ledger.requests == []
             return
         await rt.resolve(parked.waits[0].key, 1)
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
     assert len(ledger.requests) == 1
 
 

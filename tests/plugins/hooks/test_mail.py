@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.plugins.scene import shown
@@ -61,12 +62,12 @@ async def test_what_comes_meanwhile_is_seen_once_and_changed_or_refused(
             stage.kill(rt)
             late = agent(Ledger(), Desk(), Desk(), plugin)
             async with stage.runtime(late) as other:
-                result = await other.turn("s", "t").result(timeout=30)
+                result = await other.turn("s", "t").result(timeout=HANGS_S)
                 history = await other.session("s").history()
                 assert (await other.session("s").inbox()).items == ()
             second.gate.set()
         else:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             history = await session.history()
             assert (await session.inbox()).items == ()
 

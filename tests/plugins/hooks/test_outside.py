@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.playing import page_bytes
 from tests.scenarios.stage import Desk, Stage, until
@@ -65,7 +66,7 @@ async def shown_by(stage: Stage, plugin: Plugin) -> tuple[list[str], Any]:
     async with stage.runtime(agent) as rt:
         async with rt.session("s").stream("Go.", turn_id="t") as turn:
             seen = [one.text async for one in turn if isinstance(one, events.TextDelta)]
-        return seen, await rt.turn("s", "t").result(timeout=30)
+        return seen, await rt.turn("s", "t").result(timeout=HANGS_S)
 
 
 async def test_a_piece_of_a_reply_is_shown_as_a_plugin_wants_and_kept_as_it_was(
@@ -135,7 +136,7 @@ async def test_what_was_shown_before_a_crash_is_shown_again_and_kept_once(stage:
         await held.spoke.wait()
         stage.kill(lost)
         async with stage.runtime(Agent("a", model=Talker(), plugins=[Hushes(saw)])) as rt:
-            await rt.turn("s", "t").result(timeout=30)
+            await rt.turn("s", "t").result(timeout=HANGS_S)
             page = (await rt._services.store.load_session("s")).pages[0]
             assert saw == ["My secret ", "My secret ", "is safe."]
             async with stage.runtime(Agent("a", model=Talker(), plugins=[Hushes([])])) as other:
@@ -215,7 +216,7 @@ async def test_after_a_crash_a_session_is_opened_again_and_a_commit_is_told_by_w
         assert notes == [OPENED]
         stage.kill(lost)
         async with stage.runtime(agent(Desk())) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
             await until(lambda: len(notes) == 3)
         desk.gate.set()
 

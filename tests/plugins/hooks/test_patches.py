@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import QUESTION, Ledger
 from tests.scenarios.readings import turn_view
@@ -107,7 +108,7 @@ async def test_each_call_sees_its_own_and_what_was_before_and_they_fold_in_call_
         await until(lambda: f"present {first}" in notes)
         assert f"after {1 - first}" not in notes
         bodies.gates[1 - first].set()
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     batch = notes.pop("batch")
     assert notes == SEEN
@@ -165,7 +166,7 @@ async def test_one_has_ended_when_the_process_dies_and_the_fold_is_the_same(
         notes.clear()
         late.gates[1 - first].set()
         async with stage.runtime(late.agent(Watches(notes))) as rt:
-            result = await rt.turn("s", "t").result(timeout=30)
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
         bodies.gates[1 - first].set()
 
     assert result.text == "Done."
@@ -188,11 +189,11 @@ async def test_a_lone_call_sees_its_own_as_well_and_in_the_same_order_after_a_cr
         if is_killed:
             stage.kill(rt)
             async with stage.runtime(late.agent(Watches(seen))) as other:
-                await other.turn("s", "t").result(timeout=30)
+                await other.turn("s", "t").result(timeout=HANGS_S)
             assert (*notes,) == ("before 0 of 1",)
             seen |= notes
         bodies.gates[0].set()
-        await rt.turn("s", "t").result(timeout=30)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert (seen if is_killed else notes) == {
         "before 0 of 1": ("start",),

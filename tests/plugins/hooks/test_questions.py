@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.scenarios.stage import Stage
@@ -71,14 +72,14 @@ async def test_a_person_approves_the_arguments_that_would_run_and_no_others(stag
         (first,) = result.waits
         assert first.detail["args"] == {"x": 2}
         await rt.approve(first.key)
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         # The model asks for 2 now, as it was approved; but 4 would run, and that was not.
         (second,) = result.waits
         assert second.detail["args"] == {"x": 4}
         assert second.key != first.key
         assert (await rt.approve(first.key)).status == "already"
         await rt.deny(second.key, reason="Too much.")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert ledger.bodies == [2]
     assert [one.outcome.status for one in result.tool_calls] == ["ok", "denied"]
@@ -106,7 +107,7 @@ async def test_a_question_is_answered_elsewhere_and_the_plugin_is_not_asked_agai
     async with stage.runtime() as office:
         await office.approve(wait.key, by="eva")
     async with stage.runtime(agent(ledger, asks(counts))) as rt:
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert counts == ["call_0_0"]
@@ -118,7 +119,7 @@ async def test_a_question_that_is_denied_is_a_no_and_asked_once(stage: Stage) ->
     async with stage.runtime(agent(ledger, asks(counts))) as rt:
         parked = await rt.session("s").run("Go.", turn_id="t")
         await rt.deny(parked.waits[0].key, reason="Not today.", by="eva")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.tool_calls[0].outcome.value == "Denied by eva: Not today."
     assert (counts, ledger.bodies) == (["call_0_0"], [])
@@ -133,7 +134,7 @@ async def test_what_is_remembered_for_the_session_is_not_asked_again_and_only_th
         parked = await rt.session("s").run("Go.", turn_id="t")
         assert parked.waits[0].detail["action_key"] == "acting"
         await rt.approve(parked.waits[0].key, remember="session")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert result.text == "Done."
     ledger.bodies.clear()
     # In a later turn and another process, too; in another session it is asked anew.
@@ -172,12 +173,12 @@ async def test_what_was_remembered_of_another_question_does_not_answer_a_plugins
     async with memory_stage.runtime(made) as rt:
         parked = await rt.session("s").run("Go.", turn_id="t")
         await rt.approve(parked.waits[0].key, remember="session")
-        parked = await rt.turn("s", "t").result(timeout=30)
+        parked = await rt.turn("s", "t").result(timeout=HANGS_S)
         (wait,) = parked.waits
         assert (wait.title, wait.detail["action_key"]) == ("Really?", "much")
         assert ledger.bodies == [1]
         await rt.approve(wait.key, remember="session")
-        result = await rt.turn("s", "t").result(timeout=30)
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
 
     assert result.text == "Done."
     assert ledger.bodies == [1, 1000, 2000]

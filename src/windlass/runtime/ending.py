@@ -1,0 +1,136 @@
+"""How a turn ends: what plugins leave behind, and all that its one commit brings into the store."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.journal import (
+    DecisionRemembered,
+    FinalizeCommand,
+    NodeBody,
+    OutcomeUnknown,
+    TurnFinalized,
+    TurnStarted,
+)
+from windlass.kernel import TurnMachine
+from windlass.kernel.history_view import WHOLE
+from windlass.kernel.messages import Attachment, ConversationRecord
+from windlass.kernel.outcomes import Outcome
+from windlass.kernel.projector import SentPrefix, sent_prefix
+from windlass.ports import TurnCommit
+from windlass.ports.directives import Finale
+from windlass.runtime.around_turn import finalized, follow_ups, hooked_end
+from windlass.runtime.compaction_driver import COMPACTION, frame_nodes
+from windlass.runtime.hooks import Hooks
+from windlass.runtime.turn import Turn
+
+_NO_FOLLOW_UPS = TurnFinalized()
+# How long the plugins of a cancelled turn have for their follow-ups.
+_FOLLOW_UP_S = 2.0
+
+
+class Ending:
+    """The end of one turn, from its outcome to its commit."""
+
+    def __init__(self, turn: Turn, started: TurnStarted, hooks: Hooks | None) -> None:
+        assert turn.machine is not None  # noqa: S101 - it has come to its end
+        self._turn = turn
+        self._machine: TurnMachine = turn.machine
+        self._hooks = hooks
+        self._is_compaction = started.driver == COMPACTION
+        self._timeout: asyncio.Timeout | None = None
+
+    def hurry(self) -> None:
+        """Give the plugins only a moment more: the turn was cancelled."""
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time() + _FOLLOW_UP_S)
+
+    async def commit(self, outcome: Outcome, settle: tuple[str, ...]) -> TurnCommit:
+        """Return all that the turn's end brings into the store."""
+        turn, left = self._turn, _NO_FOLLOW_UPS
+        # A compaction leaves nothing behind but its frame; a request for the next one would never end.
+        if self._hooks is not None and not self._is_compaction:
+            left = await self._finalized(self._hooks, outcome)
+        nodes = self._nodes(outcome)
+        return TurnCommit(
+            expected_head=turn.memory.head,
+            nodes=nodes,
+            outcome=outcome,
+            settle=settle,
+            follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
+            events=tuple(turn.issues),
+            now_ms=turn.services.clock.now_ms(),
+            blobs=_blobs(nodes) if turn.has_files or self._hooks is not None else (),
+            prefix=None if self._is_compaction else self._prefix(nodes),
+            usage=turn.spent.lines(),
+        )
+
+    async def _finalized(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
+        """Return what plugins leave behind, recorded with the turn's end."""
+        turn = self._turn
+        if not hooks.having("after_turn"):
+            return _NO_FOLLOW_UPS
+        asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
+        known = turn.answer_to(asked, TurnFinalized)
+        if known is None:
+            known = finalized(turn.ids, await self._follow_ups(hooks, outcome), hooks.take())
+            if known != _NO_FOLLOW_UPS:
+                turn.record(asked, known)
+        else:
+            hooks.states.apply(known.patches)
+        for issue in known.issues:
+            turn.note_issue(issue, "plugin")
+        return known
+
+    async def _follow_ups(self, hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
+        """Ask the plugins for follow-ups; those of a cancelled turn cannot hold it up."""
+        patience_s = _FOLLOW_UP_S if self._turn.is_cancelled else None
+        try:
+            async with asyncio.timeout(patience_s) as self._timeout:
+                return await hooked_end(hooks, outcome)
+        except TimeoutError:
+            self._turn.note_issue(
+                f"after_turn: the turn was cancelled, and {_FOLLOW_UP_S:g} s later plugins had not ended",
+                "plugin_failed",
+            )
+            return ()
+        finally:
+            self._timeout = None
+
+    def _nodes(self, outcome: Outcome) -> tuple[NodeBody, ...]:
+        """Return what the turn adds to its session."""
+        turn, records = self._turn, self._machine.records
+        kept = () if self._hooks is None else tuple(self._hooks.states.nodes())
+        if self._is_compaction:
+            place, memory = (turn.session_id, turn.turn_id), turn.memory
+            frame = frame_nodes(place, memory.messages, memory.nodes(), records, outcome)
+            return (*frame, *kept)
+        remembered = [
+            DecisionRemembered(session_id=turn.session_id, action_key=action, by=by)
+            for action, by in turn.remembered.items()
+        ]
+        # History has the arguments that the model gave; those that ran instead are kept beside it.
+        unknown = [OutcomeUnknown(call=digest) for digest in sorted(turn.unknown_edits)]
+        return (*records, *remembered, *unknown, *kept)
+
+    def _prefix(self, nodes: tuple[NodeBody, ...]) -> SentPrefix | None:
+        """Return the digest of what the next request begins with, every so often, if all is shown."""
+        turn, messages = self._turn, self._machine.messages
+        if not turn.memory.is_prefix_due(messages, nodes):
+            return None
+        now = self._machine.snapshot().environment
+        if now is None:
+            return sent_prefix(messages, turn.system_prompt)
+        return None if now.view is not WHOLE else sent_prefix(messages, now.system_prompt)
+
+
+def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
+    """Return the digests of the bytes that the turn's messages refer to."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        if type(node) is ConversationRecord:
+            for part in node.message.parts:
+                for one in getattr(part, "content", (part,)):
+                    if type(one) is Attachment:
+                        found[one.ref] = None
+    return tuple(found)
