@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from tests.runtime import turns
-from tests.runtime.turns import GENERATION, begin, reply
-from windlass.ports import Ticket, Unit, UnitReceipt, Wait
+from tests.runtime.turns import GENERATION, begin, intent, reply
+from windlass.journal import Claimed
+from windlass.ports import Store, Ticket, Unit, UnitReceipt, Wait, WaitAnswer
 from windlass.runtime.lane import Lane, Submits
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.unit_shortcuts import UnitShortcuts
 
 PASSES = 8
 """More than a lane's patience, few enough to be nothing."""
@@ -70,8 +73,21 @@ async def refused_lane(store: SqliteStore, **more: Any) -> Lane:
     """Return a lane that has just handed in something the store refuses."""
     worker = await store.join(until_ms=turns.UNTIL_MS, now_ms=0)
     await begin(store, "a", worker)
+    await rejected_wait(store, "a")
     lane = lane_of(store, "a", **more)
     lane.add(reply("a", 0))
     await lane.durable()
-    lane.add(reply("a", 0, text="another"))
+    lane.add(reply("a", 1, text="another"), refused_claim("a"))
     return lane
+
+
+async def rejected_wait(store: Store, session_id: str) -> None:
+    """Let a turn have an approval that was rejected: it allows no call."""
+    wait = wait_of(session_id, f"no_{session_id}")
+    await UnitShortcuts(store).open_wait(session_id, "t1", wait, generation=GENERATION)
+    await store.resolve_wait(wait.key, WaitAnswer(status="rejected"))
+
+
+def refused_claim(session_id: str) -> Claimed:
+    """Return a claim that uses up the rejected approval: a store refuses it."""
+    return msgspec.structs.replace(intent(session_id, 1), consumes=f"no_{session_id}")

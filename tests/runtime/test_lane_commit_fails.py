@@ -25,7 +25,7 @@ FAULTS: tuple[Fault, ...] = ("landed", "sync", "commit frame")
 
 SESSIONS = ("a", "b", "c", "d")
 UNITS = 3
-USED = (UsageLine(source="turn", model="m", calls=3, usage=Usage(output_tokens=30)),)
+USED = UsageLine(source="turn", model="m", calls=UNITS, usage=Usage(output_tokens=10 * UNITS))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def write_batch(
         lanes["new"].start(begins(worker))
         lanes["new"].add(reply("new", 0))
         loop = asyncio.get_running_loop()
-        ended = loop.create_task(lanes["d"].commit(ending(usage=USED)))
+        ended = loop.create_task(lanes["d"].commit(ending(usage=(USED,))))
         tasks = [loop.create_task(lane.durable()) for lane in lanes.values()]
         await passes()
     receipts = await asyncio.gather(*tasks)
@@ -132,7 +132,7 @@ async def test_after_a_commit_that_failed_the_same_lane_goes_on(
 async def test_a_store_that_does_not_look_up_what_landed_is_caught(
     tmp_path: Path, vfs: WalFaults, faulty: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(units, "_landed", lambda rows, turn, written: None)
+    monkeypatch.setattr(units, "_landed", lambda *_: None)
 
     with pytest.raises(Exception) as refused:  # noqa: PT011 - that it cannot go well is the claim
         await write_batch(tmp_path / "w.db", faulty, vfs, "landed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.lanes import lane_of, passes
+from tests.runtime.lanes import lane_of, passes, refused_claim, rejected_wait
 from tests.runtime.turns import UNTIL_MS, begins, ending, intent, new_turn, reply, result, said
 from windlass.errors import IdempotencyConflict
 from windlass.runtime.lane import Lane
@@ -50,7 +50,8 @@ async def test_one_refused_unit_refuses_what_comes_after_it(store: MemoryStore) 
     lane = await begun(store, told)
     lane.add(reply("a", 0))
     await lane.durable()
-    lane.add(reply("a", 0, text="another"))
+    await rejected_wait(store, "a")
+    lane.add(refused_claim("a"))
     await passes()
 
     with pytest.raises(IdempotencyConflict):

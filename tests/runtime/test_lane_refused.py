@@ -13,7 +13,9 @@ from tests.runtime import turns
 from tests.runtime.lanes import (
     lane_of,
     passes,
+    refused_claim,
     refused_lane,
+    rejected_wait,
     wait_of,
     write_lock,
 )
@@ -38,14 +40,14 @@ async def check_refusal(
     }
     for session_id in lanes:
         await begin(store, session_id, worker)
+    await rejected_wait(store, "a")
     commits = store._writer.commits
 
     with write_lock(path):
         for n in range(2):
             for session_id, lane in lanes.items():
-                # The same key with another reply: the store cannot take both.
-                at = 0 if session_id == "a" else n
-                lane.add(reply(session_id, at, text=f"reply {n}"))
+                is_refused = session_id == "a" and n == 1
+                lane.add(refused_claim("a") if is_refused else reply(session_id, n))
             await passes()
         for session_id, lane in lanes.items():
             lane.open_wait(wait_of(session_id, f"w_{session_id}"))

@@ -103,25 +103,22 @@ class SessionRow:
 class Rows:
     """The writer's view of the file, inside its transaction."""
 
-    __slots__ = ("_own_version", "db", "earlier", "sessions", "version")
+    __slots__ = ("db", "earlier", "own_version", "sessions", "version")
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self.sessions: OrderedDict[str, SessionRow] = OrderedDict()
         # Counts how often another connection was found to have written.
         self.version = 0
-        self._own_version = -1
+        # What `data_version` was after our last commit.
+        self.own_version = -1
         # What an attempt of the operation under way answered whose COMMIT failed: it may have landed all the same.
         self.earlier: Any = None
 
     def begin(self) -> None:
         """Learn whether another connection has written; called when a transaction has begun."""
-        if self.db.data_version() != self._own_version:
+        if self.db.data_version() != self.own_version:
             self.version += 1
-
-    def committed(self) -> None:
-        """Learn the version that is our own; called when a transaction was committed."""
-        self._own_version = self.db.data_version()
 
     def forget(self) -> None:
         """Believe nothing any more."""

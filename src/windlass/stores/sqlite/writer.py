@@ -460,7 +460,7 @@ class Writer:
         rows.db.execute("COMMIT")
         # One hiccup of the disk is not its pace.
         self._pace_s += (min(_clock() - began, _SLOWEST_S) - self._pace_s) / 8
-        rows.committed()
+        rows.own_version = rows.db.data_version()
 
     def _refuse(self, batch: list[Operation[Any]], error: BaseException) -> None:
         refusal = as_windlass_error(error, place=self._place)
