@@ -77,7 +77,8 @@ async def refused_lane(store: SqliteStore, **more: Any) -> Lane:
     lane = lane_of(store, "a", **more)
     lane.add(reply("a", 0))
     await lane.durable()
-    lane.add(reply("a", 1, text="another"), refused_claim("a"))
+    lane.add(reply("a", 1, text="another"))
+    lane.add(refused_claim("a"))
     return lane
 
 
