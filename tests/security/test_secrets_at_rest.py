@@ -26,10 +26,11 @@ from tests.runtime.turns import (
 )
 from windlass.errors import InvalidInput, WindlassError
 from windlass.guards.secret import Redactor, Secret
-from windlass.journal import TurnStarted
+from windlass.journal import Claimed, JournalPage, Recorded, TurnStarted
 from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Finished
 from windlass.ports import NewItem, NewTurn, TurnRequest, Wait, WaitAnswer
+from windlass.ports.views import fold_journal
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing.unit_shortcuts import UnitShortcuts
 
@@ -300,6 +301,14 @@ def shown(error: BaseException | None) -> str:
     return "\n".join(texts)
 
 
+async def fold_behind(store: SqliteStore, entry: Claimed | Recorded) -> None:
+    """Read the journal of a/t1 with one more entry behind it, which contradicts what is there."""
+    view = await store.load_turn("a", "t1")
+    assert view is not None
+    page = JournalPage(format=JournalPage.FORMAT, generation=GENERATION, entries=(entry,))
+    fold_journal((*view.pages, page), place="journal of a/t1")
+
+
 async def test_no_refusal_shows_what_was_refused(store: SqliteStore) -> None:
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker, text=PLAIN)
@@ -313,11 +322,9 @@ async def test_no_refusal_shows_what_was_refused(store: SqliteStore) -> None:
     refused: list[Callable[[], Awaitable[object]]] = [
         lambda: store.accept("a", "t1", new_turn(f"other {PLAIN}")),
         lambda: store.submit(unit("a", 0, reply("a", 9, text=f"other {PLAIN}"))).durable(),
-        lambda: store.submit(unit("a", 1, reply("a", 0, text=f"other {PLAIN}"))).durable(),
-        lambda: store.submit(unit("a", 1, intent("a", 0, args={"k": [PLAIN]}))).durable(),
-        lambda: store.submit(
-            unit("a", 1, result("a", 0, value=PLAIN, args={"k": [PLAIN]}))
-        ).durable(),
+        lambda: fold_behind(store, reply("a", 0, text=f"other {PLAIN}")),
+        lambda: fold_behind(store, intent("a", 0, args={"k": [PLAIN]})),
+        lambda: fold_behind(store, result("a", 0, value=PLAIN, args={"k": [PLAIN]})),
         lambda: store.submit(unit("a", 1, waits=(other,))).durable(),
         lambda: store.enqueue("a", NewItem(item_id="i1", content=[PLAIN])),
         lambda: UnitShortcuts(store).commit(
