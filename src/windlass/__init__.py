@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass import errors
 from windlass.errors import WindlassError
+from windlass.release import RELEASE
 
 if TYPE_CHECKING:
     from windlass.api.agent import Agent
@@ -58,7 +59,7 @@ __all__ = [
     "tool",
 ]
 
-__version__ = "0.1.0"
+__version__ = RELEASE
 
 # Each name is fetched when it is first asked for: who only wants an error class does not load a store.
 _WHERE = {

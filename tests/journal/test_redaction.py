@@ -17,7 +17,7 @@ from windlass.journal import (
     ToolCallCommand,
     TurnStarted,
 )
-from windlass.journal.redaction import redact
+from windlass.journal.bodies import redact
 from windlass.kernel import Json, ModelReply, canonical
 
 KEY = "sk-4711-canary"

@@ -1,4 +1,7 @@
-"""I25: a registered secret is nowhere in the files, however it came and in whatever spelling, nor in an error."""
+"""I25: a registered secret is nowhere in the files, however it came and in whatever spelling, nor in an error.
+
+Length: one claim about every door of a store.
+"""
 
 from __future__ import annotations
 

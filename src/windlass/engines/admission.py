@@ -102,6 +102,8 @@ class Admission:
             self._begun[session_id, turn_id] = turn.request.digest()
             if len(self._begun) > _MAX_BEGUN:
                 del self._begun[next(iter(self._begun))]
+        services = self.services
+        services.callers += 1
         try:
             if caller is None:
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
@@ -110,6 +112,8 @@ class Admission:
         except BaseException:
             self._begun.pop((session_id, new_id), None)
             raise
+        finally:
+            services.callers -= 1
 
     async def _let_in(
         self, session_id: str, turn_id: str | None, new_id: str, turn: NewTurn, deps: object

@@ -20,8 +20,8 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.ports import TurnRequest
-from windlass.ports.clock import Clock
 from windlass.runtime.drive import Drive, Parked
+from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import StopTurn
@@ -123,13 +123,13 @@ class Drives:
     def __init__(
         self,
         cache: SessionCache,
-        clock: Clock,
+        services: Services,
         *,
         slots: Slots,
         on_end: Callable[[str, str, TurnRecord | Parked | None], None],
     ) -> None:
         self._cache = cache
-        self._clock = clock
+        self._services = services
         self._on_end = on_end
         self._is_stopping = False
         self._slots = slots
@@ -177,6 +177,7 @@ class Drives:
     ) -> None:
         """Drive a turn."""
         memory.is_idle = False
+        self._services.driving += 1
         driving = self.by_session[memory.session_id] = Driving(turn_id, request, drive)
         driving.task = asyncio.get_running_loop().create_task(
             self._run(memory, driving), name=f"windlass-turn-{turn_id}"
@@ -196,11 +197,11 @@ class Drives:
     def try_later(self, key: TurnKey) -> None:
         """Try a turn again, after a pause that grows each time."""
         tries = self._tries[key] = self._tries.get(key, 0) + 1
-        self.again[key] = self._clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
+        self.again[key] = self._services.clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
 
     def due_again(self) -> tuple[TurnKey, ...]:
         """Return the turns whose pause is over."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         found = tuple(key for key, due_ms in self.again.items() if due_ms <= now_ms)
         for key in found:
             del self.again[key]
@@ -229,6 +230,7 @@ class Drives:
                 self._tries.pop((session_id, turn_id), None)
                 self.faults.pop((session_id, turn_id), None)
             del self.by_session[session_id]
+            self._services.driving -= 1
             self._slots.release()
             driving.finish(ended)
             self._on_end(session_id, turn_id, ended)

@@ -15,9 +15,8 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from windlass.engines.drives import Drives, Slots, TurnKey
-from windlass.engines.due_work import Housekeeping, due_work, turn_for
-from windlass.engines.membership import Membership
 from windlass.engines.session_cache import SessionCache
+from windlass.engines.worker import Housekeeping, Membership, due_work, turn_for
 from windlass.errors import (
     EngineError,
     HeadMoved,
@@ -57,9 +56,7 @@ class LocalEngine:
         self._is_worker = is_worker and bool(programs)
         self._cache = SessionCache(services)
         self.slots = Slots(max_turns)
-        self._drives = Drives(
-            self._cache, services.clock, slots=self.slots, on_end=self._drive_ended
-        )
+        self._drives = Drives(self._cache, services, slots=self.slots, on_end=self._drive_ended)
         # The sessions in which a turn is driven here.
         self.driving: Collection[str] = self._drives.by_session.keys()
         # The deps that callers gave along with a turn: kept until it ends, in this process and nowhere else.

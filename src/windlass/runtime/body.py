@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 
@@ -37,9 +37,6 @@ from windlass.kernel.value import Json
 from windlass.ports.tool import Pending, Tool, ToolContext
 from windlass.runtime.turn import Turn
 from windlass.tools import clipped
-
-if TYPE_CHECKING:
-    from windlass.runtime.model_call import ModelCalls
 
 _MAX_ERROR_CHARS = 4_000
 # How long a body that was cancelled has until it is left alone.
@@ -307,11 +304,17 @@ def with_part(outcome: ToolOutcome, part: ResultPart) -> ToolOutcome:
 # ---------------------------------------------------------------------- what it may ask for
 
 
+class Asks(Protocol):
+    """What makes model calls for a body."""
+
+    async def direct(self, request: ModelRequest, place: str, source: str) -> ModelReply: ...
+
+
 class CallHost:
     """What stands behind a tool's context: the call that it runs in."""
 
     turn: Turn
-    models: ModelCalls
+    models: Asks
     call: PendingToolCall
     effect_id: str
     ordinal: int

@@ -59,7 +59,6 @@ from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import CheckpointPassed
 from windlass.kernel.tool_call import CompletedToolCall
-from windlass.ports.model import READ_BLOB
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.around_model import ModelHooks
@@ -69,11 +68,10 @@ from windlass.runtime.around_turn import (
 )
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.compaction_driver import options_of
-from windlass.runtime.ending import Ending
+from windlass.runtime.ending import Ending, over_limit
 from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
-from windlass.runtime.limits import over_limit
 from windlass.runtime.model_call import ModelCalls
 from windlass.runtime.outputs import output_of
 from windlass.runtime.program import Program
@@ -183,9 +181,6 @@ class Drive:
             StopTurn: the worker stops.
             StoreError: the store refused; the turn may belong to another worker now.
         """
-        services = self._services
-        services.driving += 1
-        READ_BLOB.set(services.store.get_blob)
         try:
             return await self._drive(self._job)
         except TurnCancelled:
@@ -200,7 +195,6 @@ class Drive:
                     await self._lane.durable()  # the calls that plugins made before are kept
             return await self._drive(await self._as_cancelled())
         finally:
-            services.driving -= 1
             self._begun()
             # They hold on to this drive: without them all go at once, and the collector is spared.
             self._turn = self._lane = self._models = self._tools = None

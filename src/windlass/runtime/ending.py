@@ -1,4 +1,4 @@
-"""How a turn ends: what plugins leave behind, and all that its one commit brings into the store."""
+"""How a turn ends: by its limits, with what plugins leave behind, and with all that its one commit brings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from windlass.journal import (
     TurnStarted,
 )
 from windlass.kernel import TurnMachine
+from windlass.kernel.effects import CallTools, Effect
 from windlass.kernel.history_view import WHOLE
 from windlass.kernel.messages import Attachment, ConversationRecord
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.ports import TurnCommit
 from windlass.ports.directives import Finale
@@ -134,3 +135,24 @@ def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
                     if type(one) is Attachment:
                         found[one.ref] = None
     return tuple(found)
+
+
+def over_limit(turn: Turn, effect: Effect) -> Outcome | None:
+    """Return how the turn ends if the effect that comes next is beyond its limits."""
+    limits = turn.limits
+    if isinstance(effect, CallTools):
+        wanted = turn.tool_calls + len(effect.calls)
+        if limits.max_tool_calls is not None and wanted > limits.max_tool_calls:
+            return _stopped(f"{wanted} tool calls, the limit is {limits.max_tool_calls}")
+        return None
+    if limits.max_tokens is not None and (used := turn.spent.tokens()) >= limits.max_tokens:
+        return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
+    if limits.max_seconds is not None and turn.started is not None:
+        passed_ms = turn.services.clock.now_ms() - turn.started.started_ms
+        if passed_ms >= limits.max_seconds * 1000:
+            return _stopped(f"{passed_ms / 1000:g} seconds, the limit is {limits.max_seconds:g}")
+    return None
+
+
+def _stopped(detail: str) -> Outcome:
+    return Stopped(reason="limit", detail=f"The turn used {detail}.")

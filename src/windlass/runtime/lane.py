@@ -25,7 +25,7 @@ from functools import partial
 from typing import Protocol
 
 from windlass.errors import InvalidInput, WindlassError
-from windlass.journal import Entry, ModelAnswered, Recorded
+from windlass.journal import Entry, ModelAnswered, Recorded, TurnStarted
 from windlass.ports import (
     CommitReceipt,
     NewTurn,
@@ -79,6 +79,7 @@ class Lane:
         self.refusal: BaseException | None = None
         # Units are counted from 1, in the order in which they are handed in.
         self._handed_in = 0
+        self._n_durable = 0
         self._last: Ticket[UnitReceipt] | None = None
         # The unit with the last reply and the one with the reply before, each with its ticket once it has one.
         self._last_reply = self._reply_before = 0
@@ -163,6 +164,10 @@ class Lane:
             self._refuse(last.refusal)
             raise last.refusal
         return False
+
+    def is_durable(self, mark: int) -> bool:
+        """Whether the first `mark` units are on disk."""
+        return mark <= self._n_durable and self.refusal is None
 
     async def durable(self) -> UnitReceipt | None:
         """Wait until all that was added is on disk; return the last receipt.
@@ -278,7 +283,7 @@ class Lane:
 
     def _sealed(self) -> Unit:
         if self._riding is not None and self._entries:
-            self._entries.insert(0, self._riding)
+            self._entries.insert(type(self._entries[0]) is TurnStarted, self._riding)
             self._riding = None
         unit = Unit(
             session_id=self._session_id,
@@ -318,7 +323,9 @@ class Lane:
     def _settled(self, ticket: Ticket[UnitReceipt], number: int) -> None:
         if ticket.refusal is not None:
             self._refuse(ticket.refusal)
-        elif self._on_durable is not None:
+            return
+        self._n_durable = number
+        if self._on_durable is not None:
             self._on_durable(number)
 
     def _raise_refusal(self) -> None:

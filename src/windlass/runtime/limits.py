@@ -1,23 +1,17 @@
-"""What a turn may use, what it has used, and how it ends when the two meet."""
+"""What a turn may use, and what it has used; `ending` compares the two."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from windlass.errors import InvalidInput
 from windlass.journal import DirectAnswered, DirectCallCommand, UsageLine, usage_of
 from windlass.journal.usage import sum_usage
-from windlass.kernel.effects import CallTools, Effect
 from windlass.kernel.model_call import Usage
-from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.value import Value
-
-if TYPE_CHECKING:
-    from windlass.runtime.turn import Turn
 
 _HOUR = 3600.0
 
@@ -139,24 +133,3 @@ class TurnUsage:
     def tokens(self) -> int:
         """Return how many tokens went in and came out so far."""
         return sum(line.usage.prompt_tokens + line.usage.output_tokens for line in self.lines())
-
-
-def over_limit(turn: Turn, effect: Effect) -> Outcome | None:
-    """Return how the turn ends if the effect that comes next is beyond its limits."""
-    limits = turn.limits
-    if isinstance(effect, CallTools):
-        wanted = turn.tool_calls + len(effect.calls)
-        if limits.max_tool_calls is not None and wanted > limits.max_tool_calls:
-            return _stopped(f"{wanted} tool calls, the limit is {limits.max_tool_calls}")
-        return None
-    if limits.max_tokens is not None and (used := turn.spent.tokens()) >= limits.max_tokens:
-        return _stopped(f"{used} tokens, the limit is {limits.max_tokens}")
-    if limits.max_seconds is not None and turn.started is not None:
-        passed_ms = turn.services.clock.now_ms() - turn.started.started_ms
-        if passed_ms >= limits.max_seconds * 1000:
-            return _stopped(f"{passed_ms / 1000:g} seconds, the limit is {limits.max_seconds:g}")
-    return None
-
-
-def _stopped(detail: str) -> Outcome:
-    return Stopped(reason="limit", detail=f"The turn used {detail}.")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from traceback import format_tb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from windlass.errors import (
     ConfigError,
@@ -40,7 +40,15 @@ from windlass.kernel.chain import Chain
 from windlass.kernel.effects import CallModel
 from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
 from windlass.kernel.responses import ModelReplied
-from windlass.ports.model import AttemptFailed, Model, ModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import (
+    READ_BLOB,
+    AttemptFailed,
+    EmitModelEvent,
+    Model,
+    ModelEvent,
+    ReasoningChunk,
+    TextChunk,
+)
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
 from windlass.runtime.recovery import provider_waits
@@ -161,7 +169,7 @@ class ModelCalls:
                 model = self._model
                 if model is None or model.name != request.model:
                     model = self._model_of(request.model, is_fallback=request.model != first)
-                result = await ask(model, request, stream.emit)
+                result = await self._ask(model, request, stream.emit)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if not isinstance(result, ModelFailure):
@@ -224,7 +232,7 @@ class ModelCalls:
                 turn.claim(asked, reserved=reserve, reserved_for=sent.model)
                 await turn.lane.durable()
             began_ms = now_ms()
-            result = await ask(model, sent, _ignore)
+            result = await self._ask(model, sent, _ignore)
         except ProviderError:
             if turn.spent.settle(key):
                 turn.lane.add(Released(key=key))
@@ -242,6 +250,16 @@ class ModelCalls:
             took_ms=max(0, now_ms() - began_ms),
         )
         return known
+
+    async def _ask(
+        self, model: Model, request: ModelRequest, emit: EmitModelEvent
+    ) -> ModelReply | ModelFailure:
+        """Ask with the session's store at hand, for the bytes of attachments."""
+        reading = READ_BLOB.set(self._turn.services.store.get_blob)
+        try:
+            return await ask(model, request, emit)
+        finally:
+            READ_BLOB.reset(reading)
 
     # ------------------------------------------------------------------ models and providers
 
@@ -305,7 +323,9 @@ class ModelCalls:
         raise ParkTurn
 
 
-async def ask(model: Model, request: ModelRequest, emit: Any) -> ModelReply | ModelFailure:  # noqa: ANN401 - shows chunks
+async def ask(
+    model: Model, request: ModelRequest, emit: EmitModelEvent
+) -> ModelReply | ModelFailure:
     """Ask a model; whatever it raises besides a ProviderError is a failure of the adapter.
 
     Raises:

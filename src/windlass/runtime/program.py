@@ -7,7 +7,6 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from windlass import __version__
 from windlass.journal import ToolContract
 from windlass.kernel import canonical
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
@@ -16,6 +15,7 @@ from windlass.ports.model import Model
 from windlass.ports.policy import ToolPolicy
 from windlass.ports.tool import ToolProvider
 from windlass.ports.turn_info import TurnInfo
+from windlass.release import RELEASE
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet
 from windlass.tools import Toolbox
@@ -83,7 +83,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _build(self) -> str:
         plugins = [str(one) for one in self.plugins.versions]
-        return canonical.digest([__version__, self.tools_text, plugins])[:12]
+        return canonical.digest([RELEASE, self.tools_text, plugins])[:12]
 
     @property
     def limits_record(self) -> dict[str, Any]:

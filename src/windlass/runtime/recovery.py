@@ -7,7 +7,7 @@ Law 3. What an effect before the last recorded one left unrecorded was nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -25,10 +25,8 @@ from windlass.journal import (
 from windlass.journal.keys import call_key
 from windlass.journal.turn_journal import lost_lines
 from windlass.ports import TurnView, Wait
+from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn
-
-if TYPE_CHECKING:
-    from windlass.runtime.turn import Keyed, Turn
 
 M = TypeVar("M", bound=RecordedMoment)
 

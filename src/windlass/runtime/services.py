@@ -141,15 +141,16 @@ class Services(msgspec.Struct, kw_only=True):
     probe: PhaseProbe | None = None
     # Where this worker runs, for the journal: host and process.
     place: str = ""
-    # How many turns are being driven here.
+    # How many turns are being driven here, and how many callers are about to begin one.
     driving: int = 0
+    callers: int = 0
     prices: Mapping[str, Price] | None = None
     # What plugins do beside the turns.
     aside: TaskSet = msgspec.field(default_factory=lambda: TaskSet(_log_failure))
 
     def is_alone(self) -> bool:
-        """Whether no more than one turn is being driven here."""
-        return self.driving <= 1
+        """Whether one turn at the most is being driven here, and no other is about to be."""
+        return self.driving + self.callers <= 1
 
     def phase(self, phase: Phase, session_id: str, turn_id: str) -> AbstractContextManager[None]:
         """Be in a phase of a turn, and tell the probe, if there is one."""

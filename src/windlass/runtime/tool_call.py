@@ -48,8 +48,8 @@ from windlass.runtime.turn_start import policy_version
 
 if TYPE_CHECKING:
     from windlass.runtime.around_tool import CallHooks
+    from windlass.runtime.call_batch import CallBatch
     from windlass.runtime.model_call import ModelCalls
-    from windlass.runtime.tool_calls import CallBatch
 
 _RUNS_AGAIN = frozenset(
     contract for contract, how in HOW_BY_CONTRACT.items() if how in ("again", "same_key")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -51,9 +51,6 @@ from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_signals import CancelTurn, StopTurn
 
-if TYPE_CHECKING:
-    from windlass.runtime.recovery import Recovery
-
 M = TypeVar("M", bound=RecordedMoment)
 
 
@@ -72,6 +69,17 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
     def written(self) -> Command:
         """The command as an entry carries it: the bytes themselves, which the page takes over as they are."""
         return as_written(self.body)
+
+
+class Recovery(Protocol):
+    """What the journal of earlier drives says; see `runtime.recovery`."""
+
+    journal: TurnJournal
+    last_effect: int
+
+    def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
+    def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
+    def claim_count(self, key: str) -> int: ...
 
 
 class Turn:

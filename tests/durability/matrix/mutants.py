@@ -11,9 +11,9 @@ from typing import Any
 from windlass.journal import Contract, ModelAnswered
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.runtime import body
+from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.recovery import Recovery
 from windlass.runtime.tool_call import ToolCallRun
-from windlass.runtime.tool_calls import CallBatch
 from windlass.runtime.turn import Keyed, Turn
 
 Patch = tuple[Any, str, Any]

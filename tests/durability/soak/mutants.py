@@ -9,9 +9,9 @@ import msgspec
 from windlass.kernel.events import Event
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Unit
+from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.tool_call import ToolCallRun
-from windlass.runtime.tool_calls import CallBatch
 from windlass.stores.sqlite import leases, units
 from windlass.stores.sqlite.pages import SplitPage
 from windlass.stores.sqlite.rows import Rows, TurnRow

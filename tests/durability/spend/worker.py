@@ -19,7 +19,7 @@ from windlass.journal import UsageLine, turn_journal
 from windlass.kernel.model_call import ModelRequest
 from windlass.plugins import PluginTurn, Send
 from windlass.plugins.spend_limits import SpendLimits
-from windlass.runtime import turn as turns
+from windlass.runtime import recovery
 
 
 def ledger_of(folder: Path) -> Ledger:
@@ -69,7 +69,7 @@ def forgive_what_was_lost() -> None:
     def lost_lines(*_: object, **__: object) -> Iterator[UsageLine]:
         return iter(())
 
-    for place in (turn_journal, turns):
+    for place in (turn_journal, recovery):
         mutants._plant(place, "lost_lines", lost_lines)
 
 

@@ -23,8 +23,7 @@ from windlass.errors import (
 )
 from windlass.guards.secret import Redactor
 from windlass.journal import bodies, encode_page, lengthened, link_page, shortened
-from windlass.journal.bodies import Body
-from windlass.journal.redaction import redact
+from windlass.journal.bodies import Body, redact
 from windlass.kernel import canonical
 from windlass.kernel.value import Value
 from windlass.ports.unit import NewTurn, TurnRequest, Unit

@@ -6,8 +6,12 @@ plus signs keep SQLite from walking the whole table in order of its numbers inst
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Literal, TypeAlias
+import asyncio
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
@@ -26,7 +30,7 @@ from windlass.ports.views import (
     TurnView,
 )
 from windlass.stores.sqlite import inbox, turns, waits
-from windlass.stores.sqlite.connection import first, select
+from windlass.stores.sqlite.connection import FileIdentity, first, select
 from windlass.stores.sqlite.history import lineage, load_frame, load_history, load_page
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.pages import RequestPage, read_page
@@ -298,3 +302,64 @@ def _due_waits(rows: Rows, now_ms: int, limit: int) -> tuple[DueWait, ...]:
         DueWait(key=key, kind=kind, session_id=session_id, turn_id=turn_id, expires_ms=expires_ms)
         for key, kind, session_id, turn_id, expires_ms in select(rows.db, _WAITS, (now_ms, limit))
     )
+
+
+A = TypeVar("A")
+_THREADS = 2
+_BUSY_MS = 5_000
+
+
+class Readers:
+    """Runs reads on threads of their own, each from one moment of the file."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection], file: FileIdentity) -> None:
+        self._connect = connect
+        self._file = file
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="windlass-reader")
+        self._mine = threading.local()
+        self._open: list[apsw.Connection] = []
+
+    async def read(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
+        """Return what `look` finds."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.glance, look, args)
+
+    def close(self) -> None:
+        """Wait for the reads under way, then let go of the file."""
+        self._threads.shutdown(wait=True)
+        while self._open:
+            with suppress(apsw.Error):
+                self._open.pop().close()
+
+    def glance(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
+        """Return what `look` finds, on the caller's thread: for a row or two, which cost less than a hop."""
+        self._file.check()
+        db = self._connection()
+        try:
+            db.execute("BEGIN")
+            try:
+                return look(Rows(db), *args)
+            finally:
+                if db.in_transaction:  # a fault of the disk ends it early
+                    db.execute("ROLLBACK")
+        except apsw.Error:
+            self._give_up(db)
+            raise
+
+    def _connection(self) -> apsw.Connection:
+        db: apsw.Connection | None = getattr(self._mine, "db", None)
+        if db is None:
+            db = self._connect()
+            db.set_busy_timeout(_BUSY_MS)
+            db.execute("PRAGMA query_only = ON")
+            self._mine.db = db
+            self._open.append(db)
+        return db
+
+    def _give_up(self, db: apsw.Connection) -> None:
+        # The next read opens the file anew; the trouble may be over by then.
+        self._mine.db = None
+        with suppress(ValueError):
+            self._open.remove(db)
+        with suppress(apsw.Error):
+            db.close()

@@ -60,7 +60,7 @@ from windlass.stores.sqlite import (
 from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
 from windlass.stores.sqlite.leases import WorkerLock
 from windlass.stores.sqlite.pages import Encoder
-from windlass.stores.sqlite.readers import Readers
+from windlass.stores.sqlite.reads import Readers
 from windlass.stores.sqlite.writer import Operation, Writer
 
 A = TypeVar("A")
