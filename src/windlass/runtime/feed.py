@@ -179,6 +179,9 @@ class TurnFeed:
 
     def show_threadsafe(self, event: Event) -> None:
         """Show an event from any thread: a tool that runs in one reports how far it is."""
+        if asyncio._get_running_loop() is self._loop:
+            self.show(event)
+            return
         with suppress(RuntimeError):  # the loop is closed, and with it everyone who watched
             self._loop.call_soon_threadsafe(self.show, event)
 

@@ -47,7 +47,12 @@ def show_at_once() -> None:
     def hold(self: TurnFeed, event: Event, *, until: int) -> None:
         self.show(event)
 
+    def tell(self: TurnFeed, events: list[Event], *, until: int) -> None:
+        for event in events:
+            self.show(event)
+
     _plant(TurnFeed, "hold", hold)
+    _plant(TurnFeed, "tell", tell)
 
 
 def write_without_fence() -> None:
