@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from windlass.errors import LimitExceeded
-from windlass.guards import DEFAULT_LIMITS, InputLimits, check_limit
+from windlass.guards import INPUT_LIMITS, InputLimits, check_limit
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -35,7 +35,7 @@ TABLE = {
 
 
 def test_the_table_is_the_one_that_was_agreed() -> None:
-    assert msgspec.structs.asdict(DEFAULT_LIMITS) == TABLE
+    assert msgspec.structs.asdict(INPUT_LIMITS) == TABLE
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -83,7 +83,7 @@ def test_a_limit_that_is_not_in_the_table_is_a_mistake() -> None:
 
 def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        DEFAULT_LIMITS.tools = 1  # type: ignore[misc] # what is tried
+        INPUT_LIMITS.tools = 1  # type: ignore[misc] # what is tried
 
 
 @pytest.mark.parametrize("name", TABLE)

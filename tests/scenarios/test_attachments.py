@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.stage import Stage
 from windlass import Agent, Attachment, Text, ToolContext, tool
 from windlass.errors import CallerError, PathDenied, WindlassError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import ToolResult, messages
 from windlass.testing import ScriptedModel, call, say
 
@@ -119,7 +119,7 @@ def test_an_attachment_is_made_of_bytes(bad: bytes) -> None:
 
 def test_an_attachment_that_is_too_large_is_refused_before_it_is_kept() -> None:
     with pytest.raises(WindlassError):
-        Attachment.from_bytes(bytes(DEFAULT_LIMITS.attachment_bytes + 1))
+        Attachment.from_bytes(bytes(INPUT_LIMITS.attachment_bytes + 1))
 
 
 async def test_a_reference_to_bytes_that_are_nowhere_is_refused_at_the_door(

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 from windlass.errors import ArgsInvalid
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel.value import freeze
 from windlass.ports.tool import ToolContext
 from windlass.tools import FunctionTool, tool
@@ -209,7 +209,7 @@ def test_a_context_cannot_be_given_by_the_model() -> None:
 
 
 def test_arguments_at_the_size_limit_pass_and_one_byte_more_does_not() -> None:
-    limit = DEFAULT_LIMITS.tool_args_bytes
+    limit = INPUT_LIMITS.tool_args_bytes
     taken = limit - len('{"x":""}')
     made = taking(str)
 

@@ -15,7 +15,7 @@ import msgspec
 import pydantic
 import pytest
 
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.messages import Attachment, Text
 from windlass.kernel.tool_call import CompletedToolCall, EndTurn, FailTurn, HandOff, ToolOutcome
@@ -268,7 +268,7 @@ def test_a_cut_never_splits_a_character(limit: int) -> None:
 
 
 def test_over_the_limit_of_results_only_the_head_is_kept_inline() -> None:
-    limit = DEFAULT_LIMITS.tool_result_bytes
+    limit = INPUT_LIMITS.tool_result_bytes
     assert clipped("a" * limit).outcome.value == "a" * limit
 
     cut = clipped(["a" * limit])
@@ -280,13 +280,13 @@ def test_over_the_limit_of_results_only_the_head_is_kept_inline() -> None:
 
 
 def test_a_limit_cannot_raise_the_limit_of_results() -> None:
-    limit = DEFAULT_LIMITS.tool_result_bytes
+    limit = INPUT_LIMITS.tool_result_bytes
 
     assert clipped("a" * (limit + 1), limit=10 * limit).outcome.value is None
 
 
 def test_a_full_text_over_the_limit_of_attachments_is_bounded_too() -> None:
-    limit = DEFAULT_LIMITS.attachment_bytes
+    limit = INPUT_LIMITS.attachment_bytes
 
     full = clipped("é" * (limit // 2 + 9), limit=10).full
 

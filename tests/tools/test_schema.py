@@ -16,7 +16,7 @@ import pydantic
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.tools import tool
 from windlass.tools.schema import schema_of_hint
@@ -291,7 +291,7 @@ def test_a_schema_at_the_limit_passes_and_one_byte_more_does_not() -> None:
 
         return len(canonical.encode(tool(fn).spec.parameters))
 
-    limit = DEFAULT_LIMITS.schema_bytes
+    limit = INPUT_LIMITS.schema_bytes
     frame = sized(1) - 1
 
     assert sized(limit - frame) == limit

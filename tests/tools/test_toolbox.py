@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.journal import ToolContract
 from windlass.kernel.tool_call import ToolSpec
 from windlass.tools import DynamicTool, Toolbox, tool
@@ -79,7 +79,7 @@ def test_what_is_no_list_is_refused(given: Any) -> None:  # noqa: ANN401 - anyth
 
 
 def test_as_many_tools_as_the_limit_pass_and_one_more_does_not() -> None:
-    limit = DEFAULT_LIMITS.tools
+    limit = INPUT_LIMITS.tools
     many = [tool(read, name=f"read_{n}") for n in range(limit + 1)]
 
     assert len(Toolbox(many[:limit])) == limit

@@ -5,12 +5,12 @@ Law 2. A refusal names the field, what was found and what was wanted, and never 
 """
 
 from windlass.guards.ids import check_id, is_id
-from windlass.guards.limits import DEFAULT_LIMITS, InputLimits, check_limit
+from windlass.guards.limits import INPUT_LIMITS, InputLimits, check_limit
 from windlass.guards.secret import Redactor, Secret
 from windlass.guards.text import check_text, clean_text, is_clean
 
 __all__ = [
-    "DEFAULT_LIMITS",
+    "INPUT_LIMITS",
     "InputLimits",
     "Redactor",
     "Secret",

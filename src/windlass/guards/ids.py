@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from windlass.errors import InvalidInput
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 
 # No space and no "/": an id is one segment of a replay key and of a URL path.
 # \Z, not $: in Python "$" also matches before a final newline.
-_MAX_CHARS = DEFAULT_LIMITS.id_chars
+_MAX_CHARS = INPUT_LIMITS.id_chars
 _ID = re.compile(rf"[A-Za-z0-9._:\-@+=~|]{{1,{_MAX_CHARS}}}\Z")
 
 

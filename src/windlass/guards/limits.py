@@ -46,10 +46,10 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tools: int = 512
 
 
-DEFAULT_LIMITS = InputLimits()
+INPUT_LIMITS = InputLimits()
 
 
-def check_limit(name: str, found: int, *, field: str, limits: InputLimits = DEFAULT_LIMITS) -> None:
+def check_limit(name: str, found: int, *, field: str, limits: InputLimits = INPUT_LIMITS) -> None:
     """Refuse `found` if it is over the limit called `name`.
 
     Raises:

@@ -66,7 +66,7 @@ from windlass.kernel.events import (
 from windlass.kernel.history import check_history
 from windlass.kernel.history_view import WHOLE, HistoryView, MessageReplaced
 from windlass.kernel.ids import TurnIds
-from windlass.kernel.limits import LimitState
+from windlass.kernel.iteration_limit import LimitState
 from windlass.kernel.machine import TurnMachine
 from windlass.kernel.messages import (
     Attachment,

@@ -16,7 +16,7 @@ from windlass.kernel.chain import Chain
 from windlass.kernel.history import has_call
 from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.ids import TurnIds
-from windlass.kernel.limits import LimitState
+from windlass.kernel.iteration_limit import LimitState
 from windlass.kernel.messages import Record
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, ModelReply, ModelRequest
 from windlass.kernel.projector import ChatProjector, Projector, ProjectorView

@@ -29,7 +29,7 @@ from windlass.kernel.driver import TurnConfig
 from windlass.kernel.effects import Emit
 from windlass.kernel.events import ModelStarted, UsageReported
 from windlass.kernel.held_turn import TOLD, HeldTurn
-from windlass.kernel.limits import LimitState, with_overflow_told
+from windlass.kernel.iteration_limit import LimitState, with_overflow_told
 from windlass.kernel.messages import Message, Record, Text, TurnCause, is_blank
 from windlass.kernel.model_call import ModelFailure, ModelReply
 from windlass.kernel.outcomes import Outcome, Stopped, StopReason

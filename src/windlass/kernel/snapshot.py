@@ -10,7 +10,7 @@ from windlass.kernel.chain import Chain, as_chain
 from windlass.kernel.driver import check_count
 from windlass.kernel.effects import Told
 from windlass.kernel.history import check_history
-from windlass.kernel.limits import NO_GRACE, LimitState
+from windlass.kernel.iteration_limit import NO_GRACE, LimitState
 from windlass.kernel.messages import Message, Record, TurnCause
 from windlass.kernel.model_call import NO_USAGE, Usage
 from windlass.kernel.responses import Environment

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import CallerError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical, events
 from windlass.kernel.actions import (
     Action,
@@ -31,7 +31,7 @@ from windlass.kernel.actions import (
 )
 from windlass.kernel.driver import DriverView
 from windlass.kernel.events import ModelFinished
-from windlass.kernel.limits import is_reached
+from windlass.kernel.iteration_limit import is_reached
 from windlass.kernel.messages import (
     ConversationRecord,
     DriverRecord,
@@ -64,7 +64,7 @@ MAX_INVALID_REPLIES = 3
 _INVALID_REPLIES = "invalid_replies"
 _DROPPED_CALLS = "dropped_calls"
 _TURN = "turn"
-_MAX_CALLS = DEFAULT_LIMITS.calls_per_reply
+_MAX_CALLS = INPUT_LIMITS.calls_per_reply
 _NOT_IN_TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 _MALFORMED = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
 from windlass.errors import InvalidInput
-from windlass.guards.limits import DEFAULT_LIMITS, check_limit
+from windlass.guards.limits import INPUT_LIMITS, check_limit
 from windlass.guards.text import check_text
 from windlass.kernel import canonical
 from windlass.kernel.messages import (
@@ -31,7 +31,7 @@ from windlass.kernel.value import (
 )
 
 # The narrowest of the providers' rules: a name stands in every later request, to any of them.
-MAX_NAME_CHARS = DEFAULT_LIMITS.tool_name_chars
+MAX_NAME_CHARS = INPUT_LIMITS.tool_name_chars
 TOOL_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_CHARS - 1}}}\Z")
 
 

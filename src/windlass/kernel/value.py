@@ -16,15 +16,15 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, dataclass_transform
 import msgspec
 
 from windlass.errors import CallerError, InvalidInput, LimitExceeded
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.guards.text import clean_text, is_clean
 
 Json: TypeAlias = Any
 """None, bool, int, float, str, or lists and text-keyed dicts of these."""
 
-_MAX_DEPTH = DEFAULT_LIMITS.json_depth
-_MAX_KEYS = DEFAULT_LIMITS.json_keys
-_MAX_INTEGER_BITS = DEFAULT_LIMITS.json_integer_bits
+_MAX_DEPTH = INPUT_LIMITS.json_depth
+_MAX_KEYS = INPUT_LIMITS.json_keys
+_MAX_INTEGER_BITS = INPUT_LIMITS.json_integer_bits
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 

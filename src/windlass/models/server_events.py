@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from windlass.errors import LimitExceeded
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.models.provider_errors import malformed
 
 # The Responses API repeats all tools and the whole reply in one event, so the table's limit is too narrow.
-MAX_EVENT_BYTES = 8 * DEFAULT_LIMITS.server_event_bytes
-MAX_STREAM_BYTES = 64 * DEFAULT_LIMITS.server_event_bytes
+MAX_EVENT_BYTES = 8 * INPUT_LIMITS.server_event_bytes
+MAX_STREAM_BYTES = 64 * INPUT_LIMITS.server_event_bytes
 DONE = "[DONE]"
 
 _LINE_END = re.compile(rb"[\r\n]")

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from windlass.errors import ConfigError, PathDenied
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall
@@ -243,7 +243,7 @@ def _is_skill_file(file: object) -> bool:
 
 
 def _check_bytes(given: object) -> None:
-    most = DEFAULT_LIMITS.attachment_bytes
+    most = INPUT_LIMITS.attachment_bytes
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= most:
         wanted = f"a whole number of bytes from 1 to {most:,}"
         raise refused(given, wanted, field="max_file_bytes")

@@ -179,7 +179,7 @@ class TurnFeed:
 
     def show_threadsafe(self, event: Event) -> None:
         """Show an event from any thread: a tool that runs in one reports how far it is."""
-        if asyncio._get_running_loop() is self._loop:
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - it asks without raising
             self.show(event)
             return
         with suppress(RuntimeError):  # the loop is closed, and with it everyone who watched

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.errors import ArgsInvalid, InvalidInput, WindlassError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.value import FrozenDict, Json, freeze, thaw
 from windlass.tools.schema import is_model, validated
@@ -24,7 +24,7 @@ _PATH: Final = re.compile(r" - at `([^`]*)`(?: in `([^`]*)`)?")
 _EXPECTED: Final = re.compile(r"Expected (?P<wanted>.+?)(?:, got (?P<found>.+))?\Z")
 _MAX_NAME: Final = 40
 _ENCODER: Final = msgspec.json.Encoder()
-_MAX_BYTES: Final = DEFAULT_LIMITS.tool_args_bytes
+_MAX_BYTES: Final = INPUT_LIMITS.tool_args_bytes
 
 
 def frozen_args(args: object) -> Mapping[str, Json]:

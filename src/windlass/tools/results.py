@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.errors import WindlassError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.guards.text import clean_text, is_clean
 from windlass.kernel.messages import Attachment, ResultPart, Text
 from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolOutcome, as_text
@@ -59,7 +59,7 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
     Text and attachments, alone or in a list, are content; an `EndTurn`, `FailTurn` or `HandOff` is
     control; anything else is a value. A ready `ToolOutcome` stays as it is.
     """
-    most = DEFAULT_LIMITS.tool_result_bytes
+    most = INPUT_LIMITS.tool_result_bytes
     room = most if limit is None else min(limit, most)
     if type(value) is str:
         # No character takes more than four bytes, so most texts are told without encoding them.
@@ -99,7 +99,7 @@ def _of_value(value: Json, room: int) -> Clipped:
     text = as_text(value)
     shown = visible(text)
     if len(shown) * 4 > room and len(data := shown.encode()) > room:
-        kept = value if len(text.encode()) <= DEFAULT_LIMITS.tool_result_bytes else None
+        kept = value if len(text.encode()) <= INPUT_LIMITS.tool_result_bytes else None
         return Clipped(
             ToolOutcome(value=kept, shown=(Text(text=_cut(data, room)),)), _bounded(text.encode())
         )
@@ -129,7 +129,7 @@ def _of_content(parts: Sequence[ResultPart], room: int) -> Clipped:
         left = max(0, left - len(data))
     shown_parts.append(Text(text=_note(room, size)))
     full = "\n".join(texts).encode()
-    if size <= DEFAULT_LIMITS.tool_result_bytes:
+    if size <= INPUT_LIMITS.tool_result_bytes:
         return Clipped(ToolOutcome(content=tuple(parts), shown=tuple(shown_parts)), _bounded(full))
     return Clipped(ToolOutcome(content=tuple(shown_parts)), _bounded(full))
 
@@ -187,7 +187,7 @@ def _note(shown: int, size: int) -> str:
 
 
 def _bounded(full: bytes) -> bytes:
-    limit = DEFAULT_LIMITS.attachment_bytes
+    limit = INPUT_LIMITS.attachment_bytes
     return full if len(full) <= limit else _head(full, limit).encode()
 
 
@@ -214,7 +214,7 @@ def as_json(value: object) -> Json:
     """
     try:
         if not _is_plain(value):
-            value = _Walk().plain(value, DEFAULT_LIMITS.json_depth)
+            value = _Walk().plain(value, INPUT_LIMITS.json_depth)
         return freeze(value, field="result")
     except WindlassError as error:
         raise NotPlain(str(error)) from None
@@ -247,7 +247,7 @@ class _Walk:
     def plain(self, value: object, depth: int) -> Json:
         self.room -= 1
         if self.room < 0 or depth < 0:
-            limit = f"{DEFAULT_LIMITS.json_depth} levels and {_MAX_NODES:,} parts"
+            limit = f"{INPUT_LIMITS.json_depth} levels and {_MAX_NODES:,} parts"
             raise NotPlain(f"it is larger than {limit}, or contains itself")
         if type(value) in _PLAIN:
             return value

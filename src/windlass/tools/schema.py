@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.errors import ConfigError, InvalidInput, WindlassError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.value import freeze
 
@@ -88,7 +88,7 @@ def check_size(schema: dict[str, Any], *, field: str) -> dict[str, Any]:
         size = len(canonical.encode(freeze(schema, field=field)))
     except WindlassError as error:
         raise ConfigError(str(error), field=error.field, found=error.found) from None
-    limit = DEFAULT_LIMITS.schema_bytes
+    limit = INPUT_LIMITS.schema_bytes
     if size > limit:
         raise ConfigError.at(field, f"a schema of {size:,} bytes", f"at most {limit:,}")
     return schema
@@ -203,14 +203,14 @@ class _Inliner:
         self.definitions = definitions
         self.field = field
         # A node takes two bytes at least; types that share parts can grow without bound.
-        self.room = DEFAULT_LIMITS.schema_bytes // 2
+        self.room = INPUT_LIMITS.schema_bytes // 2
 
     def written_out(self, node: object, trail: tuple[str, ...], depth: int = 0) -> Any:  # noqa: ANN401 - JSON
         if not isinstance(node, Mapping):
             return node  # true and false are schemas, too
         self.room -= 1
-        if self.room < 0 or depth > DEFAULT_LIMITS.json_depth:
-            limit = f"{DEFAULT_LIMITS.json_depth} levels and {DEFAULT_LIMITS.schema_bytes:,} bytes"
+        if self.room < 0 or depth > INPUT_LIMITS.json_depth:
+            limit = f"{INPUT_LIMITS.json_depth} levels and {INPUT_LIMITS.schema_bytes:,} bytes"
             raise ConfigError.at(self.field, "a schema that is too large", f"at most {limit}")
         written = {
             key: self._value(key, value, trail, depth)

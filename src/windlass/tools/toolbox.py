@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from windlass.errors import ConfigError
-from windlass.guards.limits import DEFAULT_LIMITS
+from windlass.guards.limits import INPUT_LIMITS
 from windlass.journal import ToolContract
 from windlass.kernel import canonical
 from windlass.kernel.messages import Message, Text, ToolResult
@@ -59,7 +59,7 @@ class Toolbox:
                 )
             self._by_name[name] = tool
             places[name] = place
-        limit = DEFAULT_LIMITS.tools
+        limit = INPUT_LIMITS.tools
         if len(places) > limit:
             raise ConfigError.at(field, f"{len(places):,} tools", f"at most {limit:,}")
         self.deferred = tuple(tool for tool in self if tool.expose == "deferred")
