@@ -39,7 +39,7 @@ from windlass.ports import (
 
 # How many passes an open unit waits for more. A scripted model answers within these passes; one that takes real
 # time leaves the loop idle long before it answers.
-_PATIENCE = 4
+_PATIENCE = 2
 
 
 class Submits(Protocol):

@@ -117,10 +117,10 @@ before: result post_a + claim post_b + result peek          | post_a done, peek 
 after: result post_a + claim post_b + result peek           | post_b claimed
 post_b inside                                               | post_b inside
 post_b done                                                 | post_b done
-tools looked up (8)                                         | post_b done
-model 7 asked                                               | post_b done, ask 7
-before: result post_b                                       | post_b done, ask 7
-after: result post_b                                        | ask 7
+before: result post_b                                       | post_b done
+after: result post_b                                        |
+tools looked up (8)                                         |
+model 7 asked                                               | ask 7
 model 7 replied                                             | buy 7
 before: reply 7 + claim consult                             | buy 7
 after: reply 7 + claim consult                              | consult claimed
