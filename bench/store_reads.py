@@ -13,7 +13,7 @@ from bench.progress import progress
 from bench.samples import Figure, figure, ratio
 from bench.store_file import OpenStore, measured_folder, open_store
 from bench.store_turns import begin_turn, whole_turn
-from windlass.journal import HistoryPage, JournalPage
+from windlass.journal import HistoryPage, JournalPage, lengthened
 from windlass.stores.sqlite import connection
 
 ENTRIES = 1_000
@@ -99,7 +99,7 @@ async def _compare(
         for at in progress(read.name, rounds + 1):
             begin = perf_counter_ns()
             found = db.execute(_SELECT, (read.strand, read.session_id))
-            pages = [decoder.decode(page) for (page,) in found]
+            pages = [decoder.decode(lengthened(page, read.session_id, "t1")) for (page,) in found]
             middle = perf_counter_ns()
             assert pages
             del pages

@@ -50,7 +50,7 @@ class Place:
 
         asyncio.run(run())
 
-    def await_ends(self, *jobs: Job) -> None:
+    def await_ends(self, *jobs: Job, within_s: float = HANGS_S) -> None:
         """Wait until all of these turns are done."""
 
         async def run() -> None:
@@ -58,7 +58,7 @@ class Place:
             async with Runtime(agent, store=self.store, worker=False) as runtime:
                 for job in jobs:
                     handle = runtime.turn(job.session, job.turn)
-                    result = await handle.result(timeout=HANGS_S)
+                    result = await handle.result(timeout=within_s)
                     assert result.status == "done", f"{job}: {result}"
 
         asyncio.run(run())
