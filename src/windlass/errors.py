@@ -23,7 +23,7 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
     │  ├─ StoreUnavailable       the same call again is safe, later
     │  ├─ HeadMoved              load the session again, then decide
     │  ├─ LeaseLost              another worker owns the session; stop at once
-    │  └─ TurnCancelled          somebody cancelled the turn; end it so
+    │  └─ TurnCancelled          the turn was cancelled; end it as cancelled
     ├─ ProviderError          the model's side
     │  ├─ Throttled
     │  ├─ Unavailable
@@ -319,7 +319,7 @@ class ToolDenied(ToolError):
 
 
 class ToolUncertain(ToolError):
-    """Nobody can say whether the body acted."""
+    """It is not known whether the body acted."""
 
     code = "tool_uncertain"
 
@@ -358,14 +358,14 @@ class PathDenied(GuardError):
 
 
 class Unauthenticated(GuardError):
-    """Nobody is signed in."""
+    """The caller is not signed in."""
 
     code = "unauthenticated"
     status = 401
 
 
 class Forbidden(GuardError):
-    """Whoever is signed in may not do this."""
+    """The caller is signed in and may not do this."""
 
     code = "forbidden"
 

@@ -329,6 +329,11 @@ class LocalEngine:
         if program is None or view.request is None or memory.session_id in self._drives.by_session:
             return
         await self.slots.acquire()
+        if (
+            memory.session_id in self._drives.by_session
+        ):  # a turn began there while this waited for its slot
+            self.slots.release()
+            return
         job = Job(
             turn_id=view.turn_id,
             request=view.request,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time to whoever has to hand it on."""
+    """Tells the time."""
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970, UTC."""

@@ -33,7 +33,7 @@ class NotDone:
 
 
 class Unknown:
-    """A reconciler's answer: nobody can say; a person is asked."""
+    """A reconciler's answer: it cannot tell; a person is asked."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ Reconciled: TypeAlias = Done | NotDone | Unknown
 
 
 class Pending:
-    """What `ctx.defer` gives: a result that somebody delivers later, under this key."""
+    """What `ctx.defer` gives: a result that is delivered later, under this key."""
 
     __slots__ = ("key",)
 
@@ -126,7 +126,7 @@ class ToolContext(Generic[D]):
         return await self._behind.attach(data, media_type, name)
 
     async def defer(self, *, deadline: float | None = None) -> Pending:
-        """Let somebody else deliver the result, under the key of what is returned.
+        """Open a wait for a result that comes from outside, under the key of what is returned.
 
         The wait is durable when this returns: hand its key out, then return it from the tool.
         After `deadline` seconds without an answer the call fails.

@@ -1,6 +1,6 @@
 """Approvals: may this call run? Policy first, then a person if policy or tool say so.
 
-Law 1. A denial is stronger than a question, and a question stronger than permission, whoever gives it.
+Law 1. A denial is stronger than a question, and a question stronger than permission, no matter who gives it.
 Law 2. An approval is bound to the tool, its effective arguments and the policy's version. Any other of these is another
     wait, and the old one is void.
 Law 3. No answer in time is a denial.

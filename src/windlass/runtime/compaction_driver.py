@@ -181,7 +181,7 @@ def frame_nodes(
 ) -> tuple[NodeBody, ...]:
     """Return what the compaction turn at `place`, its session and id, adds, or nothing.
 
-    A frame, its first message, and all that the session has `remembered`: nobody need look behind it to go on.
+    A frame, its first message, and all that the session has `remembered`: a later turn needs nothing from before it.
     """
     seeds = [one for one in records if type(one) is ConversationRecord and is_seed(one.message)]
     if not isinstance(outcome, Finished) or not seeds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from windlass.errors import InvalidInput
 
-# Nobody counts that far; longer digits are not worth converting.
+# No feed counts that far; longer digits are not worth converting.
 _MAX_DIGITS = 18
 
 

@@ -1,4 +1,4 @@
-"""The live feed: what happens in one session, shown as it happens to whoever watches in this process.
+"""The live feed: what happens in one session, shown as it happens to observers in this process.
 
 Law 1. One order. Every reader sees events in the order in which they were handed in. Nothing overtakes
     a fact that is held, not even an event of another turn: nothing of the next model call is shown
@@ -84,7 +84,7 @@ class SessionFeed:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether nobody reads, nothing is driven and nothing is kept: another feed would do as well."""
+        """Whether it has no readers, nothing is driven and nothing is kept: another feed would do as well."""
         return not (self.has_live_turns or self._line.has_readers or len(self._past))
 
     @property
@@ -300,7 +300,7 @@ class _Past:
 class _Line:
     """The one order of a session: what is held, what passes, and who is told.
 
-    There is one line for all turns. So whoever holds a fact owes it an answer, `durable` or `drop_held`:
+    There is one line for all turns. So a turn that holds a fact owes it an answer, `durable` or `drop_held`:
     until then nothing of the session passes.
     """
 

@@ -1,6 +1,6 @@
 """A reader of a live feed, and what waits for it.
 
-What waits for a reader is its own, so a slow one costs nobody else anything. Facts wait as they are.
+What waits for a reader is its own, so a slow one does not slow the others. Facts wait as they are.
 Previews are joined, replaced, taken back and, if there are still too many, forgotten, the oldest first.
 A `Retracted` is not forgotten: without it a reader would keep what never happened.
 """
@@ -136,7 +136,7 @@ class Waiting:
         self.news.set()
 
     def leave(self) -> None:
-        """Say that nobody will read what waits."""
+        """Drop what waits: it will not be read."""
         self.is_left = True
         self._slots.clear()
         self._previews.clear()
@@ -214,7 +214,7 @@ class FeedReader:
     """The events of a feed from one place on, each with the cursor behind it.
 
     `has_gap`: it could not go on where the caller was, and begins at the live end; the caller needs a
-    fresh view. Whoever stops reading may `close` it or just drop it.
+    fresh view. A caller that stops reading may `close` it or just drop it.
     """
 
     def __init__(self, waiting: Waiting, incarnation: str, position: int, *, has_gap: bool) -> None:
@@ -250,7 +250,7 @@ class FeedReader:
         self._waiting.end()
 
     def close(self) -> None:
-        """Stop: whoever waits for the next event is told that there is none."""
+        """Stop: a caller that waits for the next event gets the end instead."""
         self._waiting.leave()
 
     def __del__(self) -> None:

@@ -27,7 +27,7 @@ from windlass.kernel.value import Json
 from windlass.ports import SessionView, TurnCommit
 
 _PREFIX_EVERY = 64
-"""How many messages whoever reads a session may have to hash, about."""
+"""About how many messages a reader of a session may have to hash."""
 
 
 def call_digest(name: str, args: Json) -> str:
@@ -90,7 +90,7 @@ class SessionMemory:
             take_prefix(self.messages.prefix(self._prefix_at), system_prompt, prefix)
 
     def is_prefix_due(self, messages: Chain[Message], nodes: tuple[NodeBody, ...]) -> bool:
-        """Whether a turn that adds these nodes should store the digest of its messages, for whoever reads them."""
+        """Whether a turn that adds these nodes should store the digest of its messages, for later readers."""
         if messages.length < self._prefix_at + _PREFIX_EVERY:
             return False
         # Not with messages among them that are not stored.

@@ -2,7 +2,7 @@
 
 Law 1. The history is told, not sent: calls and results become words. So the request holds no call that wants a tool, no
     thought that wants its signature and no pair that a cut could tear, and every provider takes it.
-Law 2. What a reply says is taken whole or not at all. A summary that may be half of one would be a loss that nobody sees.
+Law 2. What a reply says is taken whole or not at all. A summary that may be half of one would be a loss that no reader notices.
 Law 3. The new frame begins with one message under an id of its own. Nothing that was said before is said again under a
     second id, and no call of an older frame is ever sent again.
 """

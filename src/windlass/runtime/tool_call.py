@@ -412,7 +412,7 @@ class ToolCallRun(CallHost):
     # ------------------------------------------------------------------ results
 
     async def _deferred(self, key: str, *, is_claimed: bool = False) -> CompletedToolCall:
-        """Wait for the result that somebody delivers."""
+        """Wait for the result that comes from outside."""
         turn, effect_id = self.turn, f"{self.place}.deferred"
         if not is_claimed:
             # The body has ended, and its result comes from outside.

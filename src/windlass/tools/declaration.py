@@ -99,7 +99,7 @@ class DeclaredTool:
         return answer
 
     async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
-        """Whether a person must approve this call. Only a plain `False` says that nobody has to."""
+        """Whether a person must approve this call. Only a plain `False` says that no one has to."""
         if self._approver is None:
             return self.approval == "ask"
         return await self._approver.put(ctx, args) is not False
