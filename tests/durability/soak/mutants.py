@@ -11,6 +11,7 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Unit
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.feed import TurnFeed
+from windlass.runtime.services import Services
 from windlass.runtime.tool_call import ToolCallRun
 from windlass.stores.sqlite import leases, units
 from windlass.stores.sqlite.pages import SplitPage
@@ -51,8 +52,12 @@ def show_at_once() -> None:
         for event in events:
             self.show(event)
 
+    def is_alone(_self: Services) -> bool:
+        return False  # a commit in the call would leave no moment in between to be killed in
+
     _plant(TurnFeed, "hold", hold)
     _plant(TurnFeed, "tell", tell)
+    _plant(Services, "is_alone", is_alone)
 
 
 def write_without_fence() -> None:

@@ -12,7 +12,7 @@ from tests.limits import HANGS_S
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.playing import page_bytes
 from tests.scenarios.stage import Desk, Stage, until
-from windlass import Agent, tool
+from windlass import Agent, Runtime, tool
 from windlass.errors import Unavailable
 from windlass.kernel import ModelReply, ModelRequest, events
 from windlass.kernel.outcomes import Finished
@@ -128,12 +128,19 @@ async def test_a_piece_for_which_a_plugin_gives_nonsense_is_not_shown_and_the_re
     ]
 
 
+async def is_running(rt: Runtime[Any]) -> bool:
+    view = await rt._services.store.load_turn("s", "t")
+    return view is not None and view.state == "running"
+
+
 async def test_what_was_shown_before_a_crash_is_shown_again_and_kept_once(stage: Stage) -> None:
     saw: list[str] = []
     held = Talker(is_held=True)
     async with stage.runtime(Agent("a", model=held, plugins=[Hushes(saw)])) as lost:
         await lost.session("s").submit("Go.", turn_id="t")
         await held.spoke.wait()
+        # The beginning of the turn is on disk; without it another worker would begin it anew, and race with this one.
+        await until(lambda: is_running(lost))
         stage.kill(lost)
         async with stage.runtime(Agent("a", model=Talker(), plugins=[Hushes(saw)])) as rt:
             await rt.turn("s", "t").result(timeout=HANGS_S)
