@@ -27,6 +27,7 @@ from windlass.journal import (
     DriveEnded,
     Emitted,
     Entry,
+    JournalPage,
     JournalRow,
     ModelAnswered,
     Recorded,
@@ -38,6 +39,7 @@ from windlass.journal import (
     ToolCallCommand,
     TurnJournal,
     TurnStarted,
+    count_recorded,
     digest_of,
 )
 from windlass.kernel import ModelReply, ToolOutcome, Usage
@@ -66,6 +68,20 @@ def refused_whole(
     assert type(caught.value) is kind
     assert state(folded) == before
     return caught.value
+
+
+def test_outcomes_are_counted_from_pages_as_the_folded_journal_counts_them() -> None:
+    reply = Recorded(key="s/t/0/1/model_call/1", outcome=ANSWERED, command=MODEL)
+    pages = [
+        JournalPage(format=2, generation=1, entries=(STARTED, reply, INTENT)),
+        # Recorded again by the drive that took over: it is the same outcome.
+        JournalPage(format=2, generation=2, entries=(reply, RESULT)),
+    ]
+    folded = TurnJournal()
+    for page in pages:
+        folded.absorb(folded.plan(page.entries, generation=page.generation))
+
+    assert count_recorded(pages) == folded.recorded == 2
 
 
 # --- law 1: an outcome is recorded once ----------------------------------------------------------
