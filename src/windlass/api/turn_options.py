@@ -147,7 +147,7 @@ async def read_input(given: Input, store: Store, *, now_ms: int) -> tuple[Part, 
     """Return the input as parts; new files among them are stored.
 
     Raises:
-        InvalidInput: it is empty, or holds something that is no part.
+        InvalidInput: it is empty, or holds something that is not a part.
         LimitExceeded: it is too large.
     """
     if isinstance(given, str):

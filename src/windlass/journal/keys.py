@@ -94,7 +94,7 @@ def replay_key(
     """Return the key under which an effect is recorded; `question` counts those of the moment `asked`.
 
     Raises:
-        InvalidInput: an effect id that is no id, a moment of no call, or a question of another moment.
+        InvalidInput: the effect id is not an id, the moment has no call, or the question has another moment.
     """
     if (question is None) == (moment == "asked"):
         raise InvalidInput.at("question", question, "a number with the moment asked, else none")

@@ -64,7 +64,7 @@ class CallBatch:
         return turn.waits[key]
 
     def body(self, *, alone: bool) -> AbstractAsyncContextManager[None] | None:
-        """Return what a body has to hold while it runs; None: nothing, there is no other."""
+        """Return the slot that a body holds while it runs; None: the call has no siblings, so it needs none."""
         return None if self._gate is None else _Slot(self._gate, alone=alone)
 
 
