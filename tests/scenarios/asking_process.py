@@ -12,7 +12,6 @@ import os
 import sys
 from pathlib import Path
 
-from tests.limits import HANGS_S
 from windlass import Agent, Runtime, tool
 from windlass.testing import ScriptedModel, call, say, virtual_clock
 
@@ -43,7 +42,7 @@ async def main(step: str, file: str, now_ms: str, log: str) -> None:
             receipt = await rt.approve(wait.key, by="eva")
             sys.stdout.write(f"{wait.key} {receipt.status}")
         else:
-            result = await rt.turn("s", "t").result(timeout=HANGS_S)
+            result = await rt.turn("s", "t").result(timeout=120)
             sys.stdout.write(result.text)
 
 
