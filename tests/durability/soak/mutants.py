@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -11,11 +12,11 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Unit
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.feed import TurnFeed
-from windlass.runtime.services import Services
 from windlass.runtime.tool_call import ToolCallRun
-from windlass.stores.sqlite import leases, units
+from windlass.stores.sqlite import leases, units, writer
 from windlass.stores.sqlite.pages import SplitPage
 from windlass.stores.sqlite.rows import Rows, TurnRow
+from windlass.stores.sqlite.writer import Writer
 
 
 def apply(name: str) -> None:
@@ -40,6 +41,7 @@ def act_before_the_claim() -> None:
         return
 
     _plant(CallBatch, "barrier", hasty)
+    _slow_the_disk()
 
 
 def show_at_once() -> None:
@@ -52,12 +54,9 @@ def show_at_once() -> None:
         for event in events:
             self.show(event)
 
-    def is_alone(_self: Services) -> bool:
-        return False  # a commit in the call would leave no moment in between to be killed in
-
     _plant(TurnFeed, "hold", hold)
     _plant(TurnFeed, "tell", tell)
-    _plant(Services, "is_alone", is_alone)
+    _slow_the_disk()
 
 
 def write_without_fence() -> None:
@@ -94,6 +93,18 @@ MUTANTS: dict[str, Callable[[], None]] = {
         take_the_living_for_dead,
     )
 }
+
+
+def _slow_the_disk() -> None:
+    """Commit in the writer's thread, and late: a fast commit leaves no moment before it to be killed in."""
+    serve = Writer._serve
+
+    def slow(self: Writer) -> None:
+        time.sleep(0.03)
+        serve(self)
+
+    _plant(Writer, "_serve", slow)
+    _plant(writer, "_FAST_DISK_S", 0.0)
 
 
 def _plant(place: object, name: str, fault: object) -> None:
