@@ -62,6 +62,29 @@ async def test_showing_lets_go_of_what_is_too_old() -> None:
     assert len(feed._past.ring) == 1
 
 
+async def test_a_cursor_between_facts_that_passed_together_goes_on_with_the_next_of_them() -> None:
+    feed = feed_of(max_events=4)
+    reader, turn = feed.read(), feed.turn("t1")
+    turn.tell([fact(1)], until=1)
+    turn.tell([fact(2), fact(3)], until=1)
+    turn.show(fact(4))
+    turn.durable(1)
+    cursors = [event.cursor for event in await waiting_for(reader)]
+    assert len(feed._past.ring) == 1
+    assert told(await waiting_for(feed.read(cursors[1]))) == ["#3", "#4"]
+
+
+async def test_facts_that_passed_together_leave_the_past_together() -> None:
+    feed = feed_of(max_events=3)
+    reader, turn = feed.read(), feed.turn("t1")
+    turn.tell([fact(1), fact(2), fact(3)], until=0)
+    cursors = [event.cursor for event in await waiting_for(reader)]
+    turn.show(fact(4))
+    assert (len(feed._past), feed.position) == (1, 4)
+    assert feed.read(cursors[1]).has_gap
+    assert told(await waiting_for(feed.read(cursors[2]))) == ["#4"]
+
+
 async def test_a_clock_that_is_put_back_an_hour_neither_loses_the_past_nor_keeps_it_for_longer() -> (
     None
 ):

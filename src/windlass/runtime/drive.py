@@ -382,9 +382,6 @@ class Drive:
         if hooks is not None:
             hooks.settle(0)
         while (effect := self._advance(turn)) is not None:
-            if type(effect) is RunCheckpoint and checkpoints.passes_at_once(effect):
-                machine.respond(CheckpointPassed(id=effect.id))
-                continue
             if turn.is_live and (turn.is_cancelled or has_limits):
                 ends = self._stops_before(turn, effect)
                 if ends is not None:
@@ -416,9 +413,13 @@ class Drive:
         return self._cancelled() if turn.is_cancelled else over_limit(turn, effect)
 
     def _advance(self, turn: Turn) -> Asked | None:
-        """Show what the machine has to say; return what it asks for next."""
-        said = self._said
-        effect = turn.machine.advance(said)  # type: ignore[union-attr]  # it is there
+        """Show what the machine has to say; return what it asks for next that is not answered at once."""
+        said, machine, checkpoints = self._said, turn.machine, self._checkpoints
+        assert machine is not None and checkpoints is not None  # noqa: S101, PT018 - made together
+        effect = machine.advance(said)
+        while type(effect) is RunCheckpoint and checkpoints.passes_at_once(effect):
+            machine.respond(CheckpointPassed(id=effect.id))
+            effect = machine.advance(said)
         if said:
             self._said = []
             if effect is None and type(said[-1]) is TurnEnded:

@@ -23,7 +23,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain
 from typing import TypeAlias
 
 from windlass.guards.ids import check_id
@@ -49,6 +49,8 @@ _ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinish
 _ENDS_PREVIEWS = frozenset({TurnEnded, Recovered})
 # How many ended turns a feed remembers, for readers that come late and want to stop with one.
 _MAX_ENDED = 256
+# How many batches of events a turn collects before it looks for previews among them.
+_MAX_SHOWN = 64
 
 
 class SessionFeed:
@@ -155,8 +157,10 @@ class TurnFeed:
     ) -> None:
         self.turn_id = turn_id
         self.n_durable = 0
-        # A dict for its order: the calls of which a preview was shown and no end.
-        self.unfinished: dict[str, None] = {}
+        # What was shown and not yet looked through for previews, and a dict for its order: the calls of which a
+        # preview was shown and no end.
+        self._shown: list[list[Event]] = []
+        self._unfinished: dict[str, None] = {}
         self._line = line
         self._loop = loop
         self._retraction_id = retraction_id
@@ -223,10 +227,11 @@ class TurnFeed:
             return
         self._is_refused = True
         retracted = None
-        if self.unfinished:
+        self._find_unfinished()
+        if self._unfinished:
             retracted = Retracted(
                 id=self._retraction_id(self.turn_id),
-                correlation_ids=tuple(self.unfinished),
+                correlation_ids=tuple(self._unfinished),
             )
         self._line.drop(self, retracted)
 
@@ -240,23 +245,31 @@ class TurnFeed:
             self._is_ended = True
             self._line.hand_in(self, None, 0)
 
+    def note_shown(self, events: list[Event]) -> None:
+        """Remember what was shown: previews of calls that never end are taken back."""
+        self._shown.append(events)
+        if len(self._shown) > _MAX_SHOWN:
+            self._find_unfinished()
 
-def _note_previews(unfinished: dict[str, None], event: Event) -> None:
-    """Keep count of the calls whose previews might have to be taken back: those that have not ended."""
-    if type(event) is Retracted:
-        for correlation_id in event.correlation_ids:
-            unfinished.pop(correlation_id, None)
-    elif event.preview:
-        if event.correlation_id:
-            unfinished[event.correlation_id] = None
-    elif type(event) in _ENDS_A_CALL:
-        unfinished.pop(event.correlation_id, None)
-    elif type(event) in _ENDS_PREVIEWS:
-        unfinished.clear()
+    def _find_unfinished(self) -> None:
+        """Look through what was shown for the calls whose previews might have to be taken back."""
+        unfinished = self._unfinished
+        for event in chain.from_iterable(self._shown):
+            if type(event) is Retracted:
+                for correlation_id in event.correlation_ids:
+                    unfinished.pop(correlation_id, None)
+            elif event.preview:
+                if event.correlation_id:
+                    unfinished[event.correlation_id] = None
+            elif type(event) in _ENDS_A_CALL:
+                unfinished.pop(event.correlation_id, None)
+            elif type(event) in _ENDS_PREVIEWS:
+                unfinished.clear()
+        self._shown.clear()
 
 
-_Shown: TypeAlias = tuple[int, str, Event]
-"""When, of which turn, what."""
+_Shown: TypeAlias = tuple[int, str, list[Event]]
+"""When, of which turn, what: events that were shown in one moment."""
 
 
 class _Past:
@@ -264,7 +277,10 @@ class _Past:
 
     def __init__(self, clock: Clock, max_events: int, max_age_ms: int) -> None:
         self.position = 0
-        self.ring: deque[_Shown] = deque(maxlen=max_events)
+        # Behind which position the ring begins.
+        self.start = 0
+        self.max_events = max_events
+        self.ring: deque[_Shown] = deque()
         self._max_age_ms = max_age_ms
         self._clock = clock
         self._read_ms = clock.now_ms()
@@ -273,28 +289,38 @@ class _Past:
     def forget_old(self) -> None:
         """Look at the clock, and drop what is too old."""
         now_ms = self._clock.now_ms()
-        if now_ms == self._read_ms:
-            return
-        # Only steps forward count: a clock that was put back must not keep the past for longer.
-        self.age_ms += max(0, now_ms - self._read_ms)
+        step_ms = now_ms - self._read_ms
         self._read_ms = now_ms
-        ring = self.ring
-        oldest_ms = self.age_ms - self._max_age_ms
+        if step_ms <= 0:
+            return  # a clock that was put back must not keep the past for longer
+        self.age_ms += step_ms
+        ring, oldest_ms = self.ring, self.age_ms - self._max_age_ms
         while ring and ring[0][0] < oldest_ms:
-            ring.popleft()
+            self._forget_first()
+
+    def forget_most(self) -> None:
+        """Drop what is too much."""
+        while self.position - self.start > self.max_events:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        self.start += len(self.ring.popleft()[2])
 
     def __len__(self) -> int:
-        return len(self.ring)
+        return self.position - self.start
 
     def reaches(self, position: int) -> bool:
         """Whether all that was shown behind this position is here."""
-        return self.position - len(self.ring) <= position <= self.position
+        return self.start <= position <= self.position
 
     def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
         """Return position, turn and event of all that was shown behind a position that is reached."""
-        n_skipped = position - (self.position - len(self.ring))
-        shown = islice(self.ring, n_skipped, None)
-        return ((at, turn_id, event) for at, (_, turn_id, event) in enumerate(shown, position + 1))
+        at = self.start
+        for _, turn_id, events in self.ring:
+            for event in events:
+                at += 1
+                if at > position:
+                    yield at, turn_id, event
 
 
 class _Line:
@@ -325,11 +351,18 @@ class _Line:
 
     def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
         """Show events, or put them in line."""
-        if self._held or until > turn.n_durable:
-            self._held.append((turn, events, until))
-        else:
-            self._past.forget_old()
-            self._pass(turn, events)
+        held = self._held
+        if not held:
+            if until <= turn.n_durable:
+                self._past.forget_old()
+                self._pass(turn, events)
+                return
+        elif events is not None:
+            last, waiting, waits_until = held[-1]
+            if last is turn and until <= waits_until and waiting is not None:
+                waiting += events  # they pass together
+                return
+        held.append((turn, events, until))
 
     def let_through(self) -> None:
         """Show what need not wait any more: all of it in the same moment."""
@@ -384,23 +417,23 @@ class _Line:
         if events is None:
             self._end(turn)
             return
-        past, turn_id, unfinished = self._past, turn.turn_id, turn.unfinished
-        ring = past.ring
-        for event in events:
-            past.position = position = past.position + 1
-            ring.append((past.age_ms, turn_id, event))
-            if event.preview or unfinished:
-                _note_previews(unfinished, event)
-            if self._readers:
-                self._tell(position, turn_id, event)
-            if type(event) is TurnEnded:
-                self._end(turn)
+        past = self._past
+        past.ring.append((past.age_ms, turn.turn_id, events))
+        past.position += len(events)
+        if past.position - past.start > past.max_events:
+            past.forget_most()
+        turn.note_shown(events)
+        if self._readers:
+            self._tell(turn.turn_id, events)
+        if type(events[-1]) is TurnEnded:  # nothing comes behind it
+            self._end(turn)
 
-    def _tell(self, position: int, turn_id: str, event: Event) -> None:
+    def _tell(self, turn_id: str, events: list[Event]) -> None:
         is_someone_gone = False
-        for reader in self._readers:
-            if not reader.put(position, turn_id, event):
-                is_someone_gone = True
+        for position, event in enumerate(events, self._past.position - len(events) + 1):
+            for reader in self._readers:
+                if not reader.put(position, turn_id, event):
+                    is_someone_gone = True
         if is_someone_gone:
             self._readers = [
                 reader for reader in self._readers if not (reader.is_left or reader.is_ended)
