@@ -24,13 +24,22 @@ def count_instructions(work: Callable[[], object]) -> int:
 
 def instructions_by_file(work: Callable[[], object]) -> Counter[str]:
     """Return how many bytecode instructions `work` executes on this thread, by source file."""
+    return _traced(work, "opcode")
+
+
+def frames_by_file(work: Callable[[], object]) -> Counter[str]:
+    """Return how many Python frames `work` enters on this thread, a coroutine each time that it goes on, by file."""
+    return _traced(work, "call")
+
+
+def _traced(work: Callable[[], object], wanted: str) -> Counter[str]:
     counts: Counter[str] = Counter()
 
     def trace(frame: FrameType, event: str, _argument: object) -> TraceFunction:
-        if event == "opcode":
+        if event == wanted:
             counts[frame.f_code.co_filename] += 1
-        else:
-            frame.f_trace_opcodes = True
+        if event == "call":
+            frame.f_trace_opcodes = wanted == "opcode"
             frame.f_trace_lines = False
         return trace
 

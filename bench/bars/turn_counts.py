@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from bench.bars.floor_ratios import W1, W2, W3
 from bench.counts import instructions_by_file
@@ -22,6 +22,8 @@ from bench.workloads.gauges import measured_turn
 from bench.workloads.script import loop as plan_of
 from bench.workloads.script import question
 from bench.workloads.windlass_turns import WindlassTurns
+
+Count: TypeAlias = Callable[[Callable[[], object]], Counter[str]]
 
 COMMITS = {
     (W1.plan, "once"): 1,
@@ -68,12 +70,22 @@ async def commits_per_turn(variant: str, plan: str, folder: Path) -> float:
         return (candidate.commits - before) / _TURNS
 
 
-def turn_instructions(folder: Path, plan: str, n_before: int = 0) -> Counter[str]:
-    """Count the bytecode instructions of a turn with `once` calls, on the loop's thread, by source file."""
-    return counted_turns(WindlassTurns("once", folder, durability="process"), plan, n_before)
+def turn_instructions(
+    folder: Path,
+    plan: str,
+    n_before: int = 0,
+    *,
+    variant: str = "once",
+    count: Count = instructions_by_file,
+) -> Counter[str]:
+    """Count the bytecode instructions of a turn, on the loop's thread, by source file."""
+    candidate = WindlassTurns(variant, folder, durability="process")
+    return counted_turns(candidate, plan, n_before, count)
 
 
-def counted_turns(candidate: WindlassTurns, plan: str, n_before: int = 0) -> Counter[str]:
+def counted_turns(
+    candidate: WindlassTurns, plan: str, n_before: int = 0, count: Count = instructions_by_file
+) -> Counter[str]:
     """Count those of a turn.
 
     Each counted turn has a session of its own, in which so many turns went before. The least of some is returned: the
@@ -90,15 +102,25 @@ def counted_turns(candidate: WindlassTurns, plan: str, n_before: int = 0) -> Cou
                     runner.run(candidate.turn(f"s{at}", question(plan_of(1))))
                 turn = loop.create_task(candidate.turn(f"s{at}", question(plan)))
                 with loop.standing():
-                    counts.append(instructions_by_file(partial(loop.run_until_complete, turn)))
+                    counts.append(count(partial(loop.run_until_complete, turn)))
         finally:
             runner.run(candidate.close())
     return min(counts, key=Counter.total)
 
 
-def iteration_instructions(folder: Path, n_before: int = 0) -> Counter[str]:
+def iteration_instructions(
+    folder: Path,
+    n_before: int = 0,
+    *,
+    variant: str = "once",
+    count: Count = instructions_by_file,
+) -> Counter[str]:
     """Count those of one iteration."""
-    return per_iteration(lambda place, plan: turn_instructions(place, plan, n_before), folder)
+
+    def counted(place: Path, plan: str) -> Counter[str]:
+        return turn_instructions(place, plan, n_before, variant=variant, count=count)
+
+    return per_iteration(counted, folder)
 
 
 def per_iteration(count: Callable[[Path, str], Counter[str]], folder: Path) -> Counter[str]:

@@ -24,7 +24,15 @@ from windlass.kernel.effects import CheckpointKind
 from windlass.kernel.model_call import AUTO, PROVIDER_CHOICE, Generation, ModelRequest, ToolChoice
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, check_instance, use_default
+from windlass.kernel.value import (
+    EMPTY_DICT,
+    FrozenDict,
+    Json,
+    JsonValue,
+    Value,
+    check_instance,
+    use_default,
+)
 
 Contract: TypeAlias = Literal["pure", "idempotent", "keyed", "once", "reconcile"]
 ProcessOperation: TypeAlias = Literal[
@@ -109,6 +117,11 @@ class ToolCallCommand(JsonValue, kw_only=True, tag="tool_call"):
     call_id: str
     name: str
     args: dict[str, Any] = EMPTY_DICT
+
+    def __post_init__(self) -> None:
+        """Freeze the arguments, unless they come from a value and are frozen already."""
+        if type(self.args) is not FrozenDict:
+            super().__post_init__()
 
 
 class ToolHooksCommand(Value, kw_only=True, tag="tool_hooks"):

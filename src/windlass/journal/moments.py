@@ -36,6 +36,11 @@ class ModelAnswered(JsonValue, kw_only=True):
     patches: dict[str, Any] = EMPTY_DICT
     issues: tuple[Error, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Freeze the patches, if there are any."""
+        if self.patches is not EMPTY_DICT:
+            super().__post_init__()
+
 
 class ReplyHooked(JsonValue, kw_only=True):
     """What the hooks made of a reply they looked at; None: it is as it was. `patches` is by plugin."""

@@ -60,7 +60,7 @@ class Chain(Sequence[T]):
     @classmethod
     def of(cls, items: Iterable[T]) -> Chain[T]:
         """Return `items` as a chain; a chain is returned as it is, sharing its storage."""
-        return items if isinstance(items, Chain) else cls(items)
+        return items if type(items) is Chain else cls(items)
 
     def append(self, item: T) -> Chain[T]:
         """Return this chain with `item` at its end."""
@@ -233,7 +233,7 @@ def as_chain(items: object, *, field: str) -> Chain[Any]:
     Raises:
         InvalidInput: it is not a sequence.
     """
-    if isinstance(items, Iterable):
+    if type(items) is Chain or isinstance(items, Iterable):
         return Chain.of(items)
     raise InvalidInput.at(field, type(items).__name__, "a sequence")
 

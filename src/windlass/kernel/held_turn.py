@@ -31,7 +31,6 @@ class HeldTurn:
     """The fields of a `TurnMachine`, what callers read of them, and the effects that it queues."""
 
     def _load(self, config: TurnConfig, snapshot: TurnSnapshot) -> None:
-        snapshot.check(config.session_id, config.turn_id)
         self._config = config
         self._ids = ids = TurnIds(config.session_id, config.turn_id)
         self._state: states.State = snapshot.state

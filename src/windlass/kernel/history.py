@@ -11,10 +11,11 @@ from typing import NamedTuple, get_args
 from windlass.errors import InvalidInput
 from windlass.guards.ids import is_id
 from windlass.kernel.chain import Chain
-from windlass.kernel.messages import Message, Part, Role, ToolCall, ToolResult
+from windlass.kernel.messages import Message, Part, Role, Text, ToolCall, ToolResult
 
 _ROLES = frozenset(get_args(Role))
 _PARTS = frozenset(get_args(Part))
+_WORDS = frozenset({Text})
 
 
 class _Problem(NamedTuple):
@@ -67,12 +68,18 @@ class _Checked:
 
     def problem_in(self, history: Chain[Message]) -> _Problem | None:
         """Return the first thing wrong with `history`."""
-        while self._read < len(history) and self._problem is None:
-            self._read_message(self._read, history[self._read])
-        if self._problem is not None and self._problem.at < len(history):
+        if self._problem is None:
+            for at, message in enumerate(history.since(self._read), self._read):
+                self._read_message(at, message)
+                if self._problem is not None:
+                    break
+        if self._problem is not None and self._problem.at < history.length:
             return self._problem
-        last = len(history) - 1
-        unanswered = _calls_of(history[last]) if history else ()
+        last = history.length - 1
+        if last >= 0 and history.last().role == "assistant":
+            unanswered = _calls_of(history.last())
+        else:
+            unanswered = ()
         if unanswered:
             return _Problem(last, f"messages[{last}]", f"the call {unanswered[0]!r} without result")
         return None
@@ -96,7 +103,7 @@ class _Checked:
             return
         self._read = at + 1
         self._ids.add(message.id)
-        self._open = _calls_of(message)
+        self._open = _calls_of(message) if message.role == "assistant" else ()
         self._calls.update(self._open)
 
     def _trouble(self, message: Message) -> tuple[str, str] | None:
@@ -111,7 +118,8 @@ class _Checked:
             return ".role", f"the unknown role {str(message.role)[:20]!r}"
         if not message.parts:
             return ".parts", "no parts"
-        return _trouble_in_parts(message) or self._trouble_in_pairs(message)
+        is_plain = not self._open and _WORDS.issuperset(map(type, message.parts))
+        return None if is_plain else _trouble_in_parts(message) or self._trouble_in_pairs(message)
 
     def _trouble_in_pairs(self, message: Message) -> tuple[str, str] | None:
         results = tuple([part.call_id for part in message.parts if type(part) is ToolResult])

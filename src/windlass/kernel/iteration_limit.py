@@ -22,15 +22,12 @@ class LimitState(Value, kw_only=True):
 
     def is_due(self, iteration: int, offset: int, max_iterations: int | None) -> bool:
         """Whether the model is to be told now that this is its last iteration."""
-        return not self.grace_given and is_reached(iteration, offset, max_iterations)
+        if self.grace_given or max_iterations is None:
+            return False
+        return iteration >= offset + max_iterations
 
 
 NO_GRACE = LimitState()
-
-
-def is_reached(iteration: int, offset: int, max_iterations: int | None) -> bool:
-    """Whether the limit is reached; without a maximum, never."""
-    return max_iterations is not None and iteration >= offset + max_iterations
 
 
 def is_context_overflow(reply: ModelReply, max_context_tokens: int | None) -> bool:

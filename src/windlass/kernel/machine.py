@@ -73,6 +73,8 @@ class TurnMachine(HeldTurn):
             config,
             TurnSnapshot.of_new_turn(session_id, turn_id, messages, records, iteration_offset),
         )
+        if causes == ():
+            return
         active: Chain[TurnCause] = as_chain(causes, field="causes")
         for at, cause in enumerate(active):
             check_instance(cause, TurnCause, field=f"causes[{at}]")
@@ -89,6 +91,7 @@ class TurnMachine(HeldTurn):
             FormatUnsupported: it was written by a release with another format.
         """
         check_instance(snapshot, TurnSnapshot, field="snapshot")
+        snapshot.check(config.session_id, config.turn_id)
         machine = cls.__new__(cls)
         machine._load(config, snapshot)
         return machine

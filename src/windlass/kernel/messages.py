@@ -73,9 +73,12 @@ class ToolCall(JsonValue, kw_only=True):
 
     def __post_init__(self) -> None:
         """Freeze the arguments; refuse any that are not an object, and unclean text."""
-        if type(self.args) is not FrozenDict or self.replay is not None:
-            super().__post_init__()
-            check_object(self.args, field="ToolCall.args")
+        if type(self.args) is not FrozenDict:
+            self._freeze_field("args")
+            if type(self.args) is not FrozenDict:
+                check_object(self.args, field="ToolCall.args")
+        if self.replay is not None:
+            self._freeze_field("replay")
         if type(self.call_id) is not str:
             check_instance(self.call_id, str, field="ToolCall.call_id")
         name, raw = self.name, self.raw

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import msgspec
 
 from windlass.errors import InvalidInput
 from windlass.guards.limits import check_limit
@@ -73,6 +75,12 @@ class Usage(Value, kw_only=True):
     def prompt_tokens(self) -> int:
         """All that was sent: fresh, read from a cache, written to one."""
         return self.input_tokens + self.cached_input_tokens + self.cache_write_tokens
+
+    @classmethod
+    def total(cls, used: Iterable[Usage]) -> Usage:
+        """Return the sum."""
+        counts = map(sum, zip(*map(msgspec.structs.astuple, used), strict=True))
+        return cls(**dict(zip(cls.__struct_fields__, counts, strict=False)))
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -180,7 +188,7 @@ class ModelReply(JsonValue, kw_only=True):
     provider_usage: Json = None
     request_body: str | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: C901 - every reply passes here, so what is usual is told in place
         """Bring text and parts into agreement."""
         if self.provider_usage is not None:
             super().__post_init__()
@@ -190,8 +198,11 @@ class ModelReply(JsonValue, kw_only=True):
         if usage == NO_USAGE:
             set_field(self, "usage", NO_USAGE)
         if terminal is not STOP:
-            repair_text(self, "terminal")
-            use_default(self, "terminal", STOP)
+            # Most reasons are identifiers, which are clean; checking that here saves a call.
+            if type(terminal) is not str or not terminal.isidentifier():
+                repair_text(self, "terminal")
+            if terminal == STOP:
+                set_field(self, "terminal", STOP)
         if self.diagnostic is not None or self.request_body is not None:
             repair_text(self, "diagnostic", "request_body")
         if type(parts) is not tuple:

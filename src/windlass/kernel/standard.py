@@ -31,7 +31,6 @@ from windlass.kernel.actions import (
 )
 from windlass.kernel.driver import DriverView
 from windlass.kernel.events import ModelFinished
-from windlass.kernel.iteration_limit import is_reached
 from windlass.kernel.messages import (
     ConversationRecord,
     DriverRecord,
@@ -131,8 +130,7 @@ class StandardDriver:
             if call.outcome.control is not None and call.outcome.status == "ok":
                 done.append(Finish(outcome=_controlled(call)))
                 return done
-        done += _NEXT if view.config.max_iterations is None else _go_on(view)
-        return done
+        return done + _go_on(view)
 
     def on_code(
         self,
@@ -362,7 +360,8 @@ def _count_in(record: DriverRecord, key: str) -> int:
 
 def _go_on(view: DriverView) -> list[Action]:
     """Begin the next iteration, unless the limit is reached: this loop gets no grace."""
-    if not is_reached(view.iteration + 1, view.iteration_offset, view.config.max_iterations):
+    limit = view.config.max_iterations
+    if limit is None or view.iteration + 1 < view.iteration_offset + limit:
         return [*_NEXT]
     text = f"The turn stopped at its limit of {view.max_iterations} iterations."
     note = Message(id=view.message_id("limit"), role="system", parts=(Text(text=text),))

@@ -131,7 +131,9 @@ class ToolOutcome(JsonValue, kw_only=True):
 
     def __post_init__(self) -> None:
         """Freeze the value; take plain text for content and shown."""
-        if self.value is not None:
+        value = self.value
+        # Most results are plain ASCII text; checking that here saves three calls.
+        if value is not None and (type(value) is not str or not value.isascii() or "\x00" in value):
             super().__post_init__()
         if self.status is not OK:
             use_default(self, "status", OK)
@@ -185,7 +187,8 @@ class CompletedToolCall(JsonValue, kw_only=True):
         if content is None:
             content = outcome.content
             if outcome.value is not None:
-                text = as_text(outcome.value)
+                value = outcome.value
+                text = value if type(value) is str else as_text(value)
                 if text and not text.isspace() and not content:
                     content = (Text(text=text),)
                     return ToolResult(

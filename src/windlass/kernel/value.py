@@ -55,14 +55,17 @@ class JsonValue(Value, kw_only=True):
     def __post_init__(self) -> None:
         """Replace each JSON field by its frozen copy."""
         for name in self.json_fields:
-            given = getattr(self, name)
-            if type(given) not in _FROZEN:
-                try:
-                    frozen = _freeze(given, _MAX_DEPTH)
-                except _Refused as refused:
-                    raise refused.error(f"{type(self).__name__}.{name}") from None
-                if frozen is not given:
-                    set_field(self, name, frozen)
+            if type(getattr(self, name)) not in _FROZEN:
+                self._freeze_field(name)
+
+    def _freeze_field(self, name: str) -> None:
+        given = getattr(self, name)
+        try:
+            frozen = _freeze(given, _MAX_DEPTH)
+        except _Refused as refused:
+            raise refused.error(f"{type(self).__name__}.{name}") from None
+        if frozen is not given:
+            set_field(self, name, frozen)
 
 
 set_field = msgspec.structs.force_setattr
@@ -201,7 +204,11 @@ def _freeze_dict(value: dict[Any, object], room: int) -> FrozenDict:
         raise _Refused(f"{len(value):,} keys", f"at most {_MAX_KEYS:,}", limit=True)
     # Copied before it is looked at: nothing that is checked here changes any more.
     copied = FrozenDict(value)
-    if not _TEXT.issuperset(map(type, copied)) or not is_clean("".join(copied)):
+    if not _TEXT.issuperset(map(type, copied)):
+        raise _bad_key(copied)
+    keys = "".join(copied)
+    # Almost all keys are plain ASCII; checking that here saves a call.
+    if (not keys.isascii() or "\x00" in keys) and not is_clean(keys):
         raise _bad_key(copied)
     if _is_flat(copied.values()):
         return copied

@@ -101,7 +101,7 @@ class _Steps:
         self._context.run(RUNS_IN.set, turn.session_id)
         self.cancelled_itself = False
 
-    def __await__(self) -> Generator[Any, Any, object]:  # noqa: C901 - a task's step, and its cancels
+    def __await__(self) -> Generator[Any, Any, object]:  # noqa: C901, PLR0912 - a task's step, and its cancels
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - it is awaited in one
         cancels = task.cancelling()
@@ -125,13 +125,14 @@ class _Steps:
                 except BaseException as error:  # noqa: BLE001 - it is the body's to handle
                     given, step = error, self._body.throw
         except StopIteration as done:
-            if self._is_ending(task, cancels):
-                raise asyncio.CancelledError from None
-            if self.cancelled_itself and task.cancelling() > cancels:
-                yield from _take_cancel()
+            if task.cancelling() > cancels:
+                if self._is_ending(task, cancels):
+                    raise asyncio.CancelledError from None
+                if self.cancelled_itself:
+                    yield from _take_cancel()
             return done.value
         finally:
-            if not self._is_ending(task, cancels):
+            if task.cancelling() > cancels and not self._is_ending(task, cancels):
                 while task.cancelling() > cancels:
                     task.uncancel()
 

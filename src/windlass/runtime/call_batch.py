@@ -30,7 +30,8 @@ class CallBatch:
     def ended(self) -> None:
         """Note that a call has its result."""
         self._running -= 1
-        self.wake()
+        if self._news is not None:
+            self._news.set()
 
     async def barrier(self) -> None:
         """Wait until all that was added is durable; siblings that are ready join the same unit."""

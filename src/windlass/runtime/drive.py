@@ -59,6 +59,7 @@ from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import CheckpointPassed
 from windlass.kernel.tool_call import CompletedToolCall
+from windlass.ports.model import READ_BLOB
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.around_model import ModelHooks
@@ -124,10 +125,14 @@ class Drive:
         self._cancel_reason: str | None = None
         self._is_stopping = False
         self._is_begun = False
+        self._was_accepted = job.accept is None
         # What the machine said and was not shown yet.
         self._said: list[Event] = []
-        # Whether the turn is in the store: from then on it ends, whatever happens here.
-        self.is_accepted = job.accept is None
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the turn is in the store: from then on it ends, whatever happens here."""
+        return self._was_accepted or (self._lane is not None and self._lane.n_durable > 0)
 
     # ------------------------------------------------------------------ from outside
 
@@ -181,6 +186,8 @@ class Drive:
             StopTurn: the worker stops.
             StoreError: the store refused; the turn may belong to another worker now.
         """
+        # Model adapters read the bytes of attachments through it.
+        READ_BLOB.set(self._services.store.get_blob)
         try:
             return await self._drive(self._job)
         except TurnCancelled:
@@ -196,6 +203,7 @@ class Drive:
             return await self._drive(await self._as_cancelled())
         finally:
             self._begun()
+            self._was_accepted = self.is_accepted
             # They hold on to this drive: without them all go at once, and the collector is spared.
             self._turn = self._lane = self._models = self._tools = None
             self._checkpoints = self._ending = None
@@ -477,11 +485,7 @@ class Drive:
         generation = job.generation if job.generation is not None else memory.next_generation()
         feed = services.feeds.of(memory.session_id).turn(job.turn_id)
         self._turn = self._models = self._tools = self._checkpoints = None
-
-        def on_durable(number: int) -> None:
-            self.is_accepted = True
-            feed.durable(number)
-
+        self._was_accepted = self.is_accepted
         lane = self._lane = Lane(
             services.store,
             memory.session_id,
@@ -489,7 +493,7 @@ class Drive:
             generation=generation,
             position=0 if view is None else len(view.pages),
             on_refused=self._refused,
-            on_durable=on_durable,
+            on_durable=feed.durable,
             is_alone=services.is_alone,
         )
         turn = Turn(

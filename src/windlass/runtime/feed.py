@@ -159,7 +159,7 @@ class TurnFeed:
         self.n_durable = 0
         # What was shown and not yet looked through for previews, and a dict for its order: the calls of which a
         # preview was shown and no end.
-        self._shown: list[list[Event]] = []
+        self.shown: list[list[Event]] = []
         self._unfinished: dict[str, None] = {}
         self._line = line
         self._loop = loop
@@ -227,7 +227,7 @@ class TurnFeed:
             return
         self._is_refused = True
         retracted = None
-        self._find_unfinished()
+        self.find_unfinished()
         if self._unfinished:
             retracted = Retracted(
                 id=self._retraction_id(self.turn_id),
@@ -243,18 +243,13 @@ class TurnFeed:
         """
         if not self._is_ended:
             self._is_ended = True
-            self._line.hand_in(self, None, 0)
+            if self._line.live.get(self.turn_id) is self:  # else its last event has ended it
+                self._line.hand_in(self, None, 0)
 
-    def note_shown(self, events: list[Event]) -> None:
-        """Remember what was shown: previews of calls that never end are taken back."""
-        self._shown.append(events)
-        if len(self._shown) > _MAX_SHOWN:
-            self._find_unfinished()
-
-    def _find_unfinished(self) -> None:
+    def find_unfinished(self) -> None:
         """Look through what was shown for the calls whose previews might have to be taken back."""
         unfinished = self._unfinished
-        for event in chain.from_iterable(self._shown):
+        for event in chain.from_iterable(self.shown):
             if type(event) is Retracted:
                 for correlation_id in event.correlation_ids:
                     unfinished.pop(correlation_id, None)
@@ -265,7 +260,7 @@ class TurnFeed:
                 unfinished.pop(event.correlation_id, None)
             elif type(event) in _ENDS_PREVIEWS:
                 unfinished.clear()
-        self._shown.clear()
+        self.shown.clear()
 
 
 _Shown: TypeAlias = tuple[int, str, list[Event]]
@@ -422,7 +417,9 @@ class _Line:
         past.position += len(events)
         if past.position - past.start > past.max_events:
             past.forget_most()
-        turn.note_shown(events)
+        turn.shown.append(events)
+        if len(turn.shown) > _MAX_SHOWN:
+            turn.find_unfinished()
         if self._readers:
             self._tell(turn.turn_id, events)
         if type(events[-1]) is TurnEnded:  # nothing comes behind it

@@ -79,7 +79,7 @@ class Lane:
         self.refusal: BaseException | None = None
         # Units are counted from 1, in the order in which they are handed in.
         self._handed_in = 0
-        self._n_durable = 0
+        self.n_durable = 0
         self._last: Ticket[UnitReceipt] | None = None
         # The unit with the last reply and the one with the reply before, each with its ticket once it has one.
         self._last_reply = self._reply_before = 0
@@ -124,7 +124,9 @@ class Lane:
         if blobs:
             self._blobs += blobs
         if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
-            self._count_reply()
+            self._reply_before = self._last_reply
+            self._reply_before_ticket = self._last_reply_ticket
+            self._last_reply, self._last_reply_ticket = self._handed_in + 1, None
 
     def ride(self, entry: Entry) -> None:
         """Add an entry before whatever is added next; alone it is not written."""
@@ -134,10 +136,6 @@ class Lane:
     def has_rider(self) -> bool:
         """Whether nothing was written since an entry was told to ride along."""
         return self._riding is not None and not self._is_open
-
-    def _count_reply(self) -> None:
-        self._reply_before, self._reply_before_ticket = self._last_reply, self._last_reply_ticket
-        self._last_reply, self._last_reply_ticket = self._handed_in + 1, None
 
     def open_wait(self, wait: Wait) -> None:
         """Open a wait."""
@@ -167,7 +165,7 @@ class Lane:
 
     def is_durable(self, mark: int) -> bool:
         """Whether the first `mark` units are on disk."""
-        return mark <= self._n_durable and self.refusal is None
+        return mark <= self.n_durable and self.refusal is None
 
     async def durable(self) -> UnitReceipt | None:
         """Wait until all that was added is on disk; return the last receipt.
@@ -194,7 +192,8 @@ class Lane:
 
     async def may_call_model(self) -> None:
         """Wait until every reply but the last is on disk."""
-        self._raise_refusal()
+        if self.refusal is not None:
+            raise self.refusal
         if not self._reply_before:
             return
         if self._reply_before > self._handed_in:
@@ -226,7 +225,8 @@ class Lane:
 
     def _open(self, what: str) -> None:
         """Make sure that a unit is open. It is handed in after a few passes of the loop, if not before."""
-        self._raise_refusal()
+        if self.refusal is not None:
+            raise self.refusal
         if self._parks or self._commit is not None:
             raise InvalidInput(f"Lane.{what}: the turn parks or ends in this unit", field=what)
         if self._is_open:
@@ -324,13 +324,9 @@ class Lane:
         if ticket.refusal is not None:
             self._refuse(ticket.refusal)
             return
-        self._n_durable = number
+        self.n_durable = number
         if self._on_durable is not None:
             self._on_durable(number)
-
-    def _raise_refusal(self) -> None:
-        if self.refusal is not None:
-            raise self.refusal
 
     def _refuse(self, refusal: BaseException) -> None:
         if self.refusal is not None:

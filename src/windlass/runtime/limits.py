@@ -76,8 +76,8 @@ class TurnUsage:
     __slots__ = ("_direct", "_lost", "_replies", "reserved")
 
     def __init__(self) -> None:
-        # Each call of the turn itself: the model that answered, and what that used.
-        self._replies: list[tuple[str, Usage]] = []
+        # What each call of the turn itself used, by the model that answered.
+        self._replies: dict[str, list[Usage]] = {}
         # Calls of tools and plugins, by key: one that is answered again counts once.
         self._direct: dict[str, UsageLine] = {}
         self._lost: list[UsageLine] = []
@@ -87,11 +87,11 @@ class TurnUsage:
     @property
     def model_calls(self) -> int:
         """How many calls the turn itself made."""
-        return len(self._replies)
+        return sum(map(len, self._replies.values()))
 
     def count_reply(self, model: str, usage: Usage) -> None:
         """Count a call of the turn itself."""
-        self._replies.append((model, usage))
+        self._replies.setdefault(model, []).append(usage)
 
     def count_direct(self, key: str, command: DirectCallCommand, answered: DirectAnswered) -> None:
         """Count a call by a tool or a plugin."""
@@ -118,13 +118,9 @@ class TurnUsage:
 
     def lines(self) -> tuple[UsageLine, ...]:
         """Return what was used so far, by who asked and which model answered."""
-        by_model: dict[str, tuple[int, Usage]] = {}
-        for model, usage in self._replies:
-            known = by_model.get(model)
-            by_model[model] = (1, usage) if known is None else (known[0] + 1, known[1] + usage)
         own = [
-            UsageLine(source="turn", model=model, calls=calls, usage=usage)
-            for model, (calls, usage) in by_model.items()
+            UsageLine(source="turn", model=model, calls=len(used), usage=Usage.total(used))
+            for model, used in self._replies.items()
         ]
         if not self._direct and not self._lost and len(own) <= 1:
             return tuple(own)

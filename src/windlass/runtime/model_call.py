@@ -34,11 +34,16 @@ from windlass.journal import (
     Released,
     RequestSpec,
 )
-from windlass.journal.moments import usage_of
 from windlass.kernel import canonical, events
 from windlass.kernel.chain import Chain
 from windlass.kernel.effects import CallModel
-from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
+from windlass.kernel.model_call import (
+    NO_USAGE,
+    ModelFailure,
+    ModelMessage,
+    ModelReply,
+    ModelRequest,
+)
 from windlass.kernel.responses import ModelReplied
 from windlass.ports.model import (
     READ_BLOB,
@@ -104,10 +109,11 @@ class ModelCalls:
             hooks.take_up(answered)
         result, is_shown = answered.result, answered.text_streamed
         model = request.model if answered.sent is None else answered.sent.model
-        turn.spent.count_reply(model, usage_of(answered))
         if type(result) is not ModelReply:
+            turn.spent.count_reply(model, NO_USAGE)  # none that we know of
             turn.last_reply = None
             return ModelReplied(id=effect.id, result=result, text_streamed=is_shown)
+        turn.spent.count_reply(model, result.usage)
         if hooks is not None and hooks.sees_replies:
             result, is_shown = await hooks.after(effect.id, result, is_shown=is_shown)
         turn.last_reply = result
@@ -169,7 +175,7 @@ class ModelCalls:
                 model = self._model
                 if model is None or model.name != request.model:
                     model = self._model_of(request.model, is_fallback=request.model != first)
-                result = await self._ask(model, request, stream.emit)
+                result = await ask(model, request, stream.emit)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if not isinstance(result, ModelFailure):
@@ -232,7 +238,7 @@ class ModelCalls:
                 turn.claim(asked, reserved=reserve, reserved_for=sent.model)
                 await turn.lane.durable()
             began_ms = now_ms()
-            result = await self._ask(model, sent, _ignore)
+            result = await self._ask_with_blobs(model, sent)
         except ProviderError:
             if turn.spent.settle(key):
                 turn.lane.add(Released(key=key))
@@ -251,13 +257,13 @@ class ModelCalls:
         )
         return known
 
-    async def _ask(
-        self, model: Model, request: ModelRequest, emit: EmitModelEvent
+    async def _ask_with_blobs(
+        self, model: Model, request: ModelRequest
     ) -> ModelReply | ModelFailure:
-        """Ask with the session's store at hand, for the bytes of attachments."""
+        """Ask with the session's store at hand: user code may ask from another context than the drive's."""
         reading = READ_BLOB.set(self._turn.services.store.get_blob)
         try:
-            return await ask(model, request, emit)
+            return await ask(model, request, _ignore)
         finally:
             READ_BLOB.reset(reading)
 
@@ -385,7 +391,7 @@ class _RequestBodies:
 
     def of(self, request: ModelRequest) -> bytes:
         """Return the canonical bytes of the command that sends this request."""
-        chain = Chain.of(request.messages)
+        chain: Chain[ModelMessage] = request.messages  # type: ignore[assignment]  # it is kept as one
         messages = b'"message_count":%d,"messages":"%b"' % (
             chain.length,
             chain.chain_digest().encode(),

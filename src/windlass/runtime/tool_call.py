@@ -206,7 +206,7 @@ class ToolCallRun(CallHost):
         """
         turn, governs = self.turn, contract or tool.effect
         # A call that waits for its slot has not begun: its intent comes when it has the slot.
-        slot = self._batch.body(alone=tool.sequential)
+        slot = None if self._batch.is_alone else self._batch.body(alone=tool.sequential)
         if slot is None:
             ended = await self._body(tool, permit, governs, is_taken_over=is_taken_over)
         else:
@@ -461,7 +461,7 @@ class ToolCallRun(CallHost):
                 command=None if self.has_begun else asked.written,
                 began_ms=began_ms,
             ),
-            blobs=turn.take_blobs(outcome),
+            blobs=turn.take_blobs(outcome) if outcome.content or outcome.shown else (),
         )
         return self._ended_as(returned)
 

@@ -28,7 +28,6 @@ from windlass.journal import (
     RecordedMoment,
     TurnJournal,
     TurnStarted,
-    as_written,
     effect_digest,
     kind_of,
     wait_key,
@@ -68,7 +67,7 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
     @property
     def written(self) -> Command:
         """The command as an entry carries it: the bytes themselves, which the page takes over as they are."""
-        return as_written(self.body)
+        return msgspec.Raw(self.body)  # type: ignore[return-value]  # what `read_command` reads
 
 
 class Recovery(Protocol):
@@ -181,7 +180,8 @@ class Turn:
 
     def key(self, kind: str, effect_id: str, ordinal: int | None = None) -> str:
         """Return the key of an effect of the iteration that the turn is in, or of one call of it."""
-        key = f"{self._prefix}{self.iteration}/{kind}/{effect_id}"
+        iteration = 0 if self.machine is None else self.machine.iteration
+        key = f"{self._prefix}{iteration}/{kind}/{effect_id}"
         return key if ordinal is None else f"{key}/{ordinal}"
 
     def keyed(self, command: Command, effect_id: str, *, ordinal: int | None = None) -> Keyed:
@@ -399,17 +399,16 @@ class Turn:
     def _as_preview(self, event: Event, correlation: str) -> Event:
         # It was made to be shown and has not been seen yet, so it may still be changed.
         self._previews += 1
-        set_field(event, "id", f"{self.ids.event(self.generation)}r{self._previews}")
+        prefix = self.ids.prefix
+        set_field(event, "id", f"e_{prefix}.{self.generation}r{self._previews}")
         if correlation:
-            set_field(event, "correlation_id", self.ids.correlation(correlation))
+            set_field(event, "correlation_id", f"c_{prefix}.{correlation}")
         return event
 
     # ------------------------------------------------------------------ small things
 
     def take_blobs(self, outcome: ToolOutcome) -> tuple[str, ...]:
         """Return the digests of the bytes that an outcome refers to."""
-        if not outcome.content and not outcome.shown:
-            return ()
         parts = (*outcome.content, *(outcome.shown or ()))
         return tuple(part.ref for part in parts if isinstance(part, Attachment))
 

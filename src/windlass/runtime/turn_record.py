@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from windlass.runtime.turn import Turn
 
 
-class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An ended turn."""
+class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """An ended turn; `recorded` are its calls as they were recorded, as far as that is known."""
 
     session_id: str
     turn_id: str
     outcome: Outcome
-    messages: tuple[Message, ...] = ()
-    tool_calls: tuple[CompletedToolCall, ...] = ()
+    nodes: Sequence[NodeBody] = ()
+    recorded: Sequence[CompletedToolCall] = ()
     usage: tuple[UsageLine, ...] = ()
     issues: tuple[events.Error, ...] = ()
     iterations: int = 0
@@ -51,14 +52,12 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     ) -> TurnRecord:
         """Return the record of a turn that was just committed."""
         started_ms = turn.started.started_ms if turn.started is not None else commit.now_ms
-        messages = tuple(_messages(commit.nodes))
-        raw = {call.call_id: call for call in turn.completed}
         return cls(
             session_id=turn.session_id,
             turn_id=turn.turn_id,
             outcome=commit.outcome,
-            messages=messages,
-            tool_calls=tuple(_calls_in(messages, raw)),
+            nodes=commit.nodes,
+            recorded=turn.completed,
             usage=commit.usage,
             issues=tuple(turn.issues),
             iterations=turn.spent.model_calls,
@@ -70,24 +69,36 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Return the record of a turn as the store keeps it; its journal may be gone by now."""
         messages = tuple(_messages(page.nodes))
         started_ms = page.committed_ms
-        calls: tuple[CompletedToolCall, ...] = tuple(_calls_in(messages, {}))
+        recorded: tuple[CompletedToolCall, ...] = ()
         iterations = sum(message.role == "assistant" for message in messages)
         if journal is not None and journal.started is not None:
             started_ms = journal.started.started_ms
-            calls = tuple(_with_records(journal, calls))
+            recorded = tuple(_with_records(journal, _calls_in(messages, {})))
             rows = journal.rows()
             iterations = sum(isinstance(row.outcome, ModelAnswered) for row in rows)
         return cls(
             session_id=session_id,
             turn_id=page.turn_id,
             outcome=page.outcome,
-            messages=messages,
-            tool_calls=calls,
+            nodes=page.nodes,
+            recorded=recorded,
             usage=page.usage,
             issues=tuple(one for one in page.events if isinstance(one, events.Error)),
             iterations=iterations,
             duration_ms=max(0, page.committed_ms - started_ms),
         )
+
+    # Most callers read neither of the two.
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """What the turn has added to the history."""
+        return tuple(_messages(self.nodes))
+
+    @cached_property
+    def tool_calls(self) -> tuple[CompletedToolCall, ...]:
+        """The calls of those messages, in order."""
+        return tuple(_calls_in(self.messages, {call.call_id: call for call in self.recorded}))
 
     @property
     def text(self) -> str:
@@ -161,7 +172,7 @@ def _recorded_calls(journal: TurnJournal) -> Iterator[tuple[CompletedToolCall, .
 
 
 def _with_records(
-    journal: TurnJournal, shown: tuple[CompletedToolCall, ...]
+    journal: TurnJournal, shown: Iterable[CompletedToolCall]
 ) -> Iterator[CompletedToolCall]:
     """Give each call the arguments that really ran and its whole outcome, as far as they are recorded.
 

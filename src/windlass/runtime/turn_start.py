@@ -188,19 +188,25 @@ def config_of(
     if output is not None:
         driver = StructuredDriver(lambda value: _fits(output, value))
         projector = StructuredProjector(output.schema)
-    return TurnConfig(
-        driver=driver,
-        projector=projector,
-        model=started.model,
-        session_id=place[0],
-        turn_id=place[1],
-        system_prompt=prompt_of(started),
-        tools=tools_of(program, started),
-        max_iterations=limits.max_iterations,
-        generation=started.generation,
-        sync_environment=_syncs(program, started),
-        progress=False,
-    )
+    asked: dict[str, Any] = {
+        "driver": driver,
+        "projector": projector,
+        "model": started.model,
+        "system_prompt": prompt_of(started),
+        "tools": tools_of(program, started),
+        "max_iterations": limits.max_iterations,
+        "generation": started.generation,
+        "sync_environment": _syncs(program, started),
+        "progress": False,
+    }
+    # Most turns of an agent differ in their ids alone, which were checked at the door.
+    last: list[Any] = program.once("last_config", list)
+    if not last or last[0] != asked:
+        last[:] = asked, TurnConfig(**asked, session_id=place[0], turn_id=place[1])
+    config: TurnConfig = last[1].__copy__()
+    set_field(config, "session_id", place[0])
+    set_field(config, "turn_id", place[1])
+    return config
 
 
 def _syncs(program: Program, started: TurnStarted) -> bool:
