@@ -101,7 +101,7 @@ class _Steps:
         self._context.run(RUNS_IN.set, turn.session_id)
         self.cancelled_itself = False
 
-    def __await__(self) -> Generator[Any, Any, object]:  # noqa: C901, PLR0912 - a task's step, and its cancels
+    def __await__(self) -> Generator[Any, Any, object]:  # noqa: C901 - a task's step, and its cancels
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - it is awaited in one
         cancels = task.cancelling()
@@ -132,9 +132,8 @@ class _Steps:
                     yield from _take_cancel()
             return done.value
         finally:
-            if task.cancelling() > cancels and not self._is_ending(task, cancels):
-                while task.cancelling() > cancels:
-                    task.uncancel()
+            while task.cancelling() > cancels and not self._is_ending(task, cancels):
+                task.uncancel()
 
     def _is_ending(self, task: asyncio.Task[Any], cancels: int) -> bool:
         """Whether the turn is being ended from outside, and not just the body."""
