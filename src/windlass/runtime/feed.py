@@ -159,7 +159,7 @@ class TurnFeed:
         self.n_durable = 0
         # What was shown and not yet looked through for previews, and a dict for its order: the calls of which a
         # preview was shown and no end.
-        self.shown: list[list[Event]] = []
+        self.shown: list[tuple[Event, ...]] = []
         self._unfinished: dict[str, None] = {}
         self._line = line
         self._loop = loop
@@ -263,7 +263,7 @@ class TurnFeed:
         self.shown.clear()
 
 
-_Shown: TypeAlias = tuple[int, str, list[Event]]
+_Shown: TypeAlias = tuple[int, str, tuple[Event, ...]]
 """When, of which turn, what: events that were shown in one moment."""
 
 
@@ -413,11 +413,13 @@ class _Line:
             self._end(turn)
             return
         past = self._past
-        past.ring.append((past.age_ms, turn.turn_id, events))
-        past.position += len(events)
+        # A tuple of events needs no garbage collection, and a ring may keep thousands.
+        kept = tuple(events)
+        past.ring.append((past.age_ms, turn.turn_id, kept))
+        past.position += len(kept)
         if past.position - past.start > past.max_events:
             past.forget_most()
-        turn.shown.append(events)
+        turn.shown.append(kept)
         if len(turn.shown) > _MAX_SHOWN:
             turn.find_unfinished()
         if self._readers:
