@@ -10,6 +10,7 @@ from tests.scenarios.stage import Stage
 from tests.scenarios.watching import names, shown_text
 from windlass import Agent
 from windlass.errors import Unavailable
+from windlass.journal import ModelAnswered, Recorded
 from windlass.kernel import ModelReply, ModelRequest, events
 from windlass.kernel.events import Event
 from windlass.ports.model import (
@@ -76,6 +77,27 @@ async def test_an_attempt_that_failed_is_taken_back(stage: Stage) -> None:
     assert isinstance(retrying, events.Retrying)
     assert (retrying.attempt, retrying.reason, retrying.wait_ms) == (2, "cut off", 5)
     assert shown_text(seen) == result.text == "Right."
+
+
+async def test_attempts_that_failed_are_recorded_with_the_reply(stage: Stage) -> None:
+    model = LiveModel([AttemptFailed(reason="cut off", wait_ms=5)], say("Right."))
+    async with (
+        stage.runtime(Agent("live", model=model)) as rt,
+        rt.session("s").stream("Go.", turn_id="t") as turn,
+    ):
+        await model.watched(turn)
+        view = await rt._services.store.load_turn("s", "t")
+
+    assert view is not None
+    (replied,) = [
+        entry
+        for page in view.pages
+        for entry in page.entries
+        if isinstance(entry, Recorded) and isinstance(entry.outcome, ModelAnswered)
+    ]
+    (attempt,) = replied.attempts
+    assert (attempt.code, attempt.model) == ("adapter_retry", "live")
+    assert attempt.began_ms == replied.began_ms  # the call is all its attempts
 
 
 async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage: Stage) -> None:

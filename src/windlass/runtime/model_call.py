@@ -125,7 +125,7 @@ class ModelCalls:
         request, reserve, key = asked, None, keyed.key
         if hooks is not None and hooks.sees_requests:
             request, reserve = await hooks.before(asked, effect_id, key)
-        stream.begin(effect_id)
+        stream.begin(effect_id, request.model)
         if reserve is not None:
             turn.spent.reserve(key, "turn", request.model, reserve)
         now_ms = turn.services.clock.now_ms
@@ -190,10 +190,11 @@ class ModelCalls:
                 if error is not None:
                     self._wait_for_provider(error, key)
                 return _Answer(result, request)
-            stream.try_again(result, request.model, again.wait_s)
+            stream.try_again(result, again.wait_s)
             await self._turn.services.clock.sleep(again.wait_s)
             attempt = attempt + 1 if again.request.model == request.model else 1
             request = again.request
+            stream.model = request.model
 
     # ------------------------------------------------------------------ calls by tools and plugins
 
@@ -414,11 +415,11 @@ class _Stream:
     def __init__(self, turn: Turn, hooks: ModelHooks | None) -> None:
         self._turn = turn
         self._hooks = hooks if hooks is not None and hooks.sees_streams else None
-        self.begin("")
+        self.begin("", "")
 
-    def begin(self, effect_id: str) -> None:
+    def begin(self, effect_id: str, model: str) -> None:
         """Show another call from here on."""
-        self.effect_id = effect_id
+        self.effect_id, self.model = effect_id, model
         self.attempt = 1
         self.began_ms = 0
         self.first_ms: int | None = None
@@ -429,7 +430,7 @@ class _Stream:
         """Show a piece of the reply."""
         if isinstance(event, AttemptFailed):
             self.retract()
-            self._say_again(event.reason, event.wait_ms / 1000)
+            self._note_failure("adapter_retry", event.reason, event.wait_ms / 1000)
             return
         if self.first_ms is None:
             self.first_ms = max(0, self._turn.services.clock.now_ms() - self.began_ms)
@@ -445,21 +446,21 @@ class _Stream:
         elif isinstance(event, ReasoningChunk):
             self._turn.tell(events.ReasoningDelta(text=event.text), self.effect_id)
 
-    def try_again(self, failure: ModelFailure, model: str, wait_s: float) -> None:
+    def try_again(self, failure: ModelFailure, wait_s: float) -> None:
         """Note an attempt that failed, and say that the call is made once more."""
+        self._note_failure(failure.code or "", failure.message, wait_s)
+
+    def _note_failure(self, code: str, reason: str, wait_s: float) -> None:
         now_ms = self._turn.services.clock.now_ms()
         self.failed.append(
             Attempt(
                 began_ms=self.began_ms,
                 took_ms=max(0, now_ms - self.began_ms),
-                code=failure.code or "",
-                model=model,
+                code=code,
+                model=self.model,
             )
         )
         self.began_ms, self.first_ms = now_ms + int(wait_s * 1000), None
-        self._say_again(failure.message, wait_s)
-
-    def _say_again(self, reason: str, wait_s: float) -> None:
         self.attempt += 1
         event = events.Retrying(attempt=self.attempt, reason=reason, wait_ms=int(wait_s * 1000))
         self._turn.tell(event, self.effect_id)
