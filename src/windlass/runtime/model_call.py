@@ -85,7 +85,7 @@ class ModelCalls:
         self._turn = turn
         self._hooks = hooks
         self._stream = _Stream(turn, hooks)
-        self._bodies = _RequestBodies()
+        self._bodies = turn.program.once("request_bodies", _RequestBodies)
         self._model: Model | None = None
         self._direct: dict[str, int] = {}
         self.is_waiting = False
@@ -378,17 +378,17 @@ def _ignore(_event: ModelEvent) -> None:
 
 
 class _RequestBodies:
-    """The bytes of a model call's command.
+    """The bytes of the commands that call an agent's model.
 
-    Of two requests of a turn mostly the messages differ. Those stand in the command by digest and count; the bytes
-    around them are made once.
+    Of two requests mostly the messages and the session differ. Messages stand in a command by digest and count; the
+    bytes around them and the session are made once.
     """
 
-    __slots__ = ("_after", "_before", "_settings")
+    __slots__ = ("_after", "_before", "_between", "_settings")
 
     def __init__(self) -> None:
         self._settings: tuple[object, ...] = ()
-        self._before = self._after = b""
+        self._before = self._between = self._after = b""
 
     def of(self, request: ModelRequest) -> bytes:
         """Return the canonical bytes of the command that sends this request."""
@@ -397,16 +397,26 @@ class _RequestBodies:
             chain.length,
             chain.chain_digest().encode(),
         )
+        # An id holds nothing that JSON would escape.
+        session = (
+            b""
+            if request.session_id is None
+            else b'"session_id":"%b"' % request.session_id.encode()
+        )
         settings = (
-            request.tools, request.model, request.generation, request.session_id,
+            request.tools, request.model, request.generation, not session,
             request.tool_choice, request.variant, request.output,
         )  # fmt: skip
         if settings != self._settings:
-            # The two fields stand side by side, and no other text of a request can hold this digest.
+            # The two fields stand side by side, and no other text of a request can hold this digest. The session
+            # stands behind the schema of an output, which might have a field of that name.
             whole = canonical.encode(ModelCallCommand.of(request))
-            self._before, _, self._after = whole.partition(messages)
+            self._before, _, rest = whole.partition(messages)
+            self._between, _, self._after = (
+                rest.rpartition(session) if session else (rest, b"", b"")
+            )
             self._settings = settings
-        return b"%b%b%b" % (self._before, messages, self._after)
+        return b"%b%b%b%b%b" % (self._before, messages, self._between, session, self._after)
 
 
 class _Stream:
