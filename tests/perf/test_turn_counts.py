@@ -51,7 +51,7 @@ SHARED_COMMITS = 0.2
 BUDGET_PYTHON = (3, 11)
 ITERATION_BUDGET = 7_280
 PURE_BUDGET = 6_500
-TURN_BUDGET = 14_470
+TURN_BUDGET = 14_200
 # Python frames, and passes of the event loop, of an iteration of a turn that is driven alone.
 FRAMES = 220
 PASSES = 1
