@@ -25,6 +25,7 @@ from windlass.errors import (
     Unavailable,
     WindlassError,
 )
+from windlass.guards.secret import REGISTERED
 from windlass.journal import (
     Attempt,
     DirectAnswered,
@@ -35,11 +36,13 @@ from windlass.journal import (
     RequestSpec,
 )
 from windlass.journal.moments import usage_of
+from windlass.journal.redaction import cleaned
 from windlass.kernel import canonical, events
 from windlass.kernel.chain import Chain
 from windlass.kernel.effects import CallModel
 from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
 from windlass.kernel.responses import ModelReplied
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import (
     READ_BLOB,
     AttemptFailed,
@@ -257,6 +260,8 @@ class ModelCalls:
         """Ask with the session's store at hand, for the bytes of attachments."""
         reading = READ_BLOB.set(self._turn.services.store.get_blob)
         try:
+            if REGISTERED.secrets:
+                return await _ask_screened(model, request, emit)
             return await ask(model, request, emit)
         finally:
             READ_BLOB.reset(reading)
@@ -323,6 +328,15 @@ class ModelCalls:
         raise ParkTurn
 
 
+async def _ask_screened(
+    model: Model, request: ModelRequest, emit: EmitModelEvent
+) -> ModelReply | ModelFailure:
+    """Ask a model; no registered secret is in what it shows or answers."""
+    screen = KeyScreen(REGISTERED, emit)
+    answer = await ask(model, request, screen.emit)
+    return screen.reply(answer) if type(answer) is ModelReply else cleaned(answer)
+
+
 async def ask(
     model: Model, request: ModelRequest, emit: EmitModelEvent
 ) -> ModelReply | ModelFailure:
@@ -356,7 +370,7 @@ async def ask(
 
 def _failure(error: ProviderError) -> ModelFailure:
     is_passing = error.retry is Retry.LATER
-    return ModelFailure(message=str(error), retryable=is_passing, code=error.code)
+    return cleaned(ModelFailure(message=str(error), retryable=is_passing, code=error.code))
 
 
 def _wish_ms(seconds: float | None) -> int:
