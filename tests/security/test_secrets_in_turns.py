@@ -23,6 +23,7 @@ from windlass.guards.secret import REGISTERED
 from windlass.kernel import ModelReply
 from windlass.kernel.messages import Reasoning
 from windlass.kernel.outcomes import Stopped
+from windlass.ports.plugin import CommittedTurn, Plugin
 from windlass.testing import ScriptedModel, call, kill_everywhere, say
 
 PROCESS = Path(__file__).with_name("keyed_process.py")
@@ -205,6 +206,27 @@ async def test_what_a_model_fails_with_is_clean(stage: Stage) -> None:
 
     assert f"[{NAME}] is not allowed" in str(turn)
     assert KEY not in f"{turn} {kept}"
+
+
+# --- what is logged ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("key")
+async def test_what_user_code_raises_is_logged_clean(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Plugin):
+        name = "failing"
+
+        async def after_commit(self, ended: CommittedTurn) -> None:
+            raise ValueError(f"no {KEY} after {ended.turn_id}")
+
+    agent = Agent("clerk", model=ScriptedModel([say("Done.")]), plugins=[Failing()])
+    async with stage.runtime(agent) as rt:
+        await rt.session("s").run("Go.", turn_id="t")
+
+    assert f"ValueError: no [{NAME}] after t" in caplog.text
+    assert KEY not in caplog.text
 
 
 # --- who knows it, and when ----------------------------------------------------------------------
