@@ -22,7 +22,7 @@ from windlass.stores.sqlite.store import Durability
 PAGE_BYTES = 4_096
 _FOLDER = Path(__file__).parents[1] / "build"
 _FAR_MS = 10**15
-_NOTHING_SECRET = Encoder(None)
+_ENCODER = Encoder()
 
 LogRow = tuple[int, int, int, bytes, bytes]
 PUT = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)"
@@ -91,7 +91,7 @@ def commit_bare(db: apsw.Connection, row: LogRow) -> None:
 
 def log_row(unit: Unit, session: int, *, strand: int = 1) -> LogRow:
     """Return the row that the store writes for a unit of entries; the link is any 32 bytes."""
-    page, long_texts = _NOTHING_SECRET.journal_page(unit)
+    page, long_texts = _ENCODER.journal_page(unit)
     assert not long_texts
     link = unit.position.to_bytes(32, "big")
     return session, strand, unit.position, link, page

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 
 from tests.limits import SOAK, times
+from windlass.guards.secret import REGISTERED
 
 # No deadline: shared machines stall, and a stall is not a bug. Not derandomized: each run looks
 # somewhere new. The blob in a failure's output replays it anywhere.
@@ -18,6 +19,11 @@ settings.load_profile("ci")
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def pytest_runtest_setup() -> None:
+    """Forget the secrets of other tests: they hold for a process, and many tests share one."""
+    REGISTERED.know(())
 
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in this hook, too

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from windlass.errors import ConfigError, InvalidInput
-from windlass.guards import Redactor, Secret
+from windlass.guards import Redactor, Secret, register_secret
+from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.kernel import EndTurn, ToolOutcome, canonical, freeze
 
 KEY = "sk-9f/8+aZ=q"
@@ -221,6 +222,14 @@ def test_many_secrets_are_redacted_each_by_its_name() -> None:
     assert clean("first-secret second-secret", one, two) == "[ONE] [TWO]"
 
 
+@pytest.mark.parametrize("name", ["hunter22", "my hunter22", "SECOND second-secret"])
+def test_what_was_redacted_once_stays_so_also_when_a_name_holds_a_secret(name: str) -> None:
+    redactor = Redactor([secret("hunter22", name), secret("second-secret", "TWO")])
+
+    assert redactor.clean("a hunter22 b") == "a [...] b"
+    assert redactor.clean("a [...] b second-secret") == "a [...] b [TWO]"
+
+
 def test_a_redactor_without_secrets_changes_nothing() -> None:
     assert Redactor([]).clean(KEY) == KEY
     assert Redactor([]).clean_length(KEY) == len(KEY)
@@ -251,3 +260,23 @@ def test_text_that_was_cleaned_stays_as_it_is() -> None:
     once = clean(f"{KEY} {urllib.parse.quote(KEY, safe='')}")
 
     assert clean(once) == once
+
+
+# --- what the process knows ----------------------------------------------------------------------
+
+
+def test_a_registered_secret_is_known_to_the_whole_process_once() -> None:
+    first = register_secret(secret())
+
+    assert register_secret(secret()) == first
+    assert REGISTERED.secrets == (first,)
+    assert REGISTERED.clean(f"it is {KEY}") == "it is [API_KEY]"
+
+
+def test_what_cannot_be_redacted_is_refused_without_being_shown() -> None:
+    check_no_secret(KEY.encode(), field="data", wanted="bytes")
+    register_secret(secret())
+    check_no_secret(b"nothing here", field="data", wanted="bytes")
+
+    with pytest.raises(InvalidInput, match="data: found a registered secret, wanted bytes"):
+        check_no_secret(f"see {KEY}".encode(), field="data", wanted="bytes")

@@ -1,4 +1,4 @@
-"""The last door before the disk takes secrets out of words, and leaves what windlass itself wrote."""
+"""Secrets are taken out of words, in a turn and at the last door before the disk; what windlass wrote stays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.journal.golden_journal import GOLDEN
-from windlass.guards import Redactor, Secret
+from windlass.guards import Redactor, Secret, register_secret
 from windlass.journal import (
     Claimed,
     JournalPage,
@@ -17,8 +17,9 @@ from windlass.journal import (
     ToolCallCommand,
     TurnStarted,
 )
-from windlass.journal.bodies import redact
-from windlass.kernel import Json, ModelReply, canonical
+from windlass.journal.redaction import cleaned, redact
+from windlass.kernel import Json, ModelReply, ToolOutcome, canonical
+from windlass.kernel.messages import Attachment, Part, Text
 
 KEY = "sk-4711-canary"
 REDACTOR = Redactor([Secret(KEY, name="KEY")])
@@ -98,3 +99,42 @@ def test_no_secret_however_it_is_spelled_makes_a_stored_value_unreadable() -> No
             for name, value in group.items():
                 cleaned = redact(canonical.encode(value), redactor)
                 assert type(canonical.read(cleaned, type(value))) is type(value), (word, name)
+
+
+def test_a_file_name_loses_the_secret_and_its_digest_stays() -> None:
+    file = Attachment(ref="ab" * 32, name=f"{KEY}.txt")
+
+    assert redact(canonical.encode(file), REDACTOR) == canonical.encode(
+        Attachment(ref="ab" * 32, name="[KEY].txt")
+    )
+
+
+# --- values of a turn ----------------------------------------------------------------------------
+
+
+def test_a_value_is_cleaned_to_what_a_store_would_write() -> None:
+    outcome = ToolOutcome(value={"a": [KEY, 1.5, None]}, content=(Text(text=f"it is {KEY}"),))
+    register_secret(Secret(KEY, name="KEY"))
+
+    clean = cleaned(outcome)
+
+    assert clean == ToolOutcome(
+        value={"a": ["[KEY]", 1.5, None]}, content=(Text(text="it is [KEY]"),)
+    )
+    assert canonical.encode(clean) == redact(canonical.encode(outcome), REDACTOR)
+    assert cleaned(clean) is clean
+
+
+def test_several_values_are_cleaned_by_their_hint() -> None:
+    register_secret(Secret(KEY, name="KEY"))
+    parts: tuple[Part, ...] = (Text(text=KEY), Attachment(ref="ab" * 32))
+
+    assert cleaned(parts, tuple[Part, ...]) == (Text(text="[KEY]"), Attachment(ref="ab" * 32))
+
+
+def test_a_value_in_which_nothing_is_secret_is_the_same_object() -> None:
+    outcome = ToolOutcome(value=KEY)
+
+    assert cleaned(outcome) is outcome  # nothing is registered
+    register_secret(Secret("tool_outcome", name="KEY"))
+    assert cleaned(outcome) is outcome  # only a tag is spelled like it

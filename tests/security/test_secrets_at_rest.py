@@ -28,7 +28,7 @@ from tests.runtime.turns import (
     unit,
 )
 from windlass.errors import InvalidInput, WindlassError
-from windlass.guards.secret import Redactor, Secret
+from windlass.guards.secret import Secret, register_secret
 from windlass.journal import Claimed, JournalPage, Recorded, TurnStarted
 from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Finished
@@ -98,7 +98,8 @@ def found_in(folder: Path, secret: str) -> list[str]:
 
 
 def open_store(path: Path, secret: str) -> SqliteStore:
-    return SqliteStore(path, redactor=Redactor([Secret(secret, name=NAME)]))
+    register_secret(Secret(secret, name=NAME))
+    return SqliteStore(path)
 
 
 async def write_everywhere(store: SqliteStore, text: str) -> None:
@@ -207,7 +208,7 @@ async def test_what_was_redacted_loads_and_shows_the_placeholder(tmp_path: Path,
     assert clean in repr(session.pages[0].nodes)
 
 
-async def test_a_store_without_a_redactor_is_caught(tmp_path: Path) -> None:
+async def test_a_secret_that_nobody_registered_is_caught(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "w.db")
     await store.open()
     await write_everywhere(store, SECRETS["plain"])
@@ -374,8 +375,8 @@ async def test_no_refusal_shows_a_secret_that_was_taken_for_a_name(store: Sqlite
 
 
 async def test_a_name_that_would_break_the_bytes_breaks_nothing(tmp_path: Path) -> None:
-    redactor = Redactor([Secret(PLAIN, name='the "key" \\ one')])
-    store = SqliteStore(tmp_path / "w.db", redactor=redactor)
+    register_secret(Secret(PLAIN, name='the "key" \\ one'))
+    store = SqliteStore(tmp_path / "w.db")
     await store.open()
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker)

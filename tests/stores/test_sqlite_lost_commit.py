@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime import turns
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, reply, unit
-from windlass.guards.secret import Redactor, Secret
+from windlass.guards.secret import Secret, register_secret
 from windlass.ports import NewItem, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing.unit_shortcuts import UnitShortcuts
@@ -23,7 +23,8 @@ Do: TypeAlias = Callable[[SqliteStore, str], Awaitable[object]]
 
 async def prepared(path: Path) -> tuple[SqliteStore, str]:
     """Return a store with a turn under way, one that has ended, an item, and a wait."""
-    store = SqliteStore(path, redactor=Redactor([Secret(KEY, name="KEY")]))
+    register_secret(Secret(KEY, name="KEY"))
+    store = SqliteStore(path)
     await store.open()
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker)

@@ -15,6 +15,7 @@ import msgspec
 import pydantic
 import pytest
 
+from windlass.guards import Secret, register_secret
 from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.messages import Attachment, Text
@@ -265,6 +266,24 @@ def test_a_cut_never_splits_a_character(limit: int) -> None:
     whole = shown.partition("\n(cut here")[0]
     assert text.startswith(whole)
     assert len(whole.encode()) <= limit
+
+
+LEAKS = [
+    "a sk-canary-4711 b",
+    {"key": ["sk-canary-4711"]},
+    Text(text="a sk-canary-4711 b"),
+    [Text(text="a"), {"key": "sk-canary-4711"}],
+]
+
+
+@pytest.mark.parametrize("limit", range(3, 30))
+@pytest.mark.parametrize("returned", LEAKS)
+def test_a_cut_never_leaves_the_half_of_a_secret(limit: int, returned: object) -> None:
+    register_secret(Secret("sk-canary-4711", name="KEY"))
+
+    outcome, full = clipped(returned, limit=limit)
+
+    assert "sk-" not in f"{outcome} {full!r}"
 
 
 def test_over_the_limit_of_results_only_the_head_is_kept_inline() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from windlass.errors import ArgsInvalid, InvalidInput
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
+from windlass.journal.redaction import cleaned
 from windlass.kernel import canonical
 from windlass.kernel.value import Json, freeze
 from windlass.ports import Wait, WaitAnswer, WaitReceipt
@@ -80,7 +81,7 @@ class Answers:
     ) -> WaitAnswer:
         if by is not None:
             _check_words(by, "by")
-        return WaitAnswer(status=status, value=value, by=by, now_ms=self._now())
+        return cleaned(WaitAnswer(status=status, value=value, by=by, now_ms=self._now()))
 
     def _now(self) -> int:
         return self._admission.services.clock.now_ms()

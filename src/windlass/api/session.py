@@ -29,6 +29,7 @@ from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, Unkn
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
+from windlass.journal.redaction import cleaned
 from windlass.kernel import events
 from windlass.kernel.messages import Message, Part
 from windlass.kernel.outcomes import Finished
@@ -240,7 +241,7 @@ class Session(Generic[O]):
         parts = await read_input(given, services.store, now_ms=now_ms)
         turn = NewTurn(
             agent=await self._agent_name() if program is None else program.name,
-            request=TurnRequest(input=parts, context=context, overrides=overrides),
+            request=cleaned(TurnRequest(input=parts, context=context, overrides=overrides)),
             submitter=services.worker_id or None,
             now_ms=now_ms,
         )
@@ -284,6 +285,7 @@ class Session(Generic[O]):
         if when not in ("now", "next_turn"):
             raise InvalidInput("when: wanted now or next_turn", field="when")
         parts = await read_input(input, services.store, now_ms=services.clock.now_ms())
+        parts = cleaned(parts, tuple[Part, ...])
         content = {"parts": msgspec.to_builtins(parts)}
         item_id = check_id(key, field="key") if key is not None else f"n_{urandom(12).hex()}"
         item = NewItem(item_id=item_id, when=when, content=content)
@@ -411,7 +413,7 @@ class Session(Generic[O]):
         services = self._admission.services
         turn = NewTurn(
             agent=view.agent,
-            request=TurnRequest(overrides={"compact": wanted}),
+            request=cleaned(TurnRequest(overrides={"compact": wanted})),
             submitter=services.worker_id or None,
             now_ms=services.clock.now_ms(),
         )

@@ -18,6 +18,7 @@ from windlass.errors import (
 )
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
+from windlass.guards.secret import REGISTERED
 from windlass.guards.text import check_text
 from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
 from windlass.runtime.body import RUNS_IN
@@ -162,6 +163,7 @@ class Admission:
         check_id(turn_id, field="turn_id")
         check_text(reason, field="reason")
         check_limit("metadata_bytes", len(reason.encode()), field="reason")
+        reason = REGISTERED.clean(reason)
         engine = self.engine
         await engine.flush(session_id)
         services = engine.services

@@ -2,6 +2,7 @@
 
 `Secret` does not show itself and no encoder of windlass accepts it. `Redactor` removes known
 secrets from text of foreign origin, such as an error body in which a provider echoes the key.
+`REGISTERED` knows those of this process: turns are cleaned of them before anything is used or recorded.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, InvalidInput
 
 # A shorter value would be found inside ordinary words, and redaction would eat the text.
 _MIN_CHARS = 6
@@ -60,15 +61,21 @@ class Secret:
 class Redactor:
     """Replaces every known secret in a text, also where it is base64, URL or JSON encoded."""
 
-    __slots__ = ("_bytes", "_first", "_forms", "_longest")
+    __slots__ = ("_bytes", "_first", "_forms", "_longest", "secrets")
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
+        self.know(tuple(secrets))
+
+    def know(self, secrets: tuple[Secret, ...]) -> None:
+        """Replace these secrets from now on, and no others."""
         forms = {form: secret.name for secret in secrets for form in _forms(secret.reveal())}
+        marks = {form: _mark(name, forms) for form, name in forms.items()}
         # Longest first: one secret may be the beginning of another.
-        self._forms = sorted(forms.items(), key=lambda item: -len(item[0]))
+        self._forms = sorted(marks.items(), key=lambda item: -len(item[0]))
         self._bytes = tuple(form.encode() for form, _ in self._forms)
         self._first = frozenset(form[0] for form, _ in self._forms)
         self._longest = max((len(form) for form, _ in self._forms), default=0)
+        self.secrets = secrets
 
     def is_in(self, data: bytes) -> bool:
         """Whether any known secret can be read in these bytes."""
@@ -76,9 +83,9 @@ class Redactor:
 
     def clean(self, text: str) -> str:
         """Return `text` without any known secret."""
-        for form, name in self._forms:
+        for form, mark in self._forms:
             if form in text:
-                text = text.replace(form, f"[{name}]")
+                text = text.replace(form, mark)
         return text
 
     def clean_length(self, text: str) -> int:
@@ -89,6 +96,36 @@ class Redactor:
                 if any(form.startswith(end) for form, _ in self._forms):
                     return at
         return len(text)
+
+
+REGISTERED = Redactor(())
+"""Knows every secret of this process. Whoever passes words on asks it, if `REGISTERED.secrets` is not empty."""
+
+
+def register_secret(secret: Secret) -> Secret:
+    """Keep a secret out of every turn of this process and out of every store; return it.
+
+    Models register their keys. Register others before the first turn: what is stored already stays as it is.
+    """
+    if secret not in REGISTERED.secrets:
+        REGISTERED.know((*REGISTERED.secrets, secret))
+    return secret
+
+
+def check_no_secret(data: bytes, *, field: str, wanted: str) -> None:
+    """Refuse what cannot be redacted and stay what it is: a name, or bytes that have a digest.
+
+    Raises:
+        InvalidInput: without showing it.
+    """
+    if REGISTERED.is_in(data):
+        raise InvalidInput.at(field, "a registered secret", wanted)
+
+
+def _mark(name: str, forms: Iterable[str]) -> str:
+    """Return what stands for a secret; a name with a secret in it would be replaced again, and never be clean."""
+    mark = f"[{name}]"
+    return "[...]" if any(form in mark for form in forms) else mark
 
 
 def _forms(value: str) -> set[str]:

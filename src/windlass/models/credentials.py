@@ -3,7 +3,7 @@
 Law 1. A key from a provider's own environment variable goes to that provider's own host over TLS, or to an
     address that the environment names beside it. An address given in code needs its key given in code:
     so no setting elsewhere can send a key to a host that it was not meant for.
-Law 2. Every key that is handed out is known to `cleaned`, which takes it out of what providers say.
+Law 2. Every key that is handed out is registered: it is taken out of what providers say, and out of turns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.guards.secret import Redactor, Secret
+from windlass.guards.secret import REGISTERED, Redactor, Secret, register_secret
 from windlass.models.route import address_of, endpoint_of
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -65,9 +65,6 @@ KEY_SOURCES["openai-chat"] = KEY_SOURCES["openai"]
 # SDKs insist on a key, also for a server that needs none.
 _NO_KEY = "no-key-needed"
 
-_known: set[Secret] = set()
-_redactor = Redactor(())
-
 
 def environment() -> Mapping[str, str]:
     """Return the process's environment: keys are read here and nowhere else."""
@@ -94,7 +91,7 @@ def key_for(
     env: Mapping[str, str] | None = None,
     given: str | Secret | None = None,
 ) -> Secret:
-    """Return the key that may be sent to `base_url`, and make it known to `cleaned`.
+    """Return the key that may be sent to `base_url`, and register it.
 
     Raises:
         ConfigError: there is none, naming the variable to set; or it belongs to another host.
@@ -102,11 +99,11 @@ def key_for(
     source = KEY_SOURCES[provider]
     env = environment() if env is None else env
     if given is not None:
-        return register(given if isinstance(given, Secret) else _key(given, "api_key"))
+        return register_secret(given if isinstance(given, Secret) else _key(given, "api_key"))
     wanted = base_url_for(provider, base_url, env)
     variable = next((name for name in source.variables if env.get(name)), None)
     if variable is not None and _origin(wanted) in _own_origins(source, env):
-        return register(_key(env[variable], variable))
+        return register_secret(_key(env[variable], variable))
     if source.is_free or _host(wanted) in _LOOPBACK:
         return Secret(_NO_KEY, name="no key")
     names = " or ".join(source.variables)
@@ -151,20 +148,11 @@ def _host(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-def register(key: Secret) -> Secret:
-    """Make a key known, so that `cleaned` takes it out of foreign text; return it."""
-    global _redactor  # noqa: PLW0603 - what is secret is so for the whole process
-    if key not in _known:
-        _known.add(key)
-        _redactor = Redactor(_known)
-    return key
-
-
 def redactor_of(key: Secret | None) -> Redactor:
     """Return what takes a key out of what its provider says; the stand-in for no key is not secret."""
     return Redactor(() if key is None or key.reveal() == _NO_KEY else (key,))
 
 
 def cleaned(text: str) -> str:
-    """Return text of a provider without any key that was ever handed out."""
-    return _redactor.clean(text)
+    """Return text of a provider without any secret that was ever registered."""
+    return REGISTERED.clean(text)

@@ -11,12 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.errors import ProviderError, ToolError
+from windlass.guards.secret import REGISTERED
 from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
 from windlass.kernel import canonical, events
 from windlass.kernel.messages import Text
 from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Hold, Send, Stop
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.plugin import Chunk, Trouble
 from windlass.runtime.hooked_turn import BoundHook, Patches
 from windlass.runtime.hooks import Hooks
@@ -224,7 +226,8 @@ class ModelHooks:
             at, said = await hooks.ask_from(bound, at, "after_model", place, reply)
             if isinstance(said, Stop):
                 raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
-            reply = reply if said is None else said
+            if said is not None:
+                reply = KeyScreen(REGISTERED).reply(said)
             at += 1
         patches = hooks.take()
         if reply is not raw or patches or self._records_looks:

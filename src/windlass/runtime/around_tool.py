@@ -29,6 +29,7 @@ from windlass.journal import (
     RecordedMoment,
     ToolHooksCommand,
 )
+from windlass.journal.redaction import cleaned
 from windlass.kernel import canonical
 from windlass.kernel.events import Error
 from windlass.kernel.messages import Text
@@ -168,7 +169,7 @@ class CallHooks:
         self._end_aside()
         if not patches and asked.args is call.args and verdict.strength == Strength.PERMISSION:
             return None
-        decided = decision(verdict, asked.args, patches, self._take_issues())
+        decided = cleaned(decision(verdict, asked.args, patches, self._take_issues()))
         self._keep(decided.patches)
         self._record("decide", decided)
         return decided
@@ -264,10 +265,12 @@ class CallHooks:
         is_the_same = changed is None and self.ends is None and not patches and not issues
         if is_the_same and not self._hooks.records_looks("tools"):
             return ended
-        moment = CallPresented(outcome=changed, patches=patches, ends=self.ends, issues=issues)
+        moment = cleaned(
+            CallPresented(outcome=changed, patches=patches, ends=self.ends, issues=issues)
+        )
         self._keep(moment.patches)
         self._record("presented", moment, () if changed is None else self._turn.take_blobs(changed))
-        return ended if changed is None else _with(ended, changed)
+        return ended if moment.outcome is None else _with(ended, moment.outcome)
 
     def _is_to_be_seen(self, ended: CompletedToolCall) -> bool:
         """Whether a plugin looks at this result before it is shown."""

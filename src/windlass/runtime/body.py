@@ -27,6 +27,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.limits import check_limit, check_seconds
+from windlass.guards.secret import REGISTERED
 from windlass.guards.text import clean_text
 from windlass.journal import idempotency_key
 from windlass.kernel import events
@@ -39,8 +40,7 @@ from windlass.runtime.turn import Turn
 from windlass.tools import clipped
 
 _MAX_ERROR_CHARS = 4_000
-# How long a body that was cancelled has until it is left alone.
-_GRACE_S = 1.0
+_GRACE_S = 1.0  # how long a body that was cancelled has until it is left alone
 _STATUSES = get_args(ToolStatus)
 
 RUNS_IN: ContextVar[str | None] = ContextVar("windlass_session", default=None)
@@ -247,8 +247,8 @@ def _failed(error: BaseException) -> Ended:
 async def value_outcome(ended: Ended, tool: Tool, turn: Turn) -> ToolOutcome:
     """Return what the model and the history get of it; a text that is too long is kept whole as a file."""
     if ended.status != "ok":
-        reason = clean_text(ended.reason)[:_MAX_ERROR_CHARS] or "It failed without a word."
-        return ToolOutcome(status=ended.status, value=reason)
+        reason = REGISTERED.clean(clean_text(ended.reason))[:_MAX_ERROR_CHARS]
+        return ToolOutcome(status=ended.status, value=reason or "It failed without a word.")
     outcome, full = clipped(ended.value, limit=tool.output_limit)
     if full is not None:
         outcome = with_part(outcome, await _kept_whole(full, turn))

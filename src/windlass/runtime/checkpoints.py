@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.journal import CheckpointCommand, CheckpointGiven
+from windlass.journal.redaction import cleaned
 from windlass.kernel import events
 from windlass.kernel.effects import RunCheckpoint
 from windlass.kernel.messages import InputOrigin, Message, Part, PluginOrigin, Text, TurnCause
@@ -99,17 +100,19 @@ class Checkpoints:
         turn.has_files = True  # what came in may have some
         taken = tuple(item.item_id for item in items)
         self.taken += taken
-        given = CheckpointGiven(
-            delivery=delivery,
-            taken=taken,
-            patches=patches,
-            issues=() if hooks is None else hooks.take_issues(),
+        given = cleaned(
+            CheckpointGiven(
+                delivery=delivery,
+                taken=taken,
+                patches=patches,
+                issues=() if hooks is None else hooks.take_issues(),
+            )
         )
         turn.record(self._keyed(effect), given)
         for item_id in taken:
             accepted = events.InputAccepted(input_id=item_id)
             turn.tell_fact(accepted, f"{effect.id}.{item_id}", str(effect.id))
-        return CheckpointPassed(id=effect.id, delivery=delivery)
+        return CheckpointPassed(id=effect.id, delivery=given.delivery)
 
     def _keyed(self, effect: RunCheckpoint) -> Keyed:
         return self._turn.keyed(CheckpointCommand(checkpoint=effect.kind), str(effect.id))

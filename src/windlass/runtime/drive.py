@@ -52,6 +52,7 @@ from windlass.guards.text import clean_text
 from windlass.journal import (
     TurnStarted,
 )
+from windlass.journal.redaction import cleaned
 from windlass.kernel import TurnMachine, events
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
 from windlass.kernel.events import Event, TurnEnded
@@ -449,7 +450,7 @@ class Drive:
     ) -> None:
         """End the turn from here: results that are there are kept."""
         assert turn.machine is not None  # noqa: S101 - effects are being performed
-        turn.machine.finish(outcome, completed)
+        turn.machine.finish(cleaned(outcome), completed)
         while self._advance(turn) is not None:
             pass  # a turn that has ended asks for nothing more; what it says is shown
 

@@ -12,6 +12,7 @@ from windlass.journal import (
     TurnFinalized,
     TurnStarted,
 )
+from windlass.journal.redaction import cleaned
 from windlass.kernel import TurnMachine
 from windlass.kernel.effects import CallTools, Effect
 from windlass.kernel.history_view import WHOLE
@@ -74,7 +75,8 @@ class Ending:
         asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
         known = turn.answer_to(asked, TurnFinalized)
         if known is None:
-            known = finalized(turn.ids, await self._follow_ups(hooks, outcome), hooks.take())
+            finales = await self._follow_ups(hooks, outcome)
+            known = cleaned(finalized(turn.ids, finales, hooks.take()))
             if known != _NO_FOLLOW_UPS:
                 turn.record(asked, known)
         else:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from windlass.errors import WindlassError
 from windlass.journal import EnvironmentBuilt, SyncEnvironmentCommand
+from windlass.journal.redaction import cleaned
 from windlass.kernel.effects import SyncEnvironment
 from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.messages import Message
@@ -48,13 +49,13 @@ class Environments:
         failure = await self._look_up() if turn.program.providers else None
         built = failure or await self._build(effect)
         patches = EMPTY_DICT if self._hooks is None else self._hooks.take()
-        if isinstance(built, Environment):
-            self._use(built)
         if built is None and not patches:
             return EnvironmentSynced(id=effect.id)
-        moment = EnvironmentBuilt(result=built, patches=patches)
+        moment = cleaned(EnvironmentBuilt(result=built, patches=patches))
+        if isinstance(moment.result, Environment):
+            self._use(moment.result)
         turn.record(self._keyed(effect), moment)
-        return EnvironmentSynced(id=effect.id, result=built)
+        return EnvironmentSynced(id=effect.id, result=moment.result)
 
     def _keyed(self, effect: SyncEnvironment) -> Keyed:
         command = SyncEnvironmentCommand(update_config=effect.update_config)

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from windlass.errors import CallerError
 from windlass.guards.limits import check_limit
+from windlass.guards.secret import REGISTERED
 from windlass.journal import PluginRemembered
 from windlass.journal.patch import patched, recorded
+from windlass.journal.redaction import clean_json
 from windlass.kernel import canonical, events
 from windlass.kernel.messages import Attachment
 from windlass.kernel.model_call import ModelReply, ModelRequest
@@ -101,6 +103,8 @@ def checked(changes: Mapping[str, Any], *, plugin: str) -> Mapping[str, Any]:
     """
     made = {kind: [recorded(change) for change in several] for kind, several in changes.items()}
     frozen: Mapping[str, Any] = freeze(made, field=f"{plugin}.patch")
+    if REGISTERED.secrets:
+        frozen = freeze(clean_json(frozen))
     check_limit("schema_bytes", len(canonical.encode(frozen)), field=f"{plugin}.patch")
     return frozen
 

@@ -25,6 +25,7 @@ from windlass.errors import (
     Unavailable,
     WindlassError,
 )
+from windlass.guards.secret import REGISTERED
 from windlass.journal import (
     Attempt,
     DirectAnswered,
@@ -34,6 +35,7 @@ from windlass.journal import (
     Released,
     RequestSpec,
 )
+from windlass.journal.redaction import cleaned
 from windlass.kernel import canonical, events
 from windlass.kernel.chain import Chain
 from windlass.kernel.effects import CallModel
@@ -45,6 +47,7 @@ from windlass.kernel.model_call import (
     ModelRequest,
 )
 from windlass.kernel.responses import ModelReplied
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import (
     READ_BLOB,
     AttemptFailed,
@@ -175,7 +178,8 @@ class ModelCalls:
                 model = self._model
                 if model is None or model.name != request.model:
                     model = self._model_of(request.model, is_fallback=request.model != first)
-                result = await ask(model, request, stream.emit)
+                asks = _ask_screened if REGISTERED.secrets else ask
+                result = await asks(model, request, stream.emit)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if not isinstance(result, ModelFailure):
@@ -264,7 +268,7 @@ class ModelCalls:
         """Ask with the session's store at hand: user code may ask from another context than the drive's."""
         reading = READ_BLOB.set(self._turn.services.store.get_blob)
         try:
-            return await ask(model, request, _ignore)
+            return await _ask_screened(model, request, _ignore)
         finally:
             READ_BLOB.reset(reading)
 
@@ -330,6 +334,15 @@ class ModelCalls:
         raise ParkTurn
 
 
+async def _ask_screened(
+    model: Model, request: ModelRequest, emit: EmitModelEvent
+) -> ModelReply | ModelFailure:
+    """Ask a model; no registered secret is in what it shows or answers."""
+    screen = KeyScreen(REGISTERED, emit)
+    answer = await ask(model, request, screen.emit)
+    return screen.reply(answer) if type(answer) is ModelReply else cleaned(answer)
+
+
 async def ask(
     model: Model, request: ModelRequest, emit: EmitModelEvent
 ) -> ModelReply | ModelFailure:
@@ -363,7 +376,7 @@ async def ask(
 
 def _failure(error: ProviderError) -> ModelFailure:
     is_passing = error.retry is Retry.LATER
-    return ModelFailure(message=str(error), retryable=is_passing, code=error.code)
+    return cleaned(ModelFailure(message=str(error), retryable=is_passing, code=error.code))
 
 
 def _wish_ms(seconds: float | None) -> int:

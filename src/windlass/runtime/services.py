@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.guards.secret import REGISTERED
 from windlass.ports import Store, Wait
 from windlass.ports.clock import Clock
 from windlass.ports.price import Price
 from windlass.ports.probe import Phase, PhaseProbe
 from windlass.runtime.feed import SessionFeed
 
-_log = logging.getLogger("windlass")
 _MAX_FEEDS = 1_024
 _TIDIED_AT_ONCE = 16
 
@@ -27,6 +27,20 @@ Approver = Callable[[Wait], bool | Awaitable[bool]]
 
 
 _UNSEEN: AbstractContextManager[None] = nullcontext()
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    """Clean what is logged: the errors of tools, plugins and deps may say anything."""
+    if REGISTERED.secrets:
+        record.msg, record.args = REGISTERED.clean(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = REGISTERED.clean(logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
+    return True
+
+
+_log = logging.getLogger("windlass")
+_log.addFilter(_without_secrets)
 
 
 @contextmanager

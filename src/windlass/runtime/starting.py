@@ -12,7 +12,8 @@ import msgspec
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.journal import TurnStarted
-from windlass.kernel.messages import Attachment
+from windlass.journal.redaction import cleaned
+from windlass.kernel.messages import Attachment, Part
 from windlass.kernel.value import Json
 from windlass.ports import NewTurn, Start, TurnRequest, TurnView, WaitKind
 from windlass.ports.turn_info import TurnInfo
@@ -192,6 +193,10 @@ async def started_anew(
         if hooks is not None and asks_plugins:
             is_override = "prompt" in request.overrides
             opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
+    parts = request.input if opening.input is None else opening.input
+    clean = cleaned(parts, tuple[Part, ...])
+    if clean is not parts:  # whoever accepted it did not know the secret
+        parts, opening = clean, msgspec.structs.replace(opening, input=clean)
     started = start_record(
         program,
         request,
@@ -201,7 +206,7 @@ async def started_anew(
         now_ms=now_ms,
         accepted_ms=job.accept.now_ms if job.accept is not None else 0,
     )
-    parts = request.input if opening.input is None else opening.input
+    started = cleaned(started)
     turn.lane.add(started, blobs=[part.ref for part in parts if type(part) is Attachment])
     return started
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.errors import ArgsInvalid, ToolDenied
+from windlass.guards.secret import REGISTERED
 from windlass.journal import (
     HOW_BY_CONTRACT,
     AwaitEventCommand,
@@ -33,6 +34,7 @@ from windlass.journal import (
     Recorded,
     ToolCallCommand,
 )
+from windlass.journal.redaction import cleaned
 from windlass.kernel import canonical, events
 from windlass.kernel.messages import Text, ToolStatus
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
@@ -451,6 +453,8 @@ class ToolCallRun(CallHost):
         if self._note:
             # However it ended: the model believes that its own arguments ran.
             outcome = with_part(outcome, Text(text=self._note))
+        if REGISTERED.secrets:
+            outcome = cleaned(outcome)
         turn, asked, began_ms = self.turn, self._asked, self._began_ms
         took_ms = max(0, turn.services.clock.now_ms() - began_ms) if began_ms else 0
         returned = CallReturned(outcome=outcome, duration_ms=took_ms)

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from windlass.guards.secret import REGISTERED
 from windlass.journal import (
     Attempt,
     AwaitEventCommand,
@@ -32,6 +33,7 @@ from windlass.journal import (
     kind_of,
     wait_key,
 )
+from windlass.journal.redaction import cleaned
 from windlass.kernel import TurnMachine, canonical, events
 from windlass.kernel.events import Event
 from windlass.kernel.ids import TurnIds
@@ -299,21 +301,23 @@ class Turn:
         known = self.waits.get(key)
         if known is not None:
             return known
-        wait = Wait(
-            key=key,
-            kind=kind,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            call_id=call_id,
-            title=title,
-            detail=detail,
-            created_ms=self.services.clock.now_ms(),
-            expires_ms=expires_ms,
+        wait = cleaned(
+            Wait(
+                key=key,
+                kind=kind,
+                session_id=self.session_id,
+                turn_id=self.turn_id,
+                call_id=call_id,
+                title=title,
+                detail=detail,
+                created_ms=self.services.clock.now_ms(),
+                expires_ms=expires_ms,
+            )
         )
         self.lane.open_wait(wait)
         view = self.waits[key] = WaitView(wait=wait)
         opened = events.WaitOpened(
-            key=key, kind=kind, title=title, call_id=call_id, expires_ms=expires_ms
+            key=key, kind=kind, title=wait.title, call_id=call_id, expires_ms=expires_ms
         )
         self.tell_fact(opened, f"wait{len(self.waits)}")
         return view
@@ -328,7 +332,7 @@ class Turn:
         answer = view.answer or WaitAnswer(
             status="superseded" if view.state == "open" else view.state
         )
-        outcome = EventAwaited(status=answer.status, value=answer.value, by=answer.by)
+        outcome = cleaned(EventAwaited(status=answer.status, value=answer.value, by=answer.by))
         self.record(
             asked,
             outcome,
@@ -398,6 +402,8 @@ class Turn:
 
     def _as_preview(self, event: Event, correlation: str) -> Event:
         # It was made to be shown and has not been seen yet, so it may still be changed.
+        if REGISTERED.secrets:
+            event = cleaned(event)
         self._previews += 1
         prefix = self.ids.prefix
         set_field(event, "id", f"e_{prefix}.{self.generation}r{self._previews}")
@@ -414,7 +420,7 @@ class Turn:
 
     def note_issue(self, message: str, code: str) -> events.Error:
         """Note something that readers of the result should know."""
-        return self.note(events.Error(message=message, code=code))
+        return self.note(events.Error(message=REGISTERED.clean(message), code=code))
 
     def note(self, issue: events.Error) -> events.Error:
         """Note an issue, once."""

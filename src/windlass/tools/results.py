@@ -4,7 +4,8 @@ Law 1. A tool that returned has succeeded. A value that cannot be encoded does n
     then the model would call again and act twice: the result says that it cannot be shown, and why.
 Law 2. The text shown to the model is bounded; a text that was cut is returned in full, to be kept as a blob.
 Law 3. Escape sequences are shown, never interpreted: control characters are written out.
-Law 4. A value is taken apart only if its type says how: dataclasses, named tuples, enums, msgspec Structs, pydantic
+Law 4. A registered secret is taken out before anything is cut: half a secret is still a secret.
+Law 5. A value is taken apart only if its type says how: dataclasses, named tuples, enums, msgspec Structs, pydantic
     models, dates, UUIDs, Decimals. `str()` is never a guess for anything else.
 """
 
@@ -22,7 +23,9 @@ import msgspec
 
 from windlass.errors import WindlassError
 from windlass.guards.limits import INPUT_LIMITS
+from windlass.guards.secret import REGISTERED
 from windlass.guards.text import clean_text, is_clean
+from windlass.journal.redaction import clean_json, cleaned
 from windlass.kernel.messages import Attachment, ResultPart, Text
 from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolOutcome, as_text
 from windlass.kernel.value import Json, freeze
@@ -62,6 +65,8 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
     most = INPUT_LIMITS.tool_result_bytes
     room = most if limit is None else min(limit, most)
     if type(value) is str:
+        if REGISTERED.secrets:
+            value = REGISTERED.clean(value)
         # No character takes more than four bytes, so most texts are told without encoding them.
         if len(value) * 4 <= room and is_clean(value) and _CONTROL.search(value) is None:
             return Clipped(ToolOutcome(value=value))
@@ -87,7 +92,8 @@ def _made(value: object, room: int) -> Clipped:
         return _of_value(value, room)
     if _is_content(value):
         return _of_content(_parts(value), room)
-    return _of_value(as_json(value), room)
+    plain = as_json(value)
+    return _of_value(freeze(clean_json(plain)) if REGISTERED.secrets else plain, room)
 
 
 def _of_value(value: Json, room: int) -> Clipped:
@@ -152,7 +158,8 @@ def _is_content(value: object) -> bool:
 def _parts(value: object) -> list[ResultPart]:
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     return [
-        item if isinstance(item, _PARTS) else Text(text=as_text(as_json(item))) for item in items
+        cleaned(item if isinstance(item, _PARTS) else Text(text=as_text(as_json(item))))
+        for item in items
     ]
 
 

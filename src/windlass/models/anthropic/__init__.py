@@ -13,11 +13,11 @@ from windlass.models.anthropic.request import body_of
 from windlass.models.anthropic.stream import StreamReader
 from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for, redactor_of
-from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import from_exception, malformed, overflow_reply
 from windlass.models.route import Route
 from windlass.models.sdk_client import SdkClient, checked_timeout
 from windlass.models.server_events import EventReader, check_is_stream
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:

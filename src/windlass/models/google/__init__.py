@@ -16,7 +16,6 @@ from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for, redactor_of
 from windlass.models.google.request import Asked, ask_of
 from windlass.models.google.stream import ReplyReader, event_lines
-from windlass.models.key_screen import KeyScreen
 from windlass.models.provider_errors import (
     cut_off,
     from_exception,
@@ -26,6 +25,7 @@ from windlass.models.provider_errors import (
 )
 from windlass.models.route import Route
 from windlass.models.sdk_client import SdkClient, checked_timeout
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from windlass.errors import ConfigError, InvalidInput, ProviderError, WindlassError
-from windlass.guards.secret import Secret
+from windlass.guards.secret import Secret, register_secret
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.value import Json
-from windlass.models.credentials import KEY_SOURCES, base_url_for, key_for, redactor_of, register
-from windlass.models.key_screen import KeyScreen
+from windlass.models.credentials import KEY_SOURCES, base_url_for, key_for, redactor_of
 from windlass.models.provider_errors import (
     from_error_object,
     from_exception,
@@ -30,6 +29,7 @@ from windlass.models.provider_errors import (
 from windlass.models.route import Route, endpoint_of
 from windlass.models.sdk_client import SdkClient, checked_timeout
 from windlass.models.server_events import check_is_stream, json_events
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _address_and_key(
         if api_key is None:
             return endpoint_of(base_url), None
         given = api_key if isinstance(api_key, Secret) else Secret(api_key, name="api_key")
-        return endpoint_of(base_url), register(given)
+        return endpoint_of(base_url), register_secret(given)
     key = key_for(provider, base_url, given=api_key)
     return base_url_for(provider, base_url), None if key.name == "no key" else key
 

@@ -9,6 +9,7 @@ from secrets import token_bytes, token_hex
 from typing import Generic, TypeVar, cast
 
 from windlass.errors import InvalidInput, WindlassError
+from windlass.guards.secret import check_no_secret
 from windlass.ports import (
     CancelReceipt,
     DeleteReport,
@@ -229,6 +230,7 @@ class MemoryStore:
     # ---------------------------------------------------------------- bytes
 
     async def put_blob(self, data: bytes, *, now_ms: int) -> str:
+        check_no_secret(data, field="data", wanted="bytes without one")
         digest = sha256(data).hexdigest()
         known = self._tables.blobs.get(digest)
         put_ms = now_ms if known is None else max(known.put_ms, now_ms)

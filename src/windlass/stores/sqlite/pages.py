@@ -21,9 +21,10 @@ from windlass.errors import (
     ReplayError,
     WindlassError,
 )
-from windlass.guards.secret import Redactor
+from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.journal import bodies, encode_page, lengthened, link_page, shortened
-from windlass.journal.bodies import Body, redact
+from windlass.journal.bodies import Body
+from windlass.journal.redaction import redact
 from windlass.kernel import canonical
 from windlass.kernel.value import Value
 from windlass.ports.unit import NewTurn, TurnRequest, Unit
@@ -238,10 +239,10 @@ class RequestPage(Value, kw_only=True):
     request: TurnRequest
 
 
-class Encoder(NamedTuple):
+class Encoder:
     """Makes bytes of values, without any registered secret."""
 
-    redactor: Redactor | None
+    __slots__ = ()
 
     def page(self, value: object) -> SplitPage:
         """Return a page as it is stored, with its long texts apart."""
@@ -251,8 +252,8 @@ class Encoder(NamedTuple):
         """Return the page of a unit's entries as it is stored."""
         data = encode_page(unit.entries, unit.generation)
         long_texts: tuple[Body, ...] = ()
-        if self.redactor is not None:
-            data = redact(data, self.redactor)
+        if REGISTERED.secrets:
+            data = redact(data, REGISTERED)
         if len(data) >= bodies.MIN_BODY_BYTES:
             data, long_texts = bodies.split(data)
         return shortened(data, unit.session_id, unit.turn_id), long_texts
@@ -267,28 +268,17 @@ class Encoder(NamedTuple):
 
     def words(self, text: str) -> str:
         """Return words that are kept in a column of their own."""
-        return text if self.redactor is None else self.redactor.clean(text)
+        return REGISTERED.clean(text)
 
     def check_names(self, *names: str) -> None:
-        """Refuse a name that holds a secret: redacted it would be another name, and errors show names.
-
-        Raises:
-            InvalidInput: without showing it.
-        """
-        if any(self._holds_secret(str(name).encode()) for name in names):
-            raise InvalidInput("name: found a registered secret, wanted an id", field="name")
-
-    def check_blob(self, data: bytes) -> None:
-        """Refuse bytes that hold a secret: redacted they would have another digest."""
-        if self._holds_secret(data):
-            raise InvalidInput("data: the bytes hold a registered secret", field="data")
+        """Refuse a name that holds a secret: redacted it would be another name, and errors show names."""
+        if REGISTERED.secrets:
+            for name in names:
+                check_no_secret(str(name).encode(), field="name", wanted="an id")
 
     def _encode(self, value: object) -> bytes:
         data = canonical.encode(value)
-        return data if self.redactor is None else redact(data, self.redactor)
-
-    def _holds_secret(self, data: bytes) -> bool:
-        return self.redactor is not None and self.redactor.is_in(data)
+        return redact(data, REGISTERED) if REGISTERED.secrets else data
 
 
 _MAGIC = b"WL"

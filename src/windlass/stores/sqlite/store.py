@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 import apsw
 
 from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
-from windlass.guards.secret import Redactor
+from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.ports import (
     CancelReceipt,
     DeleteReport,
@@ -76,7 +76,7 @@ class SqliteStore:
     """Everything in one file.
 
     `durability="process"` trades power cuts for speed; `busy_s` is how long a write waits for other processes
-    before it says StoreContended; `redactor` knows the secrets that must not reach the file.
+    before it says StoreContended. No registered secret reaches the file.
     """
 
     is_durable = True
@@ -87,7 +87,6 @@ class SqliteStore:
         *,
         durability: Durability = "power",
         busy_s: float = 30.0,
-        redactor: Redactor | None = None,
         vfs: str | None = None,
     ) -> None:
         if durability not in SYNCHRONOUS:
@@ -99,7 +98,7 @@ class SqliteStore:
         self.secret = b""
         self._synchronous = SYNCHRONOUS[durability]
         self._vfs = vfs
-        self._encoder = Encoder(redactor)
+        self._encoder = Encoder()
         self._blobs = blobs.BlobFolder(self.path.with_name(f"{self.path.name}-blobs"))
         self._worker_folder = self.path.with_name(f"{self.path.name}-workers")
         self._locks: dict[str, WorkerLock] = {}
@@ -192,7 +191,7 @@ class SqliteStore:
     ) -> Operation[UnitReceipt]:
         """Hand in a unit; it is refused if the one that it comes after is."""
         encoder = self._encoder
-        if encoder.redactor is not None:
+        if REGISTERED.secrets:
             encoder.check_names(unit.session_id, unit.turn_id, *units.names_in(unit))
         if self._pid != getpid():
             self._check_process()
@@ -322,7 +321,7 @@ class SqliteStore:
         self._check_process()
         if not isinstance(data, bytes):
             raise InvalidInput.at("data", type(data).__name__, "bytes")
-        self._encoder.check_blob(data)
+        check_no_secret(data, field="data", wanted="bytes without one")
         digest = sha256(data).hexdigest()
         row: bytes | None = data
         if len(data) > blobs.MAX_ROW_BYTES:

@@ -1,9 +1,9 @@
-"""What a provider says, without the key that it was sent: some echo it, in a reply as in an error.
+"""What a model says, without secrets: some providers echo the key that they were sent, and a model what it has read.
 
-Law 1. The key passes in no event, whole or in pieces, and in no field of the reply. A mark with its name
+Law 1. A key passes in no event, whole or in pieces, and in no field of the reply. A mark with its name
     stands in its place.
-Law 2. Only an end that may begin the key is held back, until the next piece tells.
-Law 3. A blob is the provider's own and cannot be changed: one with the key in it is dropped.
+Law 2. Only an end that may begin a key is held back, until the next piece tells.
+Law 3. A blob is the provider's own and cannot be changed: one with a key in it is dropped.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from windlass.guards.secret import Redactor
+from windlass.journal.redaction import clean_json
 from windlass.kernel import canonical
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.kernel.value import Json
 from windlass.ports.model import EmitModelEvent, ModelEvent, ReasoningChunk, TextChunk
 
 
-class KeyScreen:
-    """Screens one reply before anything else sees it. `redactor` knows the key that the provider was sent."""
+def _show_nobody(_event: ModelEvent) -> None:
+    """Screen a reply that was shown already."""
 
-    def __init__(self, redactor: Redactor, emit: EmitModelEvent) -> None:
+
+class KeyScreen:
+    """Screens one reply before anything else sees it. `redactor` knows what must not be in it."""
+
+    def __init__(self, redactor: Redactor, emit: EmitModelEvent = _show_nobody) -> None:
         self._redactor = redactor
         self._emit = emit
         self._kind: type[TextChunk | ReasoningChunk] = TextChunk
@@ -44,14 +48,15 @@ class KeyScreen:
     def reply(self, reply: ModelReply) -> ModelReply:
         """Show what was held back; return the whole reply, clean."""
         self._flush()
-        if not self._redactor.is_in(canonical.encode(reply)):
+        known = self._redactor
+        if not (known.secrets and known.is_in(canonical.encode(reply))):
             return reply
         return ModelReply(
             parts=self._parts(reply.parts),
             usage=reply.usage,
             terminal=self._redactor.clean(reply.terminal),
-            diagnostic=self._clean(reply.diagnostic),
-            provider_usage=self._clean(reply.provider_usage),
+            diagnostic=clean_json(reply.diagnostic, self._redactor),
+            provider_usage=clean_json(reply.provider_usage, self._redactor),
         )
 
     def _flush(self) -> None:
@@ -79,17 +84,7 @@ class KeyScreen:
 
     def _call(self, call: ToolCall) -> ToolCall:
         clean = self._redactor.clean
-        args = self._clean(call.args)
+        args = clean_json(call.args, self._redactor)
         # Arguments may be spelled in ways that hide the key in their text; then it is written anew.
         raw = clean(call.raw) if args == call.args else canonical.encode(args).decode()
         return replace(call, call_id=clean(call.call_id), name=clean(call.name), args=args, raw=raw)
-
-    def _clean(self, value: Json) -> Json:
-        """Return a value with every text in it clean, also the names of its fields."""
-        if isinstance(value, str):
-            return self._redactor.clean(value)
-        if isinstance(value, dict):
-            return {self._redactor.clean(name): self._clean(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [self._clean(each) for each in value]
-        return value

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.models.behaviours import joined
 from windlass.guards import Redactor, Secret
 from windlass.kernel import ModelReply, Reasoning, Text, ToolCall, Usage
-from windlass.models.key_screen import KeyScreen
+from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import AttemptFailed, ModelEvent, ReasoningChunk, TextChunk
 
 KEY = "sk-sk-9f8"
