@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -49,6 +50,8 @@ class _Worker:
 
 # One deque for all threads: its operations are atomic, and the last to come is the first to go.
 _IDLE: deque[_Worker] = deque()
+# A forked child has the list but not the threads.
+os.register_at_fork(after_in_child=_IDLE.clear)
 
 
 async def in_thread(fn: Callable[[], object]) -> object:
