@@ -201,6 +201,7 @@ class Runtime(Generic[O]):
     # ------------------------------------------------------------------ opening and closing
 
     async def __aenter__(self) -> Self:
+        import windlass.api.session  # noqa: F401, PLC0415 - here, so that the first turn waits for no import
         from windlass.engines.local import LocalEngine  # noqa: PLC0415 - see above
         from windlass.runtime.services import Feeds, Services  # noqa: PLC0415
 
