@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterable
+from typing import get_args
 
 import pytest
+
+from windlass import journal, kernel
+from windlass.ports.directives import Stop
+from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.plugin import HOOKS
 
 PUBLIC = ("windlass", "windlass.journal", "windlass.kernel", "windlass.ports", "windlass.testing")
 # The rest of the list lands with its packages.
@@ -79,3 +86,45 @@ def test_what_a_plugin_is_made_of_is_a_port_like_any_other() -> None:
     assert all(
         getattr(ports, name) is getattr(plugins, name) for name in made_of if name != "Price"
     )
+
+
+# Values that users meet, so a member that is not public could be seen but not named.
+UNIONS: dict[str, tuple[object, tuple[str, ...]]] = {
+    "Action": (kernel.Action, ("windlass.kernel",)),
+    "Effect": (kernel.Effect, ("windlass.kernel",)),
+    "Event": (kernel.Event, ("windlass.kernel",)),
+    "Outcome": (kernel.Outcome, ("windlass.kernel",)),
+    "Part": (kernel.Part, ("windlass.kernel",)),
+    "Response": (kernel.Response, ("windlass.kernel",)),
+    "Command": (journal.Command, ("windlass.journal",)),
+    "RecordedMoment": (journal.RecordedMoment, ("windlass.journal",)),
+    "Entry": (journal.Entry, ("windlass.journal",)),
+    "NodeBody": (journal.NodeBody, ("windlass.journal", "windlass.kernel")),
+}
+
+
+def unlisted(members: Iterable[type], names: Iterable[str]) -> list[str]:
+    """Return which types are none of the public names."""
+    return sorted({kind.__name__ for kind in members} - set(names))
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_every_member_of_a_closed_union_is_public(name: str) -> None:
+    union, modules = UNIONS[name]
+    public = [listed for module in modules for listed in names_in(module)]
+
+    assert unlisted(get_args(union), public) == []
+
+
+def test_every_answer_of_a_hook_is_public_where_plugins_are_made() -> None:
+    answers = {kind for hook in HOOKS.values() for kind in hook.answers}
+    of_plugins = {kind for kind in answers if kind.__module__.startswith("windlass.ports.")}
+
+    assert Stop in of_plugins
+    assert unlisted(of_plugins - {TextChunk, ReasoningChunk}, names_in("windlass.plugins")) == []
+
+
+def test_an_event_that_is_not_listed_is_seen() -> None:
+    names = {*names_in("windlass.kernel")} - {"TurnEnded"}
+
+    assert unlisted(get_args(kernel.Event), names) == ["TurnEnded"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from tests.kernel.builders import (
@@ -38,6 +40,7 @@ from windlass.kernel import (
     UsageReported,
     WaitingModel,
 )
+from windlass.kernel.model_call import KnownTerminal
 from windlass.kernel.outcomes import StopReason
 
 ENDINGS: list[tuple[str, StopReason, str]] = [
@@ -55,7 +58,14 @@ ENDINGS: list[tuple[str, StopReason, str]] = [
     ("provider_error", "provider_error", "The provider ended the reply with an error."),
     ("cancelled", "cancelled", "The model call was cancelled."),
 ]
+READ_BY_THE_DRIVER = {"stop", "tool_use"}
 OVERFLOW = "The prompt filled the context window; no token was left for a reply."
+
+
+def test_every_known_reason_is_for_the_driver_or_has_its_ending() -> None:
+    endings = {terminal for terminal, _, _ in ENDINGS}
+
+    assert endings | READ_BY_THE_DRIVER == set(get_args(KnownTerminal))
 
 
 @pytest.mark.parametrize(("terminal", "reason", "detail"), ENDINGS)

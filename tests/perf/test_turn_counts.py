@@ -64,6 +64,16 @@ NOT_WANTED = {
     "aiohttp", "anthropic", "google", "httpx", "http", "mcp", "openai", "opentelemetry", "psycopg",
     "pydantic", "requests", "sqlite3", "starlette", "urllib3",
 }  # fmt: skip
+EVENT_LOOP = {"asyncio", "selectors", "ssl"}
+DESCRIBED = """
+from windlass import Agent, Runtime, tool
+
+@tool
+def sound(i: int) -> str:
+    return f"{i}: 7 fathoms"
+
+Agent("pilot", model="demo", tools=[sound])
+"""
 
 
 def on_this_python(budget: float) -> float:
@@ -241,3 +251,12 @@ def test_the_import_brings_no_provider_no_pydantic_and_no_http() -> None:
 
 def test_an_import_of_pydantic_would_be_seen() -> None:
     assert "pydantic" in loaded_by("import windlass, pydantic") & NOT_WANTED
+
+
+def test_an_agent_is_described_without_an_event_loop() -> None:
+    assert not loaded_by(DESCRIBED) & EVENT_LOOP
+
+
+def test_a_tool_that_is_made_with_its_thread_would_be_seen() -> None:
+    """The fault: what runs sync bodies is loaded when a tool is made, and not when it runs."""
+    assert loaded_by(f"{DESCRIBED}\nimport windlass.tools.threads") >= EVENT_LOOP

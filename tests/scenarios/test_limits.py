@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.limits import HANGS_S
@@ -16,6 +17,12 @@ from windlass import Limits
 from windlass.kernel import ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Stopped
 from windlass.testing import FunctionModel, ScriptedModel, call, calls, say
+
+UNLIMITED = [
+    field.name
+    for field in msgspec.structs.fields(Limits)
+    if field.name.startswith("max_") and field.default is None
+]
 
 
 def tokens(reply: ModelReply, used: int) -> ModelReply:
@@ -125,6 +132,20 @@ async def test_no_more_bodies_run_at_once_than_may(stage: Stage) -> None:
     assert result.text == "Done."
     assert most == [3]
     assert sorted(desk.runs) == list(range(10))
+
+
+@pytest.mark.parametrize("name", UNLIMITED)
+async def test_every_limit_that_is_none_unless_it_is_set_ends_a_turn(
+    memory_stage: Stage, name: str
+) -> None:
+    """A limit that nothing compares, or that the loop does not know to be there, lets this turn finish."""
+    model = ScriptedModel([call("work"), say("Done.")])
+    agent = worker(Desk(), model, limits=Limits(**{name: 0}))
+    async with memory_stage.runtime(agent) as rt:
+        outcome = (await rt.session("s").run("Go.")).outcome
+
+    assert isinstance(outcome, Stopped)
+    assert outcome.reason == "limit"
 
 
 @pytest.mark.parametrize("limits", [Limits(max_tokens=0), Limits(max_seconds=0)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ from tests.limits import HANGS_S
 from windlass.errors import ToolError, ToolFailed
 from windlass.ports.tool import ToolContext
 from windlass.tools import tool
+from windlass.tools.threads import _IDLE
 
 CTX = ToolContext(deps=None)
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
@@ -131,6 +134,25 @@ async def test_a_cancellation_that_nobody_asked_for_is_a_failure() -> None:
 
     with pytest.raises(ToolFailed, match="its task was not cancelled"):
         await ran(confused)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    """The idle threads of the parent are not there: a call that was given to one would never end."""
+
+    def work() -> str:
+        return "done"
+
+    asyncio.run(ran(work))
+    while not _IDLE:  # a thread is idle a moment after its result is there
+        os.sched_yield()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(HANGS_S))
+        os._exit(asyncio.run(ran(work)) != "done")
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])

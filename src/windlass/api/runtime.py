@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from os import getpid, uname
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
@@ -201,6 +202,7 @@ class Runtime(Generic[O]):
     # ------------------------------------------------------------------ opening and closing
 
     async def __aenter__(self) -> Self:
+        import windlass.api.session  # noqa: F401, PLC0415 - here, so that the first turn waits for no import
         from windlass.engines.local import LocalEngine  # noqa: PLC0415 - see above
         from windlass.runtime.services import Feeds, Services  # noqa: PLC0415
 
@@ -211,7 +213,11 @@ class Runtime(Generic[O]):
         if isinstance(self._address, str):
             await store.open()
         services = Services(
-            store=store, clock=self._clock, feeds=Feeds(self._clock), **self._for_turns
+            store=store,
+            clock=self._clock,
+            feeds=Feeds(self._clock),
+            place=_place(),
+            **self._for_turns,
         )
         engine = LocalEngine(
             services, self._programs, retention_ms=self._retention_ms, **self._for_engine
@@ -448,6 +454,13 @@ class Runtime(Generic[O]):
     def triggers(self) -> Any:  # noqa: ANN401 - not there yet
         """This release has no triggers: raises ConfigError."""
         raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
+
+
+def _place() -> str:
+    """Return host and process; asked when a runtime opens, because it may have been made before a fork."""
+    # A host may have any bytes for a name, and the journal takes only text.
+    host = uname().nodename.encode("ascii", "replace").decode()
+    return f"{host}:{getpid()}"
 
 
 def _system_clock() -> Clock:

@@ -25,9 +25,17 @@ from windlass.kernel.value import (
 )
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+KnownTerminal: TypeAlias = Literal[
+    "stop",
+    "tool_use",
+    "output_limit",
+    "context_overflow",
+    "content_filter",
+    "provider_error",
+    "cancelled",
+]
 TerminalReason: TypeAlias = str
-"""`stop`, `tool_use`, `output_limit`, `context_overflow`, `content_filter`, `provider_error`,
-`cancelled`; anything else, such as `unknown`, is left to the driver."""
+"""A `KnownTerminal`; anything else, such as `unknown`, is left to the driver."""
 
 ReplyPart: TypeAlias = Text | Reasoning | ToolCall
 RequestPart: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Attachment

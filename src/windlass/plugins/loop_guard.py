@@ -8,14 +8,14 @@ Law 2. Reasoning is never an answer, and the guard invents no words for the mode
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from windlass.journal.patch import add, append
 from windlass.kernel import canonical
 from windlass.kernel.messages import Message, PluginOrigin, Reasoning, ToolCall, ToolResult
-from windlass.kernel.model_call import ModelReply
+from windlass.kernel.model_call import KnownTerminal, ModelReply
 from windlass.plugins import options
 from windlass.plugins.wording import filled, has_room, nudge
 from windlass.ports.directives import Delivery, Stop
@@ -38,7 +38,7 @@ SILENT: dict[Silence, str] = {
 _MAX_CALLS_IN_LOOP = 4
 _MAX_LOOPS = 8
 # Replies that ended for another reason than silence.
-_NOT_SILENT = frozenset({"context_overflow", "content_filter", "provider_error", "cancelled"})
+_NOT_SILENT = frozenset(get_args(KnownTerminal)) - {"stop", "tool_use", "output_limit"}
 
 
 class LoopGuard(Plugin):

@@ -387,7 +387,7 @@ class Drive:
         assert machine is not None and models is not None  # noqa: S101, PT018 - just made
         assert tools is not None and checkpoints is not None  # noqa: S101, PT018 - just made
         environments: Environments | None = None
-        has_limits, n_calls = _has_limits(turn), 0
+        has_limits, n_calls = turn.limits.can_end_turn, 0
         if hooks is not None:
             hooks.settle(0)
         while (effect := self._advance(turn)) is not None:
@@ -549,11 +549,6 @@ class Drive:
             generation=None if view.state == "queued" else session.generation,
             deps=job.deps,
         )
-
-
-def _has_limits(turn: Turn) -> bool:
-    limits = turn.limits
-    return not (limits.max_tool_calls is limits.max_tokens is limits.max_seconds is None)
 
 
 def _is_cancelled(outcome: Outcome) -> bool:

@@ -44,6 +44,11 @@ class Limits(Value, kw_only=True):
         for name in ("tool_timeout", "approval_timeout"):
             _check_time(getattr(self, name), f"Limits.{name}", low=None)
 
+    @property
+    def can_end_turn(self) -> bool:
+        """Whether there is a limit that `ending.over_limit` compares before an effect."""
+        return not (self.max_tool_calls is self.max_tokens is self.max_seconds is None)
+
 
 def _check_count(found: object, field: str, *, low: int) -> None:
     if found is None and low == 0:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
 from windlass.kernel import (
     CallModel,
     CallTools,
+    CancelModel,
     CheckpointDelivery,
     CheckpointPassed,
     CodeResult,
     CodeReturned,
     CompletedToolCall,
+    Done,
     Effect,
     Emit,
     Environment,
@@ -22,12 +24,14 @@ from windlass.kernel import (
     Event,
     Failure,
     Json,
+    Log,
     ModelFailure,
     ModelReplied,
     ModelReply,
     ModelRequest,
     Outcome,
     PendingToolCall,
+    Progress,
     Response,
     RunCheckpoint,
     RunCode,
@@ -114,8 +118,10 @@ class Answers:
                 return EnvironmentSynced(id=effect.id, result=next(self._environments, None))
             case RunCode():
                 return CodeReturned(id=effect.id, result=next(self._code, CodeResult()))
-            case _:
+            case CancelModel() | Emit() | Log() | Progress() | Done():
                 return None
+            case _:
+                assert_never(effect)
 
     def _run(self, call: PendingToolCall) -> CompletedToolCall:
         tool = self._tools.get(call.name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.plugins.hooks.hooked import hooked
@@ -15,6 +17,7 @@ from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text
 from windlass.kernel.messages import Attachment, ToolCall
 from windlass.kernel.responses import InjectedMessage
 from windlass.kernel.tool_call import ToolOutcome
+from windlass.kernel.value import Value
 from windlass.ports.directives import (
     Abort,
     Delivery,
@@ -27,8 +30,10 @@ from windlass.ports.directives import (
     ShortCircuit,
     Stop,
 )
+from windlass.ports.plugin import HOOKS
 from windlass.ports.policy import Ask, Deny
 from windlass.ports.prompt import Contribution
+from windlass.runtime.answers import _FIELDS
 from windlass.testing import call, say
 
 NUL = "a\x00b"
@@ -37,6 +42,27 @@ WRONG: Any = 5
 # Bytes that nobody keeps: a turn that refers to them could never be committed.
 LOST = Attachment(ref="0" * 64, media_type="image/png", name="lost.png", n_bytes=5)
 LETTER = InjectedMessage(role="user", parts=(LOST,))
+
+
+def unread(kinds: Iterable[type]) -> list[str]:
+    """Return the fields of answers that nothing reads. Values of the kernel are encoded, which reads them all."""
+    return [
+        f"{kind.__name__}.{field}"
+        for kind in kinds
+        if not issubclass(kind, Value)
+        for field in set(kind.__struct_fields__) - set(_FIELDS.get(kind, ()))  # type: ignore[attr-defined]  # structs
+    ]
+
+
+def test_every_field_of_every_answer_is_read() -> None:
+    assert unread({kind for hook in HOOKS.values() for kind in hook.answers}) == []
+
+
+def test_a_directive_that_nothing_reads_is_seen() -> None:
+    class Preface(msgspec.Struct):
+        text: str
+
+    assert unread([Stop, Preface]) == ["Preface.text"]
 
 
 def asked(role: Any, part: Any) -> ModelMessage:  # noqa: ANN401 - whatever a plugin makes of it

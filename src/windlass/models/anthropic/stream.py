@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.errors import CallerError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
-from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
+from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart, Usage
 from windlass.kernel.value import Json
 from windlass.models.anthropic.request import AnswerTool
 from windlass.models.message_parts import Words, tool_call, whole_text
@@ -21,7 +21,7 @@ from windlass.models.server_events import count_in, object_in
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _PROVIDER = "anthropic"
-_TERMINALS = {
+_TERMINALS: dict[str, KnownTerminal] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_use",

@@ -16,7 +16,14 @@ from windlass.guards.text import clean_text
 from windlass.kernel import canonical
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import Reasoning, Text, ToolCall
-from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, ReplyPart, Usage
+from windlass.kernel.model_call import (
+    NO_USAGE,
+    KnownTerminal,
+    ModelReply,
+    ModelRequest,
+    ReplyPart,
+    Usage,
+)
 from windlass.kernel.value import Json
 from windlass.models.google.request import signature_blob
 from windlass.models.message_parts import Words
@@ -38,7 +45,7 @@ _FAILED = (
     "LANGUAGE", "OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL",
     "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER",
 )  # fmt: skip
-_TERMINALS = {
+_TERMINALS: dict[str, KnownTerminal] = {
     "STOP": "stop",
     "MAX_TOKENS": "output_limit",
     # It stopped at the limit of one request, with more to say.

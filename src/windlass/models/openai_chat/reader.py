@@ -11,7 +11,7 @@ from typing import Any
 from windlass.errors import ProviderError
 from windlass.kernel import canonical
 from windlass.kernel.messages import Reasoning, Text, ToolCall
-from windlass.kernel.model_call import ModelReply, ReplyPart
+from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart
 from windlass.kernel.value import Json
 from windlass.models.message_parts import Words, tool_call
 from windlass.models.openai.parts import UsageReport
@@ -20,7 +20,7 @@ from windlass.models.provider_errors import clip, cut_off, from_error_object, ma
 from windlass.models.route import Route, replay_blob
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
-_TERMINALS = {
+_TERMINALS: dict[str, KnownTerminal] = {
     "stop": "stop",
     "tool_calls": "tool_use",
     "function_call": "tool_use",

@@ -12,14 +12,17 @@ from typing import Any
 
 from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
-from windlass.kernel.model_call import ModelReply, ReplyPart
+from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart
 from windlass.models.message_parts import Words, tool_call, whole_text
 from windlass.models.openai.parts import UsageReport
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
-_CUT_BY = {"max_output_tokens": "output_limit", "content_filter": "content_filter"}
+_CUT_BY: dict[str, KnownTerminal] = {
+    "max_output_tokens": "output_limit",
+    "content_filter": "content_filter",
+}
 # The provider's policy stopped it: an outcome to show, not a fault to repeat.
 _POLICY = frozenset(
     {

@@ -7,7 +7,7 @@ plus signs keep SQLite from walking the whole table in order of its numbers inst
 from __future__ import annotations
 
 import asyncio
-import threading
+from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -310,31 +310,32 @@ _BUSY_MS = 5_000
 
 
 class Readers:
-    """Runs reads on threads of their own, each from one moment of the file."""
+    """Runs reads, each from one moment of the file, on a connection that is free: to open one costs many reads."""
 
     def __init__(self, connect: Callable[[], apsw.Connection], file: FileIdentity) -> None:
         self._connect = connect
         self._file = file
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="windlass-reader")
-        self._mine = threading.local()
-        self._open: list[apsw.Connection] = []
+        # For all threads: its operations are atomic, and the last to come, with the warmest cache, is the first to go.
+        self._free: deque[apsw.Connection] = deque()
 
     async def read(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
-        """Return what `look` finds."""
+        """Return what `look` finds, on a thread for that."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self.glance, look, args)
 
     def close(self) -> None:
         """Wait for the reads under way, then let go of the file."""
         self._threads.shutdown(wait=True)
-        while self._open:
+        while self._free:
             with suppress(apsw.Error):
-                self._open.pop().close()
+                self._free.pop().close()
 
     def glance(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
         """Return what `look` finds, on the caller's thread: for a row or two, which cost less than a hop."""
         self._file.check()
-        db = self._connection()
+        db = self._take()
+        is_good = True
         try:
             db.execute("BEGIN")
             try:
@@ -343,23 +344,20 @@ class Readers:
                 if db.in_transaction:  # a fault of the disk ends it early
                     db.execute("ROLLBACK")
         except apsw.Error:
-            self._give_up(db)
+            # The next read opens the file anew; the trouble may be over by then.
+            is_good = False
+            with suppress(apsw.Error):
+                db.close()
             raise
+        finally:
+            if is_good:
+                self._free.append(db)
 
-    def _connection(self) -> apsw.Connection:
-        db: apsw.Connection | None = getattr(self._mine, "db", None)
-        if db is None:
+    def _take(self) -> apsw.Connection:
+        try:
+            return self._free.pop()
+        except IndexError:
             db = self._connect()
             db.set_busy_timeout(_BUSY_MS)
             db.execute("PRAGMA query_only = ON")
-            self._mine.db = db
-            self._open.append(db)
-        return db
-
-    def _give_up(self, db: apsw.Connection) -> None:
-        # The next read opens the file anew; the trouble may be over by then.
-        self._mine.db = None
-        with suppress(ValueError):
-            self._open.remove(db)
-        with suppress(apsw.Error):
-            db.close()
+            return db
