@@ -45,7 +45,7 @@ class Checkpoints:
         self._turn = turn
         self._output = output
         self._hooks = hooks
-        self._has_plugins = hooks is not None and bool(hooks.having("at_checkpoint"))
+        self._has_plugins = hooks is not None and bool(hooks.round("at_checkpoint"))
         self._repairs = 0
         # How many of the turn's calls plugins have been shown.
         self._n_shown = 0
@@ -92,7 +92,7 @@ class Checkpoints:
         if effect.kind == "before_completion" and delivery is NOTHING_CAME:
             repair = self._repair(messages)
             delivery = CheckpointDelivery(messages=repair) if repair else delivery
-        patches = EMPTY_DICT if hooks is None else hooks.take()
+        patches = EMPTY_DICT if hooks is None else hooks.place.take()
         if delivery is NOTHING_CAME and not items and not patches:
             return CheckpointPassed(id=effect.id)
         turn.go_live()
@@ -103,7 +103,7 @@ class Checkpoints:
             delivery=delivery,
             taken=taken,
             patches=patches,
-            issues=() if hooks is None else hooks.take_issues(),
+            issues=() if hooks is None else hooks.place.take_issues(),
         )
         turn.record(self._keyed(effect), given)
         for item_id in taken:

@@ -69,12 +69,12 @@ class Ending:
     async def _finalized(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
         """Return what plugins leave behind, recorded with the turn's end."""
         turn = self._turn
-        if not hooks.having("after_turn"):
+        if not hooks.round("after_turn"):
             return _NO_FOLLOW_UPS
         asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
         known = turn.answer_to(asked, TurnFinalized)
         if known is None:
-            known = finalized(turn.ids, await self._follow_ups(hooks, outcome), hooks.take())
+            known = finalized(turn.ids, await self._follow_ups(hooks, outcome), hooks.place.take())
             if known != _NO_FOLLOW_UPS:
                 turn.record(asked, known)
         else:

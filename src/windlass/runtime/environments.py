@@ -47,7 +47,7 @@ class Environments:
         turn.go_live()
         failure = await self._look_up() if turn.program.providers else None
         built = failure or await self._build(effect)
-        patches = EMPTY_DICT if self._hooks is None else self._hooks.take()
+        patches = EMPTY_DICT if self._hooks is None else self._hooks.place.take()
         if isinstance(built, Environment):
             self._use(built)
         if built is None and not patches:
@@ -123,12 +123,9 @@ class Environments:
 async def hooked_view(hooks: Hooks, place: str) -> HistoryView:
     """Return what of the history the model is shown in the iteration that begins."""
     views: list[HistoryView] = []
-    turns, at = hooks.having("view"), 0
-    while at < len(turns):
-        at, said = await hooks.ask_from(turns, at, "view", place)
-        if said is not None:
-            views.append(said)
-        at += 1
+    asked = hooks.round("view").start(place)
+    while (said := await asked.next()) is not None:
+        views.append(said)
     if len(views) < 2:
         return views[0] if views else WHOLE
     return merged(views, hooks.turn.history_now())
