@@ -61,7 +61,7 @@ class Ending:
             follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
             events=tuple(turn.issues),
             now_ms=turn.services.clock.now_ms(),
-            blobs=_blobs(nodes) if turn.has_files or self._hooks is not None else (),
+            blobs=_blobs(nodes) if turn.has_files or turn.recovery is not None else (),
             prefix=None if self._is_compaction else self._prefix(nodes),
             usage=turn.spent.lines(),
         )

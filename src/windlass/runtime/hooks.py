@@ -255,9 +255,11 @@ class Round:
     async def _check_refs(self, said: object, given: tuple[object, ...]) -> None:
         """Refuse an answer that refers to bytes which the store does not keep."""
         refs = refs_in(said)
-        for ref in refs and refs - refs_in(given):
-            if not await is_kept(ref, self._turn):
-                raise InvalidInput(f"{self.hook}: an attachment that is not kept here")
+        if refs:
+            self._turn.has_files = True
+            for ref in refs - refs_in(given):
+                if not await is_kept(ref, self._turn):
+                    raise InvalidInput(f"{self.hook}: an attachment that is not kept here")
 
 
 def unusable(plugin: str, hook: str, error: CallerError) -> PluginFault:
