@@ -25,8 +25,8 @@ from windlass.ports.inbox import item_parts
 from windlass.ports.plugin import AtCheckpoint
 from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
+from windlass.runtime.outputs import read_value
 from windlass.runtime.program import Output
-from windlass.runtime.structured_driver import read_value
 from windlass.runtime.turn import Keyed, Turn
 
 _REPAIR = PluginOrigin(plugin="output")

@@ -67,7 +67,6 @@ from windlass.runtime.around_turn import (
     announce_session,
 )
 from windlass.runtime.checkpoints import Checkpoints
-from windlass.runtime.compaction_driver import options_of
 from windlass.runtime.ending import Ending, over_limit
 from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
@@ -90,7 +89,7 @@ from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
-from windlass.runtime.turn_start import config_of, limits_of, opening_messages, plugin_names
+from windlass.runtime.turn_start import config_of, limits_of, plugin_names, with_opening
 
 _log = logging.getLogger("windlass")
 # A turn that never has to wait yields to the loop's other tasks every so many model calls.
@@ -296,19 +295,9 @@ class Drive:
         turn.limits = limits_of(turn.program, started)
         output = output_of(turn.program, turn.request, started)
         place = (turn.session_id, turn.turn_id)
-        config = config_of(
-            turn.program,
-            started,
-            place,
-            limits=turn.limits,
-            output=output,
-            compact=options_of(turn.request),
-        )
+        config = config_of(turn.program, started, place, turn.request)
         turn.memory.use_prefix(config.system_prompt)
-        history = turn.memory.messages
-        opening = opening_messages(place, started, turn.request)
-        for message in opening:
-            history = history.append(message)
+        history, opening = with_opening(turn.memory.messages, place, started, turn.request)
         records = tuple([ConversationRecord(message=message) for message in opening])
         turn.has_files = any(type(part) is Attachment for one in opening for part in one.parts)
         turn.machine = TurnMachine(config, history, records=records)

@@ -44,14 +44,10 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     left_something: bool = False
 
     @classmethod
-    def of_turn(
-        cls,
-        turn: Turn,
-        commit: TurnCommit,
-    ) -> TurnRecord:
+    def of_turn(cls, turn: Turn, commit: TurnCommit) -> TurnRecord:
         """Return the record of a turn that was just committed."""
         started_ms = turn.started.started_ms if turn.started is not None else commit.now_ms
-        messages = tuple(_messages(commit.nodes))
+        messages = messages_in(commit.nodes)
         raw = {call.call_id: call for call in turn.completed}
         return cls(
             session_id=turn.session_id,
@@ -68,7 +64,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_page(cls, session_id: str, page: HistoryPage, journal: TurnJournal | None) -> TurnRecord:
         """Return the record of a turn as the store keeps it; its journal may be gone by now."""
-        messages = tuple(_messages(page.nodes))
+        messages = messages_in(page.nodes)
         started_ms = page.committed_ms
         calls: tuple[CompletedToolCall, ...] = tuple(_calls_in(messages, {}))
         iterations = sum(message.role == "assistant" for message in messages)
@@ -103,10 +99,9 @@ def last_words(messages: Iterable[Message]) -> str:
     return ""
 
 
-def _messages(nodes: Iterable[NodeBody]) -> Iterator[Message]:
-    for node in nodes:
-        if type(node) is ConversationRecord:
-            yield node.message
+def messages_in(nodes: Iterable[NodeBody]) -> tuple[Message, ...]:
+    """Return the messages among what a turn added."""
+    return tuple([node.message for node in nodes if type(node) is ConversationRecord])
 
 
 def _calls_in(
