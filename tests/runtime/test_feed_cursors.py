@@ -6,8 +6,8 @@ import pytest
 
 from tests.runtime.feeds import SetByHand, fact, feed_of, text, told, waiting_for
 from windlass.errors import InvalidInput
-from windlass.runtime.cursor import read_cursor, write_cursor
 from windlass.runtime.feed import SessionFeed
+from windlass.runtime.reader import read_cursor, write_cursor
 
 
 async def shown(feed: SessionFeed, n: int = 3) -> list[str]:
@@ -49,7 +49,7 @@ async def test_an_idle_feed_lets_go_of_the_past_when_reminded() -> None:
     await shown(feed, 100)
     clock.at_ms += 120_001
     feed.forget_old()
-    assert len(feed._past.ring) == 0
+    assert len(feed._ring) == 0
     assert feed.position == 100
 
 
@@ -59,7 +59,7 @@ async def test_showing_lets_go_of_what_is_too_old() -> None:
     await shown(feed, 100)
     clock.at_ms += 120_001
     feed.turn("t1").show(fact(101))
-    assert len(feed._past.ring) == 1
+    assert len(feed._ring) == 1
 
 
 async def test_a_clock_that_is_put_back_an_hour_neither_loses_the_past_nor_keeps_it_for_longer() -> (

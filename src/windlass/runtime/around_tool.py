@@ -8,8 +8,6 @@ Law 3. A second replacement by another plugin fails closed, and names both.
 Law 4. A plugin that fails has allowed nothing and shown nothing.
 Law 5. In a turn whose start record says so, each result is recorded as looked at once its hooks have run, also when they
     changed nothing. What is recorded so is not shown to them again.
-
-Length: the laws hold for what comes before a call and after it; in two files they could not be checked by reading.
 """
 
 from __future__ import annotations
