@@ -42,16 +42,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
 from windlass.guards.text import clean_text
-from windlass.journal import (
-    TurnStarted,
-)
+from windlass.journal import TurnStarted
 from windlass.kernel import TurnMachine, events
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
 from windlass.kernel.events import Event, TurnEnded
@@ -62,10 +61,7 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.around_model import ModelHooks
-from windlass.runtime.around_turn import (
-    announce_commit,
-    announce_session,
-)
+from windlass.runtime.around_turn import announce_commit, announce_session
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.ending import Ending, over_limit
 from windlass.runtime.environments import Environments
@@ -77,14 +73,7 @@ from windlass.runtime.program import Program
 from windlass.runtime.recovery import Recovery
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.starting import (
-    Job,
-    blocked_by,
-    check_code,
-    deps_for,
-    start_in_store,
-    started_anew,
-)
+from windlass.runtime.starting import Job, check_code, deps_by, is_blocked, started_anew
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
@@ -211,16 +200,14 @@ class Drive:
         with self._phase("context"):
             turn = self._new_turn(job)
         try:
-            if (blocked := blocked_by(turn, job)) is not None:
-                start_in_store(turn, job)
-                blocked.open(turn)
+            if is_blocked(turn, job):
                 return await self._park(turn)
             # A turn that only has to end needs nothing to work with.
             factory = None if turn.is_cancelled else self._services.deps
             if not turn.is_cancelled:
                 self._starting = asyncio.current_task()
             if factory is not None and not job.has_deps:
-                return await self._with_deps(turn, job)
+                return await self._with_deps(turn, job, factory)
             turn.deps = job.deps if job.has_deps else None
             return await self._run(turn, job)
         except StopTurn:
@@ -231,10 +218,12 @@ class Drive:
             turn.feed.drop_held()
             raise
 
-    async def _with_deps(self, turn: Turn, job: Job) -> TurnRecord | Parked:
+    async def _with_deps(
+        self, turn: Turn, job: Job, factory: Callable[..., Any]
+    ) -> TurnRecord | Parked:
         ended: TurnRecord | Parked | None = None
         try:
-            async with deps_for(self._services.deps, job.deps, self._info(turn, job)) as deps:
+            async with deps_by(factory, self._info(turn, job)) as deps:
                 turn.deps = deps
                 ended = await self._run(turn, job)
         except Exception as error:
