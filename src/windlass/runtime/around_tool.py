@@ -13,8 +13,7 @@ Law 5. In a turn whose start record says so, each result is recorded as looked a
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +24,7 @@ from windlass.kernel.events import Error
 from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
-from windlass.ports.directives import Proceed, ReplaceArgs, ShortCircuit, Stop
+from windlass.ports.directives import ReplaceArgs, ShortCircuit, Stop
 from windlass.ports.plugin import AskedCall, Trouble
 from windlass.ports.policy import Ask, Deny
 from windlass.ports.tool import Tool
@@ -49,60 +48,40 @@ class Strength(IntEnum):
     DENIAL = 4
 
 
-class Verdict(NamedTuple):
-    """What a plugin answered to a call, and how strong that is."""
-
-    strength: Strength
-    directive: Deny | ShortCircuit | Ask | Proceed
-    plugin: str
+_NO_OBJECTION = CallDecided()
 
 
-_PROCEED = Proceed()
-NO_VERDICT = Verdict(Strength.PERMISSION, _PROCEED, "")
-
-
-def verdict_of(said: object, plugin: str) -> Verdict:
-    """Return what a plugin answered, weighed."""
+def verdict_of(said: object, plugin: str) -> CallDecided:
+    """Return what a plugin answered to a call, as it is recorded."""
     if isinstance(said, Deny):
-        return Verdict(Strength.DENIAL, said, plugin)
+        reason = said.reason or f"The plugin {plugin} does not allow it."
+        return CallDecided(verdict="deny", reason=reason)
     if isinstance(said, ShortCircuit):
-        is_failed = isinstance(said.result, ToolOutcome) and said.result.status != "ok"
-        return Verdict(Strength.FAILURE if is_failed else Strength.RESULT, said, plugin)
+        return CallDecided(verdict="short_circuit", outcome=as_outcome(said.result))
     if isinstance(said, Ask):
-        return Verdict(Strength.QUESTION, said, plugin)
-    return Verdict(Strength.PERMISSION, _PROCEED, plugin)
+        risk, action_key = said.risk, said.action_key
+        return CallDecided(verdict="ask", reason=said.title, risk=risk, action_key=action_key)
+    return _NO_OBJECTION
 
 
-def strongest(*verdicts: Verdict) -> Verdict:
-    """Return the strongest verdict; of two alike the first."""
-    return max(verdicts, key=lambda one: one.strength)
+def strength_of(verdict: CallDecided) -> Strength:
+    """Return how strong a verdict is."""
+    if verdict.outcome is not None:
+        return Strength.RESULT if verdict.outcome.status == "ok" else Strength.FAILURE
+    if verdict.verdict == "deny":
+        return Strength.DENIAL
+    return Strength.QUESTION if verdict.verdict == "ask" else Strength.PERMISSION
 
 
-def second_verdict(first: Verdict, second: Verdict) -> Verdict:
+def second_verdict(first: CallDecided, second: CallDecided) -> CallDecided:
     """Return a plugin's verdict once it has seen other arguments.
 
     What restricts counts, then or now. A result that it gave for the old arguments is one only if it gives one again.
     """
-    if first.strength == Strength.RESULT:
+    if strength_of(first) == Strength.RESULT:
         return second
-    return strongest(first, second) if second.strength > Strength.RESULT else first
-
-
-def decision(
-    verdict: Verdict, args: dict[str, Any], patches: dict[str, Any], issues: tuple[Error, ...]
-) -> CallDecided:
-    """Return the moment that records a verdict."""
-    said, decided = verdict.directive, CallDecided(args=args, patches=patches, issues=issues)
-    change = partial(msgspec.structs.replace, decided)
-    if isinstance(said, Deny):
-        reason = said.reason or f"The plugin {verdict.plugin} does not allow it."
-        return change(verdict="deny", reason=reason)
-    if isinstance(said, ShortCircuit):
-        return change(verdict="short_circuit", outcome=as_outcome(said.result))
-    if isinstance(said, Ask):
-        about = {"risk": said.risk, "action_key": said.action_key}
-        return change(verdict="ask", reason=said.title, **about)
-    return decided
+    restricts = strength_of(second) > Strength.RESULT
+    return max(first, second, key=strength_of) if restricts else first
 
 
 class CallHooks:
@@ -151,21 +130,23 @@ class CallHooks:
             of=self._of,
         )
         said = await self._before(asked, call)
-        effective, verdict = call, NO_VERDICT
+        effective, verdict = call, _NO_OBJECTION
         if said is not None:
             effective, verdict = await self._weighed(asked, said, tool, call)
         patches, issues = self._take()
-        if not patches and effective.args is call.args and not verdict.strength:
+        if verdict is _NO_OBJECTION and not patches and effective.args is call.args:
             return None
-        decided = decision(verdict, effective.args, patches, issues)
+        decided = msgspec.structs.replace(
+            verdict, args=effective.args, patches=patches, issues=issues
+        )
         self._record("decide", decided)
         return decided
 
     async def _weighed(
         self, asked: Round, said: object, tool: Tool, call: AskedCall
-    ) -> tuple[AskedCall, Verdict]:
+    ) -> tuple[AskedCall, CallDecided]:
         """Return the call and the verdict on it, now that a plugin has `said` the first word."""
-        verdicts: dict[str, Verdict] = {}
+        verdicts: dict[str, CallDecided] = {}
         replaced_by = ""
         while said is not None:
             name = asked.plugin
@@ -176,33 +157,35 @@ class CallHooks:
             else:
                 refusal = _not_fitting(tool, said, name)
                 if refusal is not None:
-                    return call, Verdict(Strength.DENIAL, refusal, name)
+                    return call, verdict_of(refusal, name)
                 replaced_by = name
                 call = msgspec.structs.replace(call, args=said.args)
                 conflict = await self._ask_again(asked.earlier(), call, verdicts, name)
                 if conflict is not None:
                     return call, conflict
             said = await self._before(asked, call)
-        return call, self._strongest([verdicts[name] for name in asked.names if name in verdicts])
+        in_order = {name: verdicts[name] for name in asked.names if name in verdicts}
+        return call, self._strongest(in_order)
 
     async def _ask_again(
-        self, earlier: Round, call: AskedCall, verdicts: dict[str, Verdict], by: str
-    ) -> Verdict | None:
+        self, earlier: Round, call: AskedCall, verdicts: dict[str, CallDecided], by: str
+    ) -> CallDecided | None:
         """Show a call with other arguments to the plugins that have seen it with the old ones."""
-        again = dict.fromkeys(earlier.names, NO_VERDICT)
+        again = dict.fromkeys(earlier.names, _NO_OBJECTION)
         while (said := await self._before(earlier, call)) is not None:
             name = earlier.plugin
             if isinstance(said, ReplaceArgs):
                 return self._conflict(name, by, "arguments")
             again[name] = verdict_of(said, name)
         for name, verdict in again.items():
-            verdicts[name] = second_verdict(verdicts.get(name, NO_VERDICT), verdict)
+            verdicts[name] = second_verdict(verdicts.get(name, _NO_OBJECTION), verdict)
         return None
 
-    def _strongest(self, verdicts: list[Verdict]) -> Verdict:
-        found = strongest(NO_VERDICT, *verdicts)
-        results = [one.plugin for one in verdicts if one.strength == Strength.RESULT]
-        if len(results) > 1 and found.strength < Strength.DENIAL:
+    def _strongest(self, verdicts: dict[str, CallDecided]) -> CallDecided:
+        """Return the strongest verdict; of two alike the first."""
+        found = max((_NO_OBJECTION, *verdicts.values()), key=strength_of)
+        results = [name for name, one in verdicts.items() if strength_of(one) == Strength.RESULT]
+        if len(results) > 1 and strength_of(found) < Strength.DENIAL:
             return self._conflict(results[0], results[1], "result")
         return found
 
@@ -213,10 +196,10 @@ class CallHooks:
             self._note(f"{fault}; {call.name} was denied")
             return Deny(reason=f"Not run: {fault}.")
 
-    def _conflict(self, first: str, second: str, what: str) -> Verdict:
+    def _conflict(self, first: str, second: str, what: str) -> CallDecided:
         text = f"the plugins {first} and {second} both replaced its {what}"
         self._note(f"{text}; {self._call.name} was not run", "plugin_conflict")
-        return Verdict(Strength.DENIAL, Deny(reason=f"Not run: {text}."), second)
+        return CallDecided(verdict="deny", reason=f"Not run: {text}.")
 
     # ------------------------------------------------------------------ after
 

@@ -79,11 +79,8 @@ class PluginSet:
         for plugin in self.plugins:
             given = plugin.tools()
             if not isinstance(given, (list, tuple)):
-                raise ConfigError(
-                    f"tools of the plugin {name_of(plugin)}: found {type(given).__name__}, wanted a list of tools",
-                    field="tools",
-                    wanted="a list of tools",
-                )
+                field = f"tools of the plugin {name_of(plugin)}"
+                raise ConfigError.at(field, type(given).__name__, "a list of tools")
             brought += given
         return brought
 
