@@ -21,10 +21,9 @@ from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import Json
 from windlass.ports import NewItem
-from windlass.ports.directives import Abort, Finale, Refuse, Stop
+from windlass.ports.directives import Abort, Refuse, Stop
 from windlass.ports.plugin import AtCheckpoint, CommittedTurn
 from windlass.ports.prompt import Contribution, render_prompt
-from windlass.runtime.hooked_turn import Patches
 from windlass.runtime.hooks import Hooks, stopped
 from windlass.runtime.plugin_set import name_of
 from windlass.runtime.program import Program
@@ -164,29 +163,20 @@ async def hooked_delivery(
     return found
 
 
-async def hooked_end(hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
+async def hooked_end(hooks: Hooks, outcome: Outcome) -> TurnFinalized:
     """Ask the plugins what follows the turn; one that fails is noted, and adds nothing."""
-    found: list[tuple[str, Finale]] = []
-    asked = hooks.round("after_turn").start("end")
-    while (said := await asked.next_or_note(hooks.note, outcome)) is not None:
-        found.append((asked.plugin, said))
-    return tuple(found)
-
-
-def finalized(
-    ids: TurnIds, finales: Iterable[tuple[str, Finale]], patches: Patches
-) -> TurnFinalized:
-    """Return the record of what follows the turn."""
     messages: list[Message] = []
     issues: list[str] = []
     compact: Json = None
-    for plugin, finale in finales:
-        messages += _messages(ids, "end", plugin, finale.messages, len(messages))
-        issues += finale.issues
-        if compact is None and finale.compact is not False:
-            compact = {} if finale.compact is True else dict(finale.compact)
+    asked = hooks.round("after_turn").start("end")
+    while (said := await asked.next_or_note(hooks.note, outcome)) is not None:
+        messages += _messages(hooks.turn.ids, "end", asked.plugin, said.messages, len(messages))
+        issues += said.issues
+        if compact is None and said.compact is not False:
+            compact = {} if said.compact is True else dict(said.compact)
+    patches = hooks.place.take()
     return TurnFinalized(
-        messages=tuple(messages), issues=tuple(issues), patches=dict(patches), compact=compact
+        messages=tuple(messages), issues=tuple(issues), patches=patches, compact=compact
     )
 
 
@@ -205,30 +195,27 @@ def follow_ups(ids: TurnIds, left: TurnFinalized) -> tuple[NewItem, ...]:
 
 def announce_session(services: Services, program: Program, memory: SessionMemory) -> None:
     """Tell plugins that a session is loaded here, once while it is."""
-    if memory.is_announced:
-        return
-    memory.is_announced = True
-    for plugin in program.plugins.having("on_session_open"):
-        told = plugin.on_session_open(program.name, memory.session_id)
-        services.aside.start(
-            _logged(told, name_of(plugin), "on_session_open"), name="windlass-open"
-        )
+    if not memory.is_announced:
+        memory.is_announced = True
+        _announce(services, program, "on_session_open", program.name, memory.session_id)
 
 
 def announce_commit(services: Services, program: Program, record: TurnRecord) -> None:
     """Tell plugins that a turn is in the history."""
-    plugins = program.plugins.having("after_commit")
-    if not plugins:
-        return
-    ended = CommittedTurn(
-        agent=program.name,
-        session_id=record.session_id,
-        turn_id=record.turn_id,
-        outcome=record.outcome,
-    )
-    for plugin in plugins:
-        told = plugin.after_commit(ended)
-        services.aside.start(_logged(told, name_of(plugin), "after_commit"), name="windlass-commit")
+    if program.plugins.having("after_commit"):
+        ended = CommittedTurn(
+            agent=program.name,
+            session_id=record.session_id,
+            turn_id=record.turn_id,
+            outcome=record.outcome,
+        )
+        _announce(services, program, "after_commit", ended)
+
+
+def _announce(services: Services, program: Program, hook: str, *given: object) -> None:
+    for plugin in program.plugins.having(hook):
+        told = getattr(plugin, hook)(*given)
+        services.aside.start(_logged(told, name_of(plugin), hook), name=f"windlass-{hook}")
 
 
 async def _logged(told: Coroutine[Any, Any, None], plugin: str, hook: str) -> None:

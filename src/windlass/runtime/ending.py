@@ -19,8 +19,7 @@ from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.ports import TurnCommit
-from windlass.ports.directives import Finale
-from windlass.runtime.around_turn import finalized, follow_ups, hooked_end
+from windlass.runtime.around_turn import follow_ups, hooked_end
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Turn
@@ -74,7 +73,7 @@ class Ending:
         asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
         known = turn.answer_to(asked, TurnFinalized)
         if known is None:
-            known = finalized(turn.ids, await self._follow_ups(hooks, outcome), hooks.place.take())
+            known = await self._follow_ups(hooks, outcome)
             if known != _NO_FOLLOW_UPS:
                 turn.record(asked, known)
         else:
@@ -83,7 +82,7 @@ class Ending:
             turn.note_issue(issue, "plugin")
         return known
 
-    async def _follow_ups(self, hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
+    async def _follow_ups(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
         """Ask the plugins for follow-ups; those of a cancelled turn cannot hold it up."""
         patience_s = _FOLLOW_UP_S if self._turn.is_cancelled else None
         try:
@@ -94,7 +93,7 @@ class Ending:
                 f"after_turn: the turn was cancelled, and {_FOLLOW_UP_S:g} s later plugins had not ended",
                 "plugin_failed",
             )
-            return ()
+            return TurnFinalized(patches=hooks.place.take())
         finally:
             self._timeout = None
 

@@ -5,11 +5,11 @@ State and memory change by patches alone, which are recorded with the outcome of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from windlass.errors import CallerError
+from windlass.errors import CallerError, ConfigError
 from windlass.guards.limits import check_limit
 from windlass.journal import PluginRemembered
 from windlass.journal.patch import patched, recorded
@@ -21,19 +21,12 @@ from windlass.ports.plugin_turn import PluginTurn
 from windlass.runtime.turn import Turn
 
 if TYPE_CHECKING:
-    from windlass.runtime.hooks import Round
+    from windlass.runtime.hooks import Hooks, Round
 
 T = TypeVar("T")
 
 Patches: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By plugin, then `state` or `memory`: the changes in their order."""
-
-
-Held: TypeAlias = dict[str, dict[str, Json]]
-"""By plugin, then by key: what people answered to its holds."""
-
-AskModel: TypeAlias = Callable[[ModelRequest, str, str], Awaitable[ModelReply]]
-"""Asks a model for a plugin: the request, where it is made, and whose usage it is."""
 
 
 class PluginStates:
@@ -168,12 +161,11 @@ def _started_ms(turn: Turn) -> int:
 class HookedTurn(PluginTurn):
     """The turn as one plugin's hooks see it at one place."""
 
-    __slots__ = ("_changes", "_complete", "_held", "_turn", "name", "place")
+    __slots__ = ("_changes", "_hooks", "_turn", "name", "place")
 
-    def __init__(self, turn: Turn, name: str, place: Place, held: Held, complete: AskModel) -> None:
-        self._turn = turn
-        self._held = held
-        self._complete = complete
+    def __init__(self, hooks: Hooks, name: str, place: Place) -> None:
+        self._hooks = hooks
+        self._turn = hooks.turn
         self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.name = name
         self.place = place
@@ -207,7 +199,7 @@ class HookedTurn(PluginTurn):
 
     @property
     def answers(self) -> Mapping[str, Json]:
-        return self._held.get(self.name, EMPTY_DICT)
+        return self._hooks.held.get(self.name, EMPTY_DICT)
 
     def patch(self, **changes: Json) -> None:
         self._change("state", changes)
@@ -244,6 +236,8 @@ class HookedTurn(PluginTurn):
         return await self._turn.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        asked = self.place.round
-        place = "" if asked is None else f"{asked.where}.{self.name}.{asked.hook}"
-        return await self._complete(request, place, f"plugin:{self.name}")
+        models, asked = self._hooks.models, self.place.round
+        if models is None or asked is None:
+            raise ConfigError("complete: no model can be asked here", field="complete")
+        place = f"{asked.where}.{self.name}.{asked.hook}"
+        return await models.direct(request, place, f"plugin:{self.name}")

@@ -15,18 +15,18 @@ from functools import partial
 from itertools import repeat
 from operator import call, length_hint
 from traceback import format_tb
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from windlass.errors import CallerError, ConfigError, InvalidInput
+from windlass.errors import CallerError, InvalidInput
 from windlass.journal import DirectAnswered
 from windlass.kernel import events
-from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Stopped, StopReason
+from windlass.kernel.value import Json
 from windlass.ports.directives import Retry, Stop
 from windlass.ports.plugin import Plugin, Trouble
 from windlass.runtime.answers import read_answer, refs_in
-from windlass.runtime.body import is_kept
-from windlass.runtime.hooked_turn import Held, HookedTurn, Patches, Place, PluginStates, checked
+from windlass.runtime.body import Asks, is_kept
+from windlass.runtime.hooked_turn import HookedTurn, Patches, Place, PluginStates, checked
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
@@ -39,12 +39,6 @@ _PASS_THROUGH = (
 )  # fmt: skip
 
 
-class DirectModels(Protocol):
-    """What answers the model calls that plugins make themselves."""
-
-    async def direct(self, request: ModelRequest, place: str, source: str) -> ModelReply: ...
-
-
 class Hooks:
     """Asks the plugins of one turn."""
 
@@ -55,9 +49,9 @@ class Hooks:
         # Where all hooks run but those of calls side by side.
         self.place = Place(self.states)
         # What answers the model calls of plugins, while the turn is driven.
-        self.models: DirectModels | None = None
-        # What people answered to the holds of the current model call, by plugin.
-        self.held: Held = {}
+        self.models: Asks | None = None
+        # What people answered to the holds of the current model call, by plugin and key.
+        self.held: dict[str, dict[str, Json]] = {}
         self._spare: list[Place] = []
         # What was changed around the calls that tools and plugins made themselves, by effect.
         self._direct: dict[str, list[Patches]] = {}
@@ -94,15 +88,9 @@ class Hooks:
             name = name_of(plugin)
             turn = place.turns.get(name)
             if turn is None:
-                turn = HookedTurn(self.turn, name, place, self.held, self._complete)
-                place.turns[name] = turn
+                turn = place.turns[name] = HookedTurn(self, name, place)
             bound.append((turn, partial(getattr(plugin, hook), turn)))
         return Round(self.turn, place, hook, bound)
-
-    async def _complete(self, request: ModelRequest, place: str, source: str) -> ModelReply:
-        if self.models is None:
-            raise ConfigError("complete: no model can be asked here", field="complete")
-        return await self.models.direct(request, place, source)
 
     def place_aside(self) -> Place:
         """Return a place for hooks that run side by side with others, until `end_aside`."""
