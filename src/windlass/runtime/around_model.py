@@ -40,12 +40,11 @@ class ModelHooks:
         self._hooks = hooks
         self._turn = hooks.turn
         self._records_looks = hooks.records_looks("model")
-        self._before_model = hooks.round("before_model")
-        self._on_stream = hooks.round("on_stream")
-        self._after_model = hooks.round("after_model")
-        self.sees_requests = bool(self._before_model)
+        self._on_stream = tuple(hooks.start("on_stream", ""))
+        having = hooks.plugins.having
+        self.sees_requests = bool(having("before_model"))
         self.sees_streams = bool(self._on_stream)
-        self.sees_replies = self._records_looks or bool(self._after_model)
+        self.sees_replies = self._records_looks or bool(having("after_model"))
 
     def take_up(self, answered: ModelAnswered) -> None:
         """Apply what the hooks of a recorded call changed."""
@@ -75,7 +74,7 @@ class ModelHooks:
             TurnOver: a plugin ends the turn.
             ParkTurn: a plugin waits for a person.
         """
-        reserve, asked = None, self._before_model.start(place)
+        reserve, asked = None, self._hooks.start("before_model", place)
         self._hooks.held.clear()
         while (said := await asked.next(request)) is not None:
             if isinstance(said, Stop):
@@ -102,7 +101,7 @@ class ModelHooks:
             return request, reserve, {}
         # Tools that run side by side may all ask.
         aside = hooks.place_aside()
-        asked = hooks.round_of(covering, "before_model", aside).start(place)
+        asked = hooks.start_with(covering, "before_model", place, aside)
         while (said := await asked.next(request)) is not None:
             if isinstance(said, Hold):
                 # The body of a tool cannot be parked in its middle.
@@ -179,7 +178,7 @@ class ModelHooks:
             failure=None if error is not None else failure,
             attempt=attempt,
         )
-        asked = self._hooks.round("on_error").start(f"{place}.{attempt}")
+        asked = self._hooks.start("on_error", f"{place}.{attempt}")
         said, plugin = await after_error(asked, trouble, self._hooks.note)
         if isinstance(said, Stop):
             raise TurnOver(stopped(said, "provider_error", plugin))
@@ -209,7 +208,7 @@ class ModelHooks:
             if turn.was_passed(effect_id):
                 return raw, is_shown
             turn.go_live()
-        reply, looking = raw, self._after_model.start(place)
+        reply, looking = raw, hooks.start("after_model", place)
         while (said := await looking.next(reply)) is not None:
             if isinstance(said, Stop):
                 raise TurnOver(stopped(said, "limit", looking.plugin))

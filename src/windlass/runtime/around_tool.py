@@ -299,7 +299,7 @@ class CallHooks:
     # ------------------------------------------------------------------ inside
 
     def _start(self, hook: str) -> Round:
-        return self._hooks.round(hook, self._place or self._at()).start(self._where)
+        return self._hooks.start(hook, self._where, self._place or self._at())
 
     def _at(self) -> Place:
         """Return where hooks are asked about this call."""
@@ -311,7 +311,8 @@ class CallHooks:
         """Return all that hooks changed and noted, for the moment that is about to be recorded."""
         place = self._at()
         taken = place.take(), place.take_issues()
-        self._end_aside()
+        if place.main is not None:
+            self._end_aside()
         return taken
 
     def _end_aside(self) -> None:

@@ -76,7 +76,7 @@ async def hooked_input(
     hooks: Hooks, parts: tuple[Part, ...], place: str
 ) -> tuple[Part, ...] | Refuse:
     """Return what the turn takes of a person's input."""
-    asked = hooks.round("on_input").start(place)
+    asked = hooks.start("on_input", place)
     while (said := await asked.next(parts)) is not None:
         if isinstance(said, Refuse):
             return said
@@ -86,7 +86,7 @@ async def hooked_input(
 
 async def _before_turn(hooks: Hooks) -> tuple[Message, ...] | Abort:
     messages: list[Message] = []
-    asked = hooks.round("before_turn").start("0")
+    asked = hooks.start("before_turn", "0")
     while (said := await asked.next()) is not None:
         if isinstance(said, Abort):
             return said
@@ -111,7 +111,7 @@ def _messages(
 
 async def hooked_prompt(hooks: Hooks, place: str, instructions: str, *, is_override: bool) -> str:
     """Return the system prompt of the iteration that begins."""
-    asked = hooks.round("prompt").start(place)
+    asked = hooks.start("prompt", place)
     said: list[Contribution] = []
     while (more := await asked.next()) is not None:
         said += more
@@ -148,7 +148,7 @@ async def hooked_delivery(
     Raises:
         TurnOver: a plugin ends the turn.
     """
-    asked, found = hooks.round("at_checkpoint").start(str(effect_id)), inbox
+    asked, found = hooks.start("at_checkpoint", str(effect_id)), inbox
     while (said := await asked.next(at)) is not None:
         plugin = asked.plugin
         if isinstance(said, Stop):
@@ -168,7 +168,7 @@ async def hooked_end(hooks: Hooks, outcome: Outcome) -> TurnFinalized:
     messages: list[Message] = []
     issues: list[str] = []
     compact: Json = None
-    asked = hooks.round("after_turn").start("end")
+    asked = hooks.start("after_turn", "end")
     while (said := await asked.next_or_note(hooks.note, outcome)) is not None:
         messages += _messages(hooks.turn.ids, "end", asked.plugin, said.messages, len(messages))
         issues += said.issues

@@ -45,7 +45,7 @@ class Checkpoints:
         self._turn = turn
         self._output = output
         self._hooks = hooks
-        self._has_plugins = hooks is not None and bool(hooks.round("at_checkpoint"))
+        self._has_plugins = hooks is not None and bool(hooks.plugins.having("at_checkpoint"))
         self._repairs = 0
         # How many of the turn's calls plugins have been shown.
         self._n_shown = 0

@@ -68,7 +68,7 @@ class Ending:
     async def _finalized(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
         """Return what plugins leave behind, recorded with the turn's end."""
         turn = self._turn
-        if not hooks.round("after_turn"):
+        if not hooks.plugins.having("after_turn"):
             return _NO_FOLLOW_UPS
         asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
         known = turn.answer_to(asked, TurnFinalized)

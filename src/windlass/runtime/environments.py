@@ -111,7 +111,7 @@ class Environments:
 async def hooked_view(hooks: Hooks, place: str) -> HistoryView:
     """Return what of the history the model is shown in the iteration that begins."""
     views: list[HistoryView] = []
-    asked = hooks.round("view").start(place)
+    asked = hooks.start("view", place)
     while (said := await asked.next()) is not None:
         views.append(said)
     if len(views) < 2:

@@ -12,8 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
-from operator import call, length_hint
+from operator import length_hint
 from traceback import format_tb
 from typing import Any, TypeAlias
 
@@ -73,16 +72,21 @@ class Hooks:
             place.turns.clear()
             place.rounds.clear()
 
-    def round(self, hook: str, place: Place | None = None) -> Round:
-        """Return this hook of all plugins that have it, to be asked at a place."""
+    def start(self, hook: str, where: str, place: Place | None = None) -> Round:
+        """Begin to ask the plugins that have this hook; `where` is the effect that it runs in."""
         place = place or self.place
-        found = place.rounds.get(hook)
-        if found is None:
-            found = place.rounds[hook] = self.round_of(self.plugins.having(hook), hook, place)
-        return found
+        asked = place.rounds.get(hook)
+        if asked is None:
+            plugins = self.plugins.having(hook)
+            asked = place.rounds[hook] = self.start_with(plugins, hook, where, place)
+        else:
+            asked.where = where
+            asked.rest = iter(asked.calls)
+            place.round = asked
+        return asked
 
-    def round_of(self, plugins: Iterable[Plugin], hook: str, place: Place) -> Round:
-        """Return this hook of some plugins."""
+    def start_with(self, plugins: Iterable[Plugin], hook: str, where: str, place: Place) -> Round:
+        """Begin to ask some of the plugins that have this hook."""
         bound = []
         for plugin in plugins:
             name = name_of(plugin)
@@ -90,7 +94,7 @@ class Hooks:
             if turn is None:
                 turn = place.turns[name] = HookedTurn(self, name, place)
             bound.append((turn, partial(getattr(plugin, hook), turn)))
-        return Round(self.turn, place, hook, bound)
+        return Round(self.turn, place, hook, where, bound)
 
     def place_aside(self) -> Place:
         """Return a place for hooks that run side by side with others, until `end_aside`."""
@@ -135,35 +139,35 @@ class Hooks:
 class Round:
     """One hook of all plugins that have it, at one place: asked in order, from one answer to the next."""
 
-    __slots__ = ("_bound", "_calls", "_place", "_rest", "_turn", "hook", "where")
+    __slots__ = ("_bound", "_place", "_turn", "calls", "hook", "rest", "where")
 
     def __init__(
-        self, turn: Turn, place: Place, hook: str, bound: Sequence[tuple[HookedTurn, Call]]
+        self,
+        turn: Turn,
+        place: Place,
+        hook: str,
+        where: str,
+        bound: Sequence[tuple[HookedTurn, Call]],
     ) -> None:
         self._turn = turn
         self._place = place
-        self.hook = hook
         self._bound = bound
-        self._calls = [call for _, call in bound]
-        self._rest: Iterator[Call] = iter(())
-        self.where = ""
+        self.hook = hook
+        self.where = where
+        self.calls = [call for _, call in bound]
+        # Those that have not been asked yet.
+        self.rest = iter(self.calls)
+        place.round = self
 
     def __bool__(self) -> bool:
-        return bool(self._calls)
+        return bool(self.calls)
 
     def __iter__(self) -> Iterator[tuple[HookedTurn, Call]]:
         return iter(self._bound)
 
-    def start(self, where: str) -> Round:
-        """Begin with the first plugin; `where` is the effect that the hooks run in."""
-        self._rest = iter(self._calls)
-        self.where = where
-        self._place.round = self
-        return self
-
     @property
     def _at(self) -> int:
-        return len(self._calls) - length_hint(self._rest) - 1
+        return len(self.calls) - length_hint(self.rest) - 1
 
     @property
     def plugin(self) -> str:
@@ -177,12 +181,11 @@ class Round:
 
     def step_back(self) -> None:
         """Ask the plugin that was asked last once more."""
-        self._rest = iter(self._calls[self._at :])
+        self.rest = iter(self.calls[self._at :])
 
     def earlier(self) -> Round:
         """Return a round of the plugins that were asked before the last one, in the same effect."""
-        before = Round(self._turn, self._place, self.hook, self._bound[: self._at])
-        return before.start(self.where)
+        return Round(self._turn, self._place, self.hook, self.where, self._bound[: self._at])
 
     async def next(self, *given: object) -> Any:  # noqa: ANN401 - as the hook answers
         """Ask plugin by plugin until one answers, and return that; None: nobody is left who does.
@@ -192,9 +195,9 @@ class Round:
         """
         changed = self._place.changed
         try:
-            # One loop in one coroutine, because most are silent. `map` makes a coroutine once the one before has ended.
-            for asked in map(call, self._rest, *map(repeat, given)):
-                said = await asked
+            # One loop in one coroutine, because most are silent.
+            for hook in self.rest:
+                said = await hook(*given)
                 if said is not None or changed:
                     said = await self._heard(said, given)
                     if said is not None:
