@@ -20,12 +20,18 @@ from windlass.errors import CallerError, InvalidInput
 from windlass.journal import DirectAnswered
 from windlass.kernel import events
 from windlass.kernel.outcomes import Stopped, StopReason
-from windlass.kernel.value import Json
 from windlass.ports.directives import Retry, Stop
 from windlass.ports.plugin import Plugin, Trouble
 from windlass.runtime.answers import read_answer, refs_in
-from windlass.runtime.body import Asks, is_kept
-from windlass.runtime.hooked_turn import HookedTurn, Patches, Place, PluginStates, checked
+from windlass.runtime.body import is_kept
+from windlass.runtime.hooked_turn import (
+    AskedTurn,
+    HookedTurn,
+    Patches,
+    Place,
+    PluginStates,
+    checked,
+)
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
@@ -38,19 +44,15 @@ _PASS_THROUGH = (
 )  # fmt: skip
 
 
-class Hooks:
+class Hooks(AskedTurn):
     """Asks the plugins of one turn."""
 
     def __init__(self, turn: Turn, plugins: PluginSet) -> None:
-        self.turn = turn
+        super().__init__(turn)
         self.plugins = plugins
         self.states = PluginStates(turn.memory.plugin_memories)
         # Where all hooks run but those of calls side by side.
         self.place = Place(self.states)
-        # What answers the model calls of plugins, while the turn is driven.
-        self.models: Asks | None = None
-        # What people answered to the holds of the current model call, by plugin and key.
-        self.held: dict[str, dict[str, Json]] = {}
         self._spare: list[Place] = []
         # What was changed around the calls that tools and plugins made themselves, by effect.
         self._direct: dict[str, list[Patches]] = {}
@@ -75,7 +77,7 @@ class Hooks:
     def start(self, hook: str, where: str, place: Place | None = None) -> Round:
         """Begin to ask the plugins that have this hook; `where` is the effect that it runs in."""
         place = place or self.place
-        asked = place.rounds.get(hook)
+        asked: Round | None = place.rounds.get(hook)
         if asked is None:
             plugins = self.plugins.having(hook)
             asked = place.rounds[hook] = self.start_with(plugins, hook, where, place)

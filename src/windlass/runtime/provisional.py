@@ -12,16 +12,9 @@ from windlass.journal import (
     TurnJournal,
     TurnStarted,
 )
-from windlass.kernel import TurnMachine, effects
+from windlass.kernel import TurnMachine, effects, responses
 from windlass.kernel.messages import Message
 from windlass.kernel.model_call import ModelReply
-from windlass.kernel.responses import (
-    CheckpointPassed,
-    EnvironmentSynced,
-    ModelReplied,
-    Response,
-    ToolsReturned,
-)
 from windlass.ports import Store, TurnView
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
@@ -74,7 +67,7 @@ class _Replay:
             machine.respond(response)
         return tuple(machine.messages[self._n_before :])
 
-    def _answer(self, effect: effects.Asked) -> Response | None:
+    def _answer(self, effect: effects.Asked) -> responses.Response | None:
         """Return the response that the journal holds; None where it ends."""
         match effect:
             case effects.CallModel():
@@ -84,16 +77,16 @@ class _Replay:
             case effects.RunCheckpoint():
                 given = self._moment("checkpoint", effect.id)
                 if isinstance(given, CheckpointGiven):
-                    return CheckpointPassed(id=effect.id, delivery=given.delivery)
-                return CheckpointPassed(id=effect.id)
+                    return responses.CheckpointPassed(id=effect.id, delivery=given.delivery)
+                return responses.CheckpointPassed(id=effect.id)
             case effects.SyncEnvironment():
                 built = self._moment("sync_environment", effect.id)
                 result = built.result if isinstance(built, EnvironmentBuilt) else None
-                return EnvironmentSynced(id=effect.id, result=result)
+                return responses.EnvironmentSynced(id=effect.id, result=result)
             case _:
                 return None
 
-    def _reply(self, effect: effects.CallModel) -> ModelReplied | None:
+    def _reply(self, effect: effects.CallModel) -> responses.ModelReplied | None:
         moment = self._moment("model_call", effect.id)
         if not isinstance(moment, ModelAnswered):
             return None
@@ -102,16 +95,16 @@ class _Replay:
             result = hooked.reply or result
         elif "model" in self._looks and isinstance(result, ModelReply):
             return None  # plugins are still looking at it
-        return ModelReplied(id=effect.id, result=result, text_streamed=True)
+        return responses.ModelReplied(id=effect.id, result=result, text_streamed=True)
 
-    def _results(self, effect: effects.CallTools) -> ToolsReturned | None:
+    def _results(self, effect: effects.CallTools) -> responses.ToolsReturned | None:
         if any(call.call_id not in self._calls for call in effect.calls):
             return None
         results = [
             msgspec.structs.replace(self._calls[call.call_id], replay=call.replay)
             for call in effect.calls
         ]
-        return ToolsReturned(id=effect.id, results=tuple(results))
+        return responses.ToolsReturned(id=effect.id, results=tuple(results))
 
     def _moment(self, kind: str, effect_id: int) -> object:
         return self._moments.get((kind, str(effect_id)))
