@@ -140,13 +140,13 @@ def _sent_message(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a p
 # ---------------------------------------------------------------------- makers of readers
 
 
-def _a(kinds: type | tuple[type, ...], wanted: str) -> Read:
-    """Read a value of these types, which can be stored."""
+def _a(kinds: type | tuple[type, ...], wanted: str, then: Read = _kept) -> Read:
+    """Read a value of these types, and what is in it; without more it can be stored."""
 
     def read(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
         if not isinstance(found, kinds):
             raise _wrong(field, found, wanted)
-        return _kept(found, field)
+        return then(found, field)
 
     return read
 
@@ -169,12 +169,7 @@ def _one_of(wanted: Sequence[object]) -> Read:
 
 
 def _fields_of(kind: type) -> Read:
-    def read(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
-        if not isinstance(found, kind):
-            raise _wrong(field, found, kind.__name__)
-        return _with_fields(found, field, kind)
-
-    return read
+    return _a(kind, kind.__name__, lambda found, field: _with_fields(found, field, kind))
 
 
 def _optional(read: Read) -> Read:
