@@ -48,8 +48,7 @@ class ModelHooks:
 
     def take_up(self, answered: ModelAnswered) -> None:
         """Apply what the hooks of a recorded call changed."""
-        if answered.patches or answered.issues:
-            self._hooks.take_up(answered.patches, answered.issues)
+        self._hooks.take_up(answered.patches, answered.issues)
 
     def answered(
         self, result: ModelReply | ModelFailure, sent: RequestSpec | None, *, is_shown: bool

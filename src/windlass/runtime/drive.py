@@ -444,8 +444,7 @@ class Drive:
         turn.feed.end()
         if hooks is not None:
             hooks.close()
-        record = TurnRecord.of_turn(turn, commit)
-        return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
+        return TurnRecord.of_turn(turn, commit)
 
     # ------------------------------------------------------------------ taking up and letting go
 

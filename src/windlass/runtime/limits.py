@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
 
 from windlass.errors import InvalidInput
-from windlass.guards.limits import check_seconds
 from windlass.journal import DirectAnswered, DirectCallCommand, UsageLine, usage_of
 from windlass.journal.usage import sum_usage
 from windlass.kernel.model_call import Usage
@@ -39,12 +39,10 @@ class Limits(Value, kw_only=True):
             _check_count(getattr(self, name), f"Limits.{name}", low=0)
         _check_count(self.max_parallel, "Limits.max_parallel", low=1)
         _check_count(self.output_retries, "Limits.output_retries", low=0)
+        _check_time(self.max_seconds, "Limits.max_seconds", low=0.0)
+        _check_time(self.provider_patience, "Limits.provider_patience", low=0.0)
         for name in ("tool_timeout", "approval_timeout"):
-            found = getattr(self, name)
-            if isinstance(found, (int, float)) and found <= 0:
-                raise InvalidInput.at(f"Limits.{name}", found, "seconds above 0")
-        for name in ("max_seconds", "provider_patience", "tool_timeout", "approval_timeout"):
-            check_seconds(getattr(self, name), field=f"Limits.{name}")
+            _check_time(getattr(self, name), f"Limits.{name}", low=None)
 
 
 def _check_count(found: object, field: str, *, low: int) -> None:
@@ -53,6 +51,18 @@ def _check_count(found: object, field: str, *, low: int) -> None:
     if type(found) is not int or found < low:
         shown = found if isinstance(found, (int, float)) else type(found).__name__
         raise InvalidInput.at(field, shown, f"a whole number of {low} or more")
+
+
+def _check_time(found: object, field: str, *, low: float | None) -> None:
+    if found is None:
+        return
+    shown: object = type(found).__name__
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        if math.isfinite(found) and (found > 0 or found == low):
+            return
+        shown = found
+    wanted = "seconds above 0" if low is None else "seconds of 0 or more"
+    raise InvalidInput.at(field, shown, wanted)
 
 
 TURN_LIMITS = Limits()

@@ -94,9 +94,6 @@ class PluginSet:
             self._parts[names] = known
         return known
 
-    def __bool__(self) -> bool:
-        return bool(self.plugins)
-
     def __len__(self) -> int:
         return len(self.plugins)
 

@@ -59,6 +59,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
             issues=tuple(turn.issues),
             iterations=turn.spent.model_calls,
             duration_ms=max(0, commit.now_ms - started_ms),
+            left_something=bool(commit.follow_ups),
         )
 
     @classmethod
