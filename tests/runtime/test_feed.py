@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -24,19 +23,8 @@ from tests.runtime.feeds import (
 )
 from windlass.kernel import Event, ModelStarted
 from windlass.runtime import feed as feed_module
-from windlass.runtime.feed import SessionFeed, TurnFeed, _Line, _Past
+from windlass.runtime.feed import SessionFeed, TurnFeed
 from windlass.runtime.reader import MAX_PREVIEWS, FeedReader, Waiting
-
-
-class _WithLine(SessionFeed):
-    """A feed with another line."""
-
-    line: type[_Line]
-
-    def __init__(self, session_id: str, **more: Any) -> None:
-        super().__init__(session_id, **more)
-        self._line = self.line(self._past)
-
 
 # --- law 1: one order -------------------------------------------------------------------------
 
@@ -58,15 +46,14 @@ async def test_nothing_of_the_next_model_call_is_shown_before_the_tool_result_be
     await check_order(SessionFeed)
 
 
-class Overtakes(_WithLine):
+class Overtakes(SessionFeed):
     """Breaks law 1: a preview waits for nothing."""
 
-    class line(_Line):  # noqa: N801 - stands for a field
-        def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
-            if events and events[0].preview:
-                self._pass(turn, events)
-            else:
-                super().hand_in(turn, events, until)
+    def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
+        if events and events[0].preview:
+            self._pass(turn, events)
+        else:
+            super().hand_in(turn, events, until)
 
 
 async def test_a_feed_in_which_previews_overtake_is_caught() -> None:
@@ -126,14 +113,13 @@ async def test_a_fact_is_shown_only_after_it_is_durable() -> None:
     await check_durable_first(SessionFeed)
 
 
-class Hasty(_WithLine):
+class Hasty(SessionFeed):
     """Breaks law 2: what is next in line passes."""
 
-    class line(_Line):  # noqa: N801 - stands for a field
-        def let_through(self) -> None:
-            while self._held:
-                turn, event, _ = self._held.popleft()
-                self._pass(turn, event)
+    def let_through(self) -> None:
+        while self._held:
+            turn, event, _ = self._held.popleft()
+            self._pass(turn, event)
 
 
 async def test_a_feed_that_shows_what_is_not_durable_is_caught() -> None:
@@ -214,34 +200,21 @@ async def test_a_cursor_in_the_ring_goes_on_without_hole_or_double_and_an_older_
     await check_every_cursor(SessionFeed)
 
 
-class _WithPast(SessionFeed):
-    """A feed with another past."""
-
-    past: type[_Past]
-
-    def __init__(self, session_id: str, **more: Any) -> None:
-        super().__init__(session_id, **more)
-        self._past = self.past(more["clock"], more.get("max_events", 2_048), 120_000)
-        self._line = _Line(self._past)
-
-
-class Repeats(_WithPast):
+class Repeats(SessionFeed):
     """Breaks law 4: the event of the cursor comes again."""
 
-    class past(_Past):  # noqa: N801 - stands for a field
-        def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
-            return super().behind(max(position - 1, self.position - len(self.ring)))
+    def _behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
+        return super()._behind(max(position - 1, self.position - len(self._ring)))
 
 
-class Skips(_WithPast):
+class Skips(SessionFeed):
     """Breaks law 4: what is gone is not missed."""
 
-    class past(_Past):  # noqa: N801 - stands for a field
-        def reaches(self, position: int) -> bool:
-            return True
+    def _reaches(self, position: int) -> bool:
+        return True
 
-        def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
-            return super().behind(max(position, self.position - len(self.ring)))
+    def _behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
+        return super()._behind(max(position, self.position - len(self._ring)))
 
 
 @pytest.mark.parametrize("broken", [Repeats, Skips])
@@ -282,9 +255,9 @@ async def test_a_feed_in_which_one_leaves_and_takes_another_along_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     everybody: list[Waiting] = []
-    join, close = _Line.join, FeedReader.close
+    join, close = SessionFeed._join, FeedReader.close
 
-    def remembered(self: _Line, waiting: Waiting, position: int) -> None:
+    def remembered(self: SessionFeed, waiting: Waiting, position: int) -> None:
         everybody.append(waiting)
         join(self, waiting, position)
 
@@ -292,7 +265,7 @@ async def test_a_feed_in_which_one_leaves_and_takes_another_along_is_caught(
         close(self)
         everybody[-1].leave()
 
-    monkeypatch.setattr(_Line, "join", remembered)
+    monkeypatch.setattr(SessionFeed, "_join", remembered)
     monkeypatch.setattr(FeedReader, "close", close_another)
     with pytest.raises(AssertionError):
         await check_leaving()
@@ -346,8 +319,8 @@ async def test_without_readers_nothing_is_copied() -> None:
     feed = feed_of()
     event = text("a")
     feed.turn("t1").show(event)
-    assert [shown for _, _, events in feed._past.ring for shown in events] == [event]
-    assert feed._past.ring[0][2][0] is event
+    assert [shown for _, _, events in feed._ring for shown in events] == [event]
+    assert feed._ring[0][2][0] is event
 
 
 async def test_a_reader_gets_a_copy_and_what_was_handed_in_keeps_no_cursor() -> None:

@@ -268,10 +268,10 @@ async def test_a_reader_that_was_left_or_dropped_is_let_go() -> None:
     del dropped
     gc.collect()
     turn.show(fact(1))
-    assert feed._line._readers == []
+    assert feed._readers == []
     for _ in range(100):  # also in a session in which nothing happens
         feed.read().close()
-    assert len(feed._line._readers) == 1
+    assert len(feed._readers) == 1
 
 
 async def test_closing_the_feed_ends_all_readers_behind_what_waits_for_them() -> None:

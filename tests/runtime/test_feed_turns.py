@@ -167,7 +167,7 @@ async def test_a_reader_of_a_turn_ends_behind_its_last_event() -> None:
     turn.show(fact(3))
     assert told(await rest_of(reader)) == ["#1", "TurnEnded"]
     assert told(await waiting_for(other)) == ["#1", "TurnEnded", "#2", "#3"]
-    assert feed._line._readers == [other._waiting]
+    assert feed._readers == [other._waiting]
 
 
 async def test_a_reader_of_a_turn_that_parks_ends_behind_what_was_handed_in() -> None:
@@ -283,8 +283,8 @@ async def test_a_feed_forgets_turns_that_ended_long_ago() -> None:
         turn = feed.turn(f"t{n}")
         turn.show(ended())
         turn.end()
-    assert feed._line.live == {}
-    assert len(feed._line._ended) == 256
+    assert feed._live == {}
+    assert len(feed._ended) == 256
     assert await rest_of(feed.read(until="t999")) == []
 
 

@@ -59,7 +59,7 @@ async def test_a_handler_that_waits_when_a_turn_is_taken_over_gets_it_as_it_stan
             watching = asyncio.get_running_loop().create_task(
                 rt.session("s").collect("Go.", turn_id="t")
             )
-            await until(lambda: rt._services.feeds.of("s")._line.has_readers)
+            await until(lambda: rt._services.feeds.of("s").has_readers)
             stage.kill(lost)
             shown, result = await asyncio.wait_for(watching, HANGS_S)
         desk.gate.set()

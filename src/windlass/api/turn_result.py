@@ -23,8 +23,8 @@ from windlass.kernel.tool_call import CompletedToolCall
 from windlass.kernel.value import Json
 from windlass.ports import TurnView, Wait
 from windlass.ports.price import Price
+from windlass.runtime.outputs import read_value
 from windlass.runtime.program import Output
-from windlass.runtime.structured_driver import read_value
 from windlass.runtime.turn_record import TurnRecord, calls_so_far
 
 O = TypeVar("O")  # noqa: E741 - the output's type

@@ -98,28 +98,20 @@ def _text(found: Any, field: str) -> Any:  # noqa: ANN401 - a str
     return found
 
 
-def _frozen(found: Any, field: str) -> Any:  # noqa: ANN401 - JSON
-    return freeze(found, field=field)
-
-
 def _seconds(found: Any, field: str) -> Any:  # noqa: ANN401 - a number
     if type(found) not in (int, float) or not math.isfinite(found) or found < 0:
         raise _wrong(field, found, "seconds of 0 or more")
     return found
 
 
-def _args(found: Any, field: str) -> Any:  # noqa: ANN401 - a dict
+def _by_name(found: Any, field: str) -> Any:  # noqa: ANN401 - a dict
     if not isinstance(found, Mapping):
-        raise _wrong(field, found, "arguments by name")
+        raise _wrong(field, found, "values by name")
     return freeze(dict(found), field=field)
 
 
 def _compact(found: Any, field: str) -> Any:  # noqa: ANN401 - a bool or a dict
-    if isinstance(found, bool):
-        return found
-    if not isinstance(found, Mapping):
-        raise _wrong(field, found, "True or options")
-    return freeze(dict(found), field=field)
+    return found if isinstance(found, bool) else _by_name(found, field)
 
 
 def _result(found: Any, field: str) -> Any:  # noqa: ANN401 - any value
@@ -135,17 +127,7 @@ def _message(found: Any, field: str) -> InjectedMessage:  # noqa: ANN401 - anyth
 
 
 def _contribution(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
-    if isinstance(found, str):
-        found = Contribution(found)
-    if not isinstance(found, Contribution):
-        raise _wrong(field, found, "Contribution")
-    return _with_fields(found, field, Contribution)
-
-
-def _request(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
-    if not isinstance(found, ModelRequest):
-        raise _wrong(field, found, "ModelRequest")
-    return _with_fields(found, field, ModelRequest)
+    return _fields_of(Contribution)(Contribution(found) if isinstance(found, str) else found, field)
 
 
 def _sent_message(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
@@ -158,13 +140,13 @@ def _sent_message(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a p
 # ---------------------------------------------------------------------- makers of readers
 
 
-def _a(kinds: type | tuple[type, ...], wanted: str) -> Read:
-    """Read a value of these types, which can be stored."""
+def _a(kinds: type | tuple[type, ...], wanted: str, then: Read = _kept) -> Read:
+    """Read a value of these types, and what is in it; without more it can be stored."""
 
     def read(found: Any, field: str) -> Any:  # noqa: ANN401 - anything a plugin gave
         if not isinstance(found, kinds):
             raise _wrong(field, found, wanted)
-        return _kept(found, field)
+        return then(found, field)
 
     return read
 
@@ -184,6 +166,10 @@ def _one_of(wanted: Sequence[object]) -> Read:
         return found
 
     return read
+
+
+def _fields_of(kind: type) -> Read:
+    return _a(kind, kind.__name__, lambda found, field: _with_fields(found, field, kind))
 
 
 def _optional(read: Read) -> Read:
@@ -233,7 +219,7 @@ _FIELDS: Final[dict[type, dict[str, Read]]] = {
     Stop: {"detail": _text, "reason": _optional(_one_of(get_args(StopReason)))},
     Retry: {"prompt": _text, "model": _optional(_text), "after_s": _seconds},
     Ask: {"title": _text, "risk": _one_of(get_args(Risk)), "action_key": _optional(_text)},
-    ReplaceArgs: {"args": _args},
+    ReplaceArgs: {"args": _by_name},
     ShortCircuit: {"result": _result},
     ModelRequest: {
         "model": _text,
@@ -241,10 +227,10 @@ _FIELDS: Final[dict[type, dict[str, Read]]] = {
         "tools": _all(_exactly(ToolSpec, "ToolSpec")),
     },
     Send: {
-        "request": _optional(_request),
+        "request": _optional(_fields_of(ModelRequest)),
         "reserve": _optional(_a(Usage, "Usage")),
     },
-    Hold: {"key": _text, "title": _text, "detail": _frozen},
+    Hold: {"key": _text, "title": _text, "detail": lambda found, field: freeze(found, field=field)},
     TextChunk: {"text": _text},
     ReasoningChunk: {"text": _text},
     Delivery: {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from windlass.errors import ProviderError, ToolError
+from windlass.errors import CallerError, ProviderError, ToolError
 from windlass.guards.secret import REGISTERED
 from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
 from windlass.kernel import canonical, events
@@ -20,8 +20,9 @@ from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Hold, Send, Stop
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.plugin import Chunk, Trouble
-from windlass.runtime.hooked_turn import BoundHook, Patches
-from windlass.runtime.hooks import Hooks
+from windlass.runtime.answers import read_answer
+from windlass.runtime.hooked_turn import Patches
+from windlass.runtime.hooks import Call, Hooks, after_error, stopped, unusable
 from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
 
 _MAX_WAIT_S = 300.0
@@ -41,17 +42,15 @@ class ModelHooks:
         self._hooks = hooks
         self._turn = hooks.turn
         self._records_looks = hooks.records_looks("model")
-        self._before_model = hooks.having("before_model")
-        self._on_stream = hooks.having("on_stream")
-        self._after_model = hooks.having("after_model")
-        self.sees_requests = bool(self._before_model)
+        self._on_stream = tuple(hooks.start("on_stream", ""))
+        having = hooks.plugins.having
+        self.sees_requests = bool(having("before_model"))
         self.sees_streams = bool(self._on_stream)
-        self.sees_replies = self._records_looks or bool(self._after_model)
+        self.sees_replies = self._records_looks or bool(having("after_model"))
 
     def take_up(self, answered: ModelAnswered) -> None:
         """Apply what the hooks of a recorded call changed."""
-        if answered.patches or answered.issues:
-            self._hooks.take_up(answered.patches, answered.issues)
+        self._hooks.take_up(answered.patches, answered.issues)
 
     def answered(
         self, result: ModelReply | ModelFailure, sent: RequestSpec | None, *, is_shown: bool
@@ -61,8 +60,8 @@ class ModelHooks:
             result=result,
             text_streamed=is_shown,
             sent=sent,
-            patches=self._hooks.take(),
-            issues=self._hooks.take_issues(),
+            patches=self._hooks.place.take(),
+            issues=self._hooks.place.take_issues(),
         )
 
     # ------------------------------------------------------------------ before
@@ -76,18 +75,16 @@ class ModelHooks:
             TurnOver: a plugin ends the turn.
             ParkTurn: a plugin waits for a person.
         """
-        hooks, reserve = self._hooks, None
-        bound, at = self._before_model, 0
-        hooks.held.clear()
-        while at < len(bound):
-            at, said = await hooks.ask_from(bound, at, "before_model", place, request)
+        reserve, asked = None, self._hooks.start("before_model", place)
+        self._hooks.held.clear()
+        while (said := await asked.next(request)) is not None:
             if isinstance(said, Stop):
-                raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
+                raise TurnOver(stopped(said, "limit", asked.plugin))
             if isinstance(said, Hold):
-                self._answer(bound[at].name, said, place, key)
-                continue  # the plugin is asked once more, and finds the answer
-            request, reserve = _sent(said, request, reserve)
-            at += 1
+                self._answer(asked.plugin, said, place, key)
+                asked.step_back()  # the plugin finds the answer
+            else:
+                request, reserve = _sent(said, request, reserve)
         return request, reserve
 
     async def before_direct(
@@ -100,23 +97,22 @@ class ModelHooks:
         """
         hooks, reserve = self._hooks, None
         plugins = hooks.plugins.having("before_model")
-        if not any(getattr(plugin, "covers_direct_calls", False) for plugin in plugins):
+        covering = [one for one in plugins if getattr(one, "covers_direct_calls", False)]
+        if not covering:
             return request, reserve, {}
         # Tools that run side by side may all ask.
         aside = hooks.place_aside()
-        for plugin, bound in zip(plugins, hooks.having("before_model", aside), strict=True):
-            if not getattr(plugin, "covers_direct_calls", False):
-                continue
-            said = await hooks.ask(bound, "before_model", place, request)
+        asked = hooks.start_with(covering, "before_model", place, aside)
+        while (said := await asked.next(request)) is not None:
             if isinstance(said, Hold):
                 # The body of a tool cannot be parked in its middle.
                 said = Stop(f"{said.title} (a tool's own call cannot wait for the answer)", "limit")
             if isinstance(said, Stop):
-                over = hooks.stopped(said, "limit", bound.name)
+                over = stopped(said, "limit", asked.plugin)
                 self._turn.over = self._turn.over or over
                 raise ToolError(over.detail)
             request, reserve = _sent(said, request, reserve)
-        patches = aside.aside or {}
+        patches = aside.take()
         hooks.end_aside(aside)
         hooks.changed_aside(place, patches)
         return request, reserve, patches
@@ -151,22 +147,15 @@ class ModelHooks:
 
     def streamed(self, chunk: Chunk) -> Chunk:
         """Return a piece of the reply as it is shown; a piece that a plugin fails on is not shown."""
-        for bound in self._on_stream:
+        for turn, see in self._on_stream:
             try:
-                chunk = self._seen(bound, chunk)
+                chunk = _seen(turn.name, see, chunk)
             except PluginFault as fault:
                 self._hooks.note(str(fault))
                 return msgspec.structs.replace(chunk, text="")
+            finally:
+                turn.take_changes()  # previews are not recorded, and neither is what they change
         return chunk
-
-    def _seen(self, bound: BoundHook, chunk: Chunk) -> Chunk:
-        try:
-            said = bound.call(chunk)
-        except Exception as error:  # a preview does not make a turn fail
-            raise PluginFault(bound.name, "on_stream", error) from error
-        finally:
-            bound.turn.take_changes()  # previews are not recorded, and neither is what they change
-        return chunk if said is None else self._hooks.read(bound.turn, "on_stream", said)
 
     # ------------------------------------------------------------------ when it fails
 
@@ -190,10 +179,10 @@ class ModelHooks:
             failure=None if error is not None else failure,
             attempt=attempt,
         )
-        where = f"{place}.{attempt}"
-        said, plugin = await self._hooks.ask_on_error(trouble, where, self._hooks.note)
+        asked = self._hooks.start("on_error", f"{place}.{attempt}")
+        said, plugin = await after_error(asked, trouble, self._hooks.note)
         if isinstance(said, Stop):
-            raise TurnOver(self._hooks.stopped(said, "provider_error", plugin))
+            raise TurnOver(stopped(said, "provider_error", plugin))
         if said is None:
             return None
         if said.model is not None and said.model != request.model:
@@ -220,16 +209,12 @@ class ModelHooks:
             if turn.was_passed(effect_id):
                 return raw, is_shown
             turn.go_live()
-        reply = raw
-        bound, at = self._after_model, 0
-        while at < len(bound):
-            at, said = await hooks.ask_from(bound, at, "after_model", place, reply)
+        reply, looking = raw, hooks.start("after_model", place)
+        while (said := await looking.next(reply)) is not None:
             if isinstance(said, Stop):
-                raise TurnOver(hooks.stopped(said, "limit", bound[at].name))
-            if said is not None:
-                reply = KeyScreen(REGISTERED).reply(said)
-            at += 1
-        patches = hooks.take()
+                raise TurnOver(stopped(said, "limit", looking.plugin))
+            reply = KeyScreen(REGISTERED).reply(said)
+        patches = hooks.place.take()
         if reply is not raw or patches or self._records_looks:
             changed = None if reply is raw else reply
             turn.record(asked, ReplyHooked(reply=changed, patches=patches))
@@ -238,6 +223,17 @@ class ModelHooks:
             turn.tell(events.Retracted(correlation_ids=(about,)), place)
             is_shown = False
         return reply, is_shown
+
+
+def _seen(plugin: str, see: Call, chunk: Chunk) -> Chunk:
+    try:
+        said = see(chunk)
+    except Exception as error:  # a preview does not make a turn fail
+        raise PluginFault(plugin, "on_stream", error) from error
+    try:
+        return read_answer("on_stream", said) or chunk
+    except CallerError as error:
+        raise unusable(plugin, "on_stream", error) from error
 
 
 def _sent(

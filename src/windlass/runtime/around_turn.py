@@ -7,8 +7,8 @@ turn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,11 +21,10 @@ from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import Json
 from windlass.ports import NewItem
-from windlass.ports.directives import Abort, Finale, Refuse, Stop
+from windlass.ports.directives import Abort, Refuse, Stop
 from windlass.ports.plugin import AtCheckpoint, CommittedTurn
 from windlass.ports.prompt import Contribution, render_prompt
-from windlass.runtime.hooked_turn import Patches
-from windlass.runtime.hooks import Hooks
+from windlass.runtime.hooks import Hooks, stopped
 from windlass.runtime.plugin_set import name_of
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
@@ -40,85 +39,82 @@ _FIRST = -100
 
 async def open_turn(hooks: Hooks, given: tuple[Part, ...]) -> Opening:
     """Ask the plugins how a turn is to begin; what they raise ends it."""
+    # If the plugins that are to look at the input do not come to an end, nothing of it is kept.
+    changed: tuple[Part, ...] | None = ()
+    messages: tuple[Message, ...] = ()
+    ends: Outcome | None = None
     try:
         parts = await hooked_input(hooks, given, "0")
-    except PluginFault as fault:
-        # The plugin that was to look at the input failed: nothing of the input is kept.
-        return Opening(input=(), patches=hooks.take(), ends=fault.outcome)
-    if isinstance(parts, Refuse):
-        ends = _refused(parts.reason, "The input was refused.")
-        return Opening(input=(), patches=hooks.take(), ends=ends)
-    changed = None if parts == given else parts
-    try:
+        if isinstance(parts, Refuse):
+            return Opening(input=(), ends=_refused(parts.reason, "The input was refused."))
+        changed = None if parts == given else parts
         said = await _before_turn(hooks)
+        if isinstance(said, Abort):
+            ends = _refused(said.reason, "A plugin did not let the turn begin.")
+        else:
+            messages = said
     except PluginFault as fault:
-        return Opening(input=changed, patches=hooks.take(), ends=fault.outcome)
-    if isinstance(said, Abort):
-        ends = _refused(said.reason, "A plugin did not let the turn begin.")
-        return Opening(input=changed, patches=hooks.take(), ends=ends)
-    return Opening(input=changed, messages=said)
+        ends = fault.outcome
+    return Opening(input=changed, messages=messages, ends=ends)
 
 
 async def with_prompt(
     hooks: Hooks, opening: Opening, instructions: str, *, is_override: bool
 ) -> Opening:
     """Add to an opening the prompt that plugins make of the instructions, and all that they changed."""
-    if opening.ends is not None:
-        return opening
-    try:
-        prompt = await hooked_prompt(hooks, "0", instructions, is_override=is_override)
-    except PluginFault as fault:
-        return msgspec.structs.replace(opening, patches=hooks.take(), ends=fault.outcome)
-    made = None if prompt == instructions else prompt
-    return msgspec.structs.replace(opening, prompt=made, patches=hooks.take())
+    made, ends = None, opening.ends
+    if ends is None:
+        try:
+            prompt = await hooked_prompt(hooks, "0", instructions, is_override=is_override)
+            made = None if prompt == instructions else prompt
+        except PluginFault as fault:
+            ends = fault.outcome
+    return msgspec.structs.replace(opening, prompt=made, patches=hooks.place.take(), ends=ends)
 
 
 async def hooked_input(
     hooks: Hooks, parts: tuple[Part, ...], place: str
 ) -> tuple[Part, ...] | Refuse:
     """Return what the turn takes of a person's input."""
-    bound, at = hooks.having("on_input"), 0
-    while at < len(bound):
-        at, said = await hooks.ask_from(bound, at, "on_input", place, parts)
+    asked = hooks.start("on_input", place)
+    while (said := await asked.next(parts)) is not None:
         if isinstance(said, Refuse):
             return said
-        parts = parts if said is None else said
-        at += 1
+        parts = said
     return parts
 
 
 async def _before_turn(hooks: Hooks) -> tuple[Message, ...] | Abort:
     messages: list[Message] = []
-    bound, at = hooks.having("before_turn"), 0
-    while at < len(bound):
-        at, said = await hooks.ask_from(bound, at, "before_turn", "0")
-        if said is None:
-            break
+    asked = hooks.start("before_turn", "0")
+    while (said := await asked.next()) is not None:
         if isinstance(said, Abort):
             return said
-        name = bound[at].name
-        at += 1
-        for entering in by_plugin(said, name):
-            purpose = f"{name}.{len(messages)}"
-            messages.append(
-                Message(
-                    id=hooks.turn.ids.message("in", purpose),
-                    role=entering.role,  # type: ignore[arg-type]  # checked
-                    parts=entering.parts,
-                    origin=entering.origin,
-                )
-            )
+        messages += _messages(hooks.turn.ids, "in", asked.plugin, said, len(messages))
     return tuple(messages)
+
+
+def _messages(
+    ids: TurnIds, at: Literal["in", "end"], plugin: str, said: Iterable[Any], n_before: int
+) -> list[Message]:
+    """Return the messages that a plugin adds where the turn begins or ends; so many were added before."""
+    return [
+        Message(
+            id=ids.message(at, f"{plugin}.{number}"),
+            role="user" if at == "end" else one.role,
+            parts=one.parts,
+            origin=PluginOrigin(plugin=plugin),
+        )
+        for number, one in enumerate(said, n_before)
+    ]
 
 
 async def hooked_prompt(hooks: Hooks, place: str, instructions: str, *, is_override: bool) -> str:
     """Return the system prompt of the iteration that begins."""
-    bound, at = hooks.having("prompt"), 0
+    asked = hooks.start("prompt", place)
     said: list[Contribution] = []
-    while at < len(bound):
-        at, more = await hooks.ask_from(bound, at, "prompt", place)
-        said += more or ()
-        at += 1
+    while (more := await asked.next()) is not None:
+        said += more
     if not said:
         return instructions
     layer, replaces = ("turn", True) if is_override else ("agent", False)
@@ -129,15 +125,15 @@ async def hooked_prompt(hooks: Hooks, place: str, instructions: str, *, is_overr
     try:
         check_limit("input_text_bytes", len(prompt.encode()), field="prompt")
     except LimitExceeded as error:
-        names = " or ".join(one.name for one in bound)
+        names = " or ".join(asked.names)
         raise PluginFault(names, "prompt", error, is_ours=True) from error
     return prompt
 
 
-def by_plugin(said: Iterable[InjectedMessage], plugin: str) -> tuple[InjectedMessage, ...]:
+def _by_plugin(said: Iterable[InjectedMessage], plugin: str) -> Iterator[InjectedMessage]:
     """Return a plugin's messages, which say that they are its."""
     origin = PluginOrigin(plugin=plugin)
-    return tuple(msgspec.structs.replace(one, origin=origin) for one in said)
+    return (msgspec.structs.replace(one, origin=origin) for one in said)
 
 
 def _refused(reason: str, default: str) -> Outcome:
@@ -152,57 +148,35 @@ async def hooked_delivery(
     Raises:
         TurnOver: a plugin ends the turn.
     """
-    messages, transient, causes = [*inbox.messages], [*inbox.transient_messages], [*inbox.causes]
-    bound, number = hooks.having("at_checkpoint"), 0
-    while number < len(bound):
-        number, said = await hooks.ask_from(bound, number, "at_checkpoint", str(effect_id), at)
-        if said is None:
-            break
-        name = bound[number].name
-        number += 1
+    asked, found = hooks.start("at_checkpoint", str(effect_id)), inbox
+    while (said := await asked.next(at)) is not None:
+        plugin = asked.plugin
         if isinstance(said, Stop):
-            raise TurnOver(hooks.stopped(said, "limit", name))
-        messages += by_plugin(said.messages, name)
-        transient += by_plugin(said.transient, name)
-        causes += said.causes
-    if not messages and not transient and not causes:
-        return inbox
-    return CheckpointDelivery(
-        messages=tuple(messages), transient_messages=tuple(transient), causes=tuple(causes)
-    )
+            raise TurnOver(stopped(said, "limit", plugin))
+        if said.messages or said.transient or said.causes:
+            transient = (*found.transient_messages, *_by_plugin(said.transient, plugin))
+            found = CheckpointDelivery(
+                messages=(*found.messages, *_by_plugin(said.messages, plugin)),
+                transient_messages=transient,
+                causes=(*found.causes, *said.causes),
+            )
+    return found
 
 
-async def hooked_end(hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
+async def hooked_end(hooks: Hooks, outcome: Outcome) -> TurnFinalized:
     """Ask the plugins what follows the turn; one that fails is noted, and adds nothing."""
-    found: list[tuple[str, Finale]] = []
-    for bound in hooks.having("after_turn"):
-        try:
-            said = await hooks.ask(bound, "after_turn", "end", outcome)
-            if said is not None:
-                found.append((bound.name, said))
-        except PluginFault as fault:
-            hooks.turn.note_issue(str(fault), "plugin_failed")
-    return tuple(found)
-
-
-def finalized(
-    ids: TurnIds, finales: Iterable[tuple[str, Finale]], patches: Patches
-) -> TurnFinalized:
-    """Return the record of what follows the turn."""
     messages: list[Message] = []
     issues: list[str] = []
     compact: Json = None
-    for plugin, finale in finales:
-        for entering in by_plugin(finale.messages, plugin):  # type: ignore[arg-type]  # read
-            message_id = ids.message("end", f"{plugin}.{len(messages)}")
-            messages.append(
-                Message(id=message_id, role="user", parts=entering.parts, origin=entering.origin)
-            )
-        issues += finale.issues
-        if compact is None and finale.compact is not False:
-            compact = {} if finale.compact is True else dict(finale.compact)
+    asked = hooks.start("after_turn", "end")
+    while (said := await asked.next_or_note(hooks.note, outcome)) is not None:
+        messages += _messages(hooks.turn.ids, "end", asked.plugin, said.messages, len(messages))
+        issues += said.issues
+        if compact is None and said.compact is not False:
+            compact = {} if said.compact is True else dict(said.compact)
+    patches = hooks.place.take()
     return TurnFinalized(
-        messages=tuple(messages), issues=tuple(issues), patches=dict(patches), compact=compact
+        messages=tuple(messages), issues=tuple(issues), patches=patches, compact=compact
     )
 
 
@@ -221,30 +195,27 @@ def follow_ups(ids: TurnIds, left: TurnFinalized) -> tuple[NewItem, ...]:
 
 def announce_session(services: Services, program: Program, memory: SessionMemory) -> None:
     """Tell plugins that a session is loaded here, once while it is."""
-    if memory.is_announced:
-        return
-    memory.is_announced = True
-    for plugin in program.plugins.having("on_session_open"):
-        told = plugin.on_session_open(program.name, memory.session_id)
-        services.aside.start(
-            _logged(told, name_of(plugin), "on_session_open"), name="windlass-open"
-        )
+    if not memory.is_announced:
+        memory.is_announced = True
+        _announce(services, program, "on_session_open", program.name, memory.session_id)
 
 
 def announce_commit(services: Services, program: Program, record: TurnRecord) -> None:
     """Tell plugins that a turn is in the history."""
-    plugins = program.plugins.having("after_commit")
-    if not plugins:
-        return
-    ended = CommittedTurn(
-        agent=program.name,
-        session_id=record.session_id,
-        turn_id=record.turn_id,
-        outcome=record.outcome,
-    )
-    for plugin in plugins:
-        told = plugin.after_commit(ended)
-        services.aside.start(_logged(told, name_of(plugin), "after_commit"), name="windlass-commit")
+    if program.plugins.having("after_commit"):
+        ended = CommittedTurn(
+            agent=program.name,
+            session_id=record.session_id,
+            turn_id=record.turn_id,
+            outcome=record.outcome,
+        )
+        _announce(services, program, "after_commit", ended)
+
+
+def _announce(services: Services, program: Program, hook: str, *given: object) -> None:
+    for plugin in program.plugins.having(hook):
+        told = getattr(plugin, hook)(*given)
+        services.aside.start(_logged(told, name_of(plugin), hook), name=f"windlass-{hook}")
 
 
 async def _logged(told: Coroutine[Any, Any, None], plugin: str, hook: str) -> None:

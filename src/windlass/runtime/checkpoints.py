@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from windlass.journal import CheckpointCommand, CheckpointGiven
 from windlass.journal.redaction import cleaned
 from windlass.kernel import events
 from windlass.kernel.effects import RunCheckpoint
-from windlass.kernel.messages import InputOrigin, Message, Part, PluginOrigin, Text, TurnCause
+from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import (
     NOTHING_CAME,
@@ -26,8 +24,8 @@ from windlass.ports.inbox import item_parts
 from windlass.ports.plugin import AtCheckpoint
 from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
+from windlass.runtime.outputs import read_value
 from windlass.runtime.program import Output
-from windlass.runtime.structured_driver import read_value
 from windlass.runtime.turn import Keyed, Turn
 
 _REPAIR = PluginOrigin(plugin="output")
@@ -46,7 +44,7 @@ class Checkpoints:
         self._turn = turn
         self._output = output
         self._hooks = hooks
-        self._has_plugins = hooks is not None and bool(hooks.having("at_checkpoint"))
+        self._has_plugins = hooks is not None and bool(hooks.plugins.having("at_checkpoint"))
         self._repairs = 0
         # How many of the turn's calls plugins have been shown.
         self._n_shown = 0
@@ -93,7 +91,7 @@ class Checkpoints:
         if effect.kind == "before_completion" and delivery is NOTHING_CAME:
             repair = self._repair(messages)
             delivery = CheckpointDelivery(messages=repair) if repair else delivery
-        patches = EMPTY_DICT if hooks is None else hooks.take()
+        patches = EMPTY_DICT if hooks is None else hooks.place.take()
         if delivery is NOTHING_CAME and not items and not patches:
             return CheckpointPassed(id=effect.id)
         turn.go_live()
@@ -105,7 +103,7 @@ class Checkpoints:
                 delivery=delivery,
                 taken=taken,
                 patches=patches,
-                issues=() if hooks is None else hooks.take_issues(),
+                issues=() if hooks is None else hooks.place.take_issues(),
             )
         )
         turn.record(self._keyed(effect), given)
@@ -136,21 +134,22 @@ class Checkpoints:
     ) -> CheckpointDelivery:
         """Return what the items bring, as plugins let it in."""
         messages: list[InjectedMessage] = []
+        causes: list[TurnCause] = []
         for item in items:
-            message = _message(item)
-            if message is None:
-                continue
-            parts: tuple[Part, ...] | Refuse = message.parts
-            if self._hooks is not None:
-                place = f"{effect.id}.{item.item_id}"
-                parts = await hooked_input(self._hooks, message.parts, place)
-            if isinstance(parts, Refuse):
-                why = parts.reason or "a plugin refused it"
-                self._hooks.note(f"{item.item_id} did not enter: {why}", "input_refused")  # type: ignore[union-attr]
-            elif parts:
-                messages.append(msgspec.structs.replace(message, parts=parts))
-        causes = tuple(cause for item in items if (cause := _cause(item)))
-        return CheckpointDelivery(messages=tuple(messages), causes=causes)
+            origin = InputOrigin(turn_id=item.turn_id or "", input_id=item.item_id)
+            if item.kind == "wake":
+                causes.append(_cause(item, origin))
+            parts = item_parts(item.content) if item.kind == "input" else ()
+            if parts and self._hooks is not None:
+                found = await hooked_input(self._hooks, parts, f"{effect.id}.{item.item_id}")
+                if isinstance(found, Refuse):
+                    why = found.reason or "a plugin refused it"
+                    self._hooks.note(f"{item.item_id} did not enter: {why}", "input_refused")
+                    continue
+                parts = found
+            if parts:
+                messages.append(InjectedMessage(role="user", parts=parts, origin=origin))
+        return CheckpointDelivery(messages=tuple(messages), causes=tuple(causes))
 
     async def _take_items(self) -> tuple[InboxItem, ...]:
         """Take what waits for now: all of it, or the oldest alone and the rest at the checkpoints that follow."""
@@ -187,21 +186,11 @@ class Checkpoints:
         return ()
 
 
-def _message(item: InboxItem) -> InjectedMessage | None:
-    parts = item_parts(item.content) if item.kind == "input" else ()
-    if not parts:
-        return None
-    origin = InputOrigin(turn_id=item.turn_id or "", input_id=item.item_id)
-    return InjectedMessage(role="user", parts=parts, origin=origin)
-
-
-def _cause(item: InboxItem) -> TurnCause | None:
-    if item.kind != "wake":
-        return None
+def _cause(item: InboxItem, origin: InputOrigin) -> TurnCause:
     content = item.content if isinstance(item.content, dict) else {}
     return TurnCause(
         id=item.item_id,
         event_type=str(content.get("event_type", "wake")),
-        origin=InputOrigin(turn_id=item.turn_id or "", input_id=item.item_id),
+        origin=origin,
         text=str(content.get("text", "")),
     )

@@ -21,10 +21,8 @@ from windlass.kernel.messages import ConversationRecord, Message, Record
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Finished, Outcome, Stopped
 from windlass.kernel.projector import ProjectorView
-from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
 from windlass.kernel.tokens import tokens_of
-from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall
 from windlass.kernel.value import Json
 from windlass.ports import TurnRequest
 from windlass.runtime.summary import (
@@ -117,29 +115,15 @@ class CompactionDriver:
         done.append(Append(records=(ConversationRecord(message=message),)))
         return [*done, Finish(outcome=Finished(text=summary))]
 
-    def on_tools(
-        self,
-        view: DriverView,  # noqa: ARG002 - the port's shape
-        completed: Sequence[CompletedToolCall],  # noqa: ARG002 - the port's shape
-    ) -> list[Action]:
+    def on_tools(self, *_: object, **__: object) -> list[Action]:
         """This mode runs no tools."""
         return [Finish(outcome=Stopped(reason="runtime_error", detail=_STARTED_NONE))]
 
-    def on_code(
-        self,
-        view: DriverView,  # noqa: ARG002 - the port's shape
-        driver_state: Json,  # noqa: ARG002 - the port's shape
-        result: CodeResult | Failure,  # noqa: ARG002 - the port's shape
-    ) -> list[Action]:
+    def on_code(self, *_: object, **__: object) -> list[Action]:
         """This mode runs no code."""
         return [Finish(outcome=Stopped(reason="runtime_error", detail=_STARTED_NONE))]
 
-    def close(
-        self,
-        view: DriverView,  # noqa: ARG002 - the port's shape
-        calls: Sequence[PendingToolCall],  # noqa: ARG002 - the port's shape
-        completed: Sequence[CompletedToolCall],  # noqa: ARG002 - the port's shape
-    ) -> list[Action]:
+    def close(self, *_: object, **__: object) -> list[Action]:
         """There is no call to close."""
         return []
 

@@ -42,16 +42,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
 from windlass.guards.text import clean_text
-from windlass.journal import (
-    TurnStarted,
-)
+from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
 from windlass.kernel import TurnMachine, events
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
@@ -64,12 +63,8 @@ from windlass.ports.model import READ_BLOB
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.around_model import ModelHooks
-from windlass.runtime.around_turn import (
-    announce_commit,
-    announce_session,
-)
+from windlass.runtime.around_turn import announce_commit, announce_session
 from windlass.runtime.checkpoints import Checkpoints
-from windlass.runtime.compaction_driver import options_of
 from windlass.runtime.ending import Ending, over_limit
 from windlass.runtime.environments import Environments
 from windlass.runtime.hooks import Hooks
@@ -80,19 +75,12 @@ from windlass.runtime.program import Program
 from windlass.runtime.recovery import Recovery
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.starting import (
-    Job,
-    blocked_by,
-    check_code,
-    deps_for,
-    start_in_store,
-    started_anew,
-)
+from windlass.runtime.starting import Job, check_code, deps_by, is_blocked, started_anew
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
-from windlass.runtime.turn_start import config_of, limits_of, opening_messages, plugin_names
+from windlass.runtime.turn_start import config_of, limits_of, plugin_names, with_opening
 
 _log = logging.getLogger("windlass")
 # A turn that never has to wait yields to the loop's other tasks every so many model calls.
@@ -221,16 +209,14 @@ class Drive:
         with self._phase("context"):
             turn = self._new_turn(job)
         try:
-            if (blocked := blocked_by(turn, job)) is not None:
-                start_in_store(turn, job)
-                blocked.open(turn)
+            if is_blocked(turn, job):
                 return await self._park(turn)
             # A turn that only has to end needs nothing to work with.
             factory = None if turn.is_cancelled else self._services.deps
             if not turn.is_cancelled:
                 self._starting = asyncio.current_task()
             if factory is not None and not job.has_deps:
-                return await self._with_deps(turn, job)
+                return await self._with_deps(turn, job, factory)
             turn.deps = job.deps if job.has_deps else None
             return await self._run(turn, job)
         except StopTurn:
@@ -241,10 +227,12 @@ class Drive:
             turn.feed.drop_held()
             raise
 
-    async def _with_deps(self, turn: Turn, job: Job) -> TurnRecord | Parked:
+    async def _with_deps(
+        self, turn: Turn, job: Job, factory: Callable[..., Any]
+    ) -> TurnRecord | Parked:
         ended: TurnRecord | Parked | None = None
         try:
-            async with deps_for(self._services.deps, job.deps, self._info(turn, job)) as deps:
+            async with deps_by(factory, self._info(turn, job)) as deps:
                 turn.deps = deps
                 ended = await self._run(turn, job)
         except Exception as error:
@@ -305,19 +293,9 @@ class Drive:
         turn.limits = limits_of(turn.program, started)
         output = output_of(turn.program, turn.request, started)
         place = (turn.session_id, turn.turn_id)
-        config = config_of(
-            turn.program,
-            started,
-            place,
-            limits=turn.limits,
-            output=output,
-            compact=options_of(turn.request),
-        )
+        config = config_of(turn.program, started, place, turn.request)
         turn.memory.use_prefix(config.system_prompt)
-        history = turn.memory.messages
-        opening = opening_messages(place, started, turn.request)
-        for message in opening:
-            history = history.append(message)
+        history, opening = with_opening(turn.memory.messages, place, started, turn.request)
         records = tuple([ConversationRecord(message=message) for message in opening])
         turn.has_files = any(type(part) is Attachment for one in opening for part in one.parts)
         turn.machine = TurnMachine(config, history, records=records)
@@ -476,8 +454,7 @@ class Drive:
         turn.feed.end()
         if hooks is not None:
             hooks.close()
-        record = TurnRecord.of_turn(turn, commit)
-        return msgspec.structs.replace(record, left_something=True) if commit.follow_ups else record
+        return TurnRecord.of_turn(turn, commit)
 
     # ------------------------------------------------------------------ taking up and letting go
 

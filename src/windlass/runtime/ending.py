@@ -20,8 +20,7 @@ from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.ports import TurnCommit
-from windlass.ports.directives import Finale
-from windlass.runtime.around_turn import finalized, follow_ups, hooked_end
+from windlass.runtime.around_turn import follow_ups, hooked_end
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Turn
@@ -62,7 +61,7 @@ class Ending:
             follow_ups=() if left is _NO_FOLLOW_UPS else follow_ups(turn.ids, left),
             events=tuple(turn.issues),
             now_ms=turn.services.clock.now_ms(),
-            blobs=_blobs(nodes) if turn.has_files or self._hooks is not None else (),
+            blobs=_blobs(nodes) if turn.has_files or turn.recovery is not None else (),
             prefix=None if self._is_compaction else self._prefix(nodes),
             usage=turn.spent.lines(),
         )
@@ -70,13 +69,12 @@ class Ending:
     async def _finalized(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
         """Return what plugins leave behind, recorded with the turn's end."""
         turn = self._turn
-        if not hooks.having("after_turn"):
+        if not hooks.plugins.having("after_turn"):
             return _NO_FOLLOW_UPS
         asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
         known = turn.answer_to(asked, TurnFinalized)
         if known is None:
-            finales = await self._follow_ups(hooks, outcome)
-            known = cleaned(finalized(turn.ids, finales, hooks.take()))
+            known = cleaned(await self._follow_ups(hooks, outcome))
             if known != _NO_FOLLOW_UPS:
                 turn.record(asked, known)
         else:
@@ -85,7 +83,7 @@ class Ending:
             turn.note_issue(issue, "plugin")
         return known
 
-    async def _follow_ups(self, hooks: Hooks, outcome: Outcome) -> tuple[tuple[str, Finale], ...]:
+    async def _follow_ups(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
         """Ask the plugins for follow-ups; those of a cancelled turn cannot hold it up."""
         patience_s = _FOLLOW_UP_S if self._turn.is_cancelled else None
         try:
@@ -96,7 +94,7 @@ class Ending:
                 f"after_turn: the turn was cancelled, and {_FOLLOW_UP_S:g} s later plugins had not ended",
                 "plugin_failed",
             )
-            return ()
+            return TurnFinalized(patches=hooks.place.take())
         finally:
             self._timeout = None
 

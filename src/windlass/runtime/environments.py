@@ -12,6 +12,7 @@ from windlass.kernel.effects import SyncEnvironment
 from windlass.kernel.history_view import WHOLE, HistoryView
 from windlass.kernel.messages import Message
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
+from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import EMPTY_DICT
 from windlass.runtime.around_turn import hooked_prompt
 from windlass.runtime.hooks import Hooks
@@ -26,82 +27,71 @@ class Environments:
     """Performs the environment effects of one turn."""
 
     def __init__(self, turn: Turn, hooks: Hooks | None) -> None:
+        assert turn.started is not None  # noqa: S101 - it was written before anything
         self._turn = turn
+        self._started = turn.started
         self._hooks = hooks
-        self._now: Environment | None = None
+        # Prompt, tools and view that hold now. With providers a turn begins with tools that they have not told yet.
+        self._now: tuple[str, tuple[ToolSpec, ...], HistoryView] | None = None
+        if not turn.program.providers:
+            self._now = prompt_of(turn.started), tools_of(turn.program, turn.started), WHOLE
 
     async def sync(self, effect: SyncEnvironment) -> EnvironmentSynced:
         """Build the environment anew; what is as it was is not written down."""
-        turn = self._turn
+        turn, hooks, providers = self._turn, self._hooks, self._turn.program.providers
         if turn.recovery is not None:
             known = turn.recovery.answer_to(self._keyed(effect), EnvironmentBuilt)
             if known is not None:
-                if self._hooks is not None:
-                    self._hooks.states.apply(known.patches)
-                if isinstance(known.result, Environment):
-                    self._use(known.result)
-                if turn.program.providers:
+                if hooks is not None:
+                    hooks.states.apply(known.patches)
+                self._use(known.result)
+                if providers:
                     await self._look_up()
                 return EnvironmentSynced(id=effect.id, result=known.result)
             if turn.was_passed(effect.id):
                 return EnvironmentSynced(id=effect.id)
         turn.go_live()
-        failure = await self._look_up() if turn.program.providers else None
+        failure = await self._look_up() if providers else None
         built = failure or await self._build(effect)
-        patches = EMPTY_DICT if self._hooks is None else self._hooks.take()
-        if built is None and not patches:
-            return EnvironmentSynced(id=effect.id)
-        moment = cleaned(EnvironmentBuilt(result=built, patches=patches))
-        if isinstance(moment.result, Environment):
-            self._use(moment.result)
-        turn.record(self._keyed(effect), moment)
-        return EnvironmentSynced(id=effect.id, result=moment.result)
+        patches = EMPTY_DICT if hooks is None else hooks.place.take()
+        if built is not None or patches:
+            moment = cleaned(EnvironmentBuilt(result=built, patches=patches))
+            built = moment.result
+            self._use(built)
+            turn.record(self._keyed(effect), moment)
+        return EnvironmentSynced(id=effect.id, result=built)
 
     def _keyed(self, effect: SyncEnvironment) -> Keyed:
         command = SyncEnvironmentCommand(update_config=effect.update_config)
         return self._turn.keyed(command, str(effect.id))
 
-    def _use(self, environment: Environment) -> None:
-        self._now = environment
-        self._turn.offered = environment.tools
-        self._turn.system_prompt = environment.system_prompt
-
-    def _before(self) -> Environment | None:
-        """Return what is in force, if it is known: with providers, a turn begins with what they have not said yet."""
-        turn = self._turn
-        if self._now is None and turn.started is not None and not turn.program.providers:
-            tools = tools_of(turn.program, turn.started)
-            self._now = Environment(system_prompt=prompt_of(turn.started), tools=tools)
-        return self._now
+    def _use(self, built: Environment | Failure | None) -> None:
+        if isinstance(built, Environment):
+            turn = self._turn
+            turn.system_prompt, turn.offered = built.system_prompt, built.tools
+            self._now = built.system_prompt, built.tools, built.view
 
     async def _build(self, effect: SyncEnvironment) -> Environment | Failure | None:
         turn, hooks = self._turn, self._hooks
-        toolbox = turn.toolbox
-        found = found_in(turn.messages_so_far()) if toolbox.deferred else ()
-        turn.offered = toolbox.offered(found)
-        before, started = self._before(), turn.started
-        assert started is not None  # noqa: S101 - it was written before anything
-        prompt = prompt_of(started) if before is None else before.system_prompt
-        place, view = str(effect.id), WHOLE
-        try:
-            # The first iteration's prompt was made when the turn began.
-            if hooks is not None:
+        toolbox, prompt, view = turn.toolbox, turn.system_prompt, WHOLE
+        turn.offered = toolbox.specs
+        if toolbox.deferred:
+            turn.offered = toolbox.offered(found_in(turn.messages_so_far()))
+        if hooks is not None:
+            place = str(effect.id)
+            try:
+                # The first iteration's prompt was made when the turn began.
                 if effect.update_config or turn.program.providers:
                     is_override = "prompt" in turn.request.overrides
-                    base = started.instructions
+                    base = self._started.instructions
                     prompt = await hooked_prompt(hooks, place, base, is_override=is_override)
                 view = await hooked_view(hooks, place)
+            except PluginFault as fault:
+                if turn.over is not None:
+                    raise
+                return Failure(message=str(fault), code="plugin_failed")
             turn.system_prompt = prompt
-        except PluginFault as fault:
-            if turn.over is not None:
-                raise
-            return Failure(message=str(fault), code="plugin_failed")
-        if (
-            before is not None
-            and before.system_prompt == prompt
-            and (before.tools is turn.offered or before.tools == turn.offered)
-            and before.view == view
-        ):
+        if (prompt, turn.offered, view) == self._now:
             return None
         return Environment(system_prompt=prompt, tools=turn.offered, view=view)
 
@@ -124,12 +114,9 @@ class Environments:
 async def hooked_view(hooks: Hooks, place: str) -> HistoryView:
     """Return what of the history the model is shown in the iteration that begins."""
     views: list[HistoryView] = []
-    turns, at = hooks.having("view"), 0
-    while at < len(turns):
-        at, said = await hooks.ask_from(turns, at, "view", place)
-        if said is not None:
-            views.append(said)
-        at += 1
+    asked = hooks.start("view", place)
+    while (said := await asked.next()) is not None:
+        views.append(said)
     if len(views) < 2:
         return views[0] if views else WHOLE
     return merged(views, hooks.turn.history_now())

@@ -13,18 +13,15 @@ Law 6. Showing costs the same however much was shown before, once per reader. Wi
     copied.
 
 All of it belongs to one event loop; only `TurnFeed.show_threadsafe` may be called from elsewhere.
-
-Length: the laws are about the line and the past together.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import TypeAlias
 
 from windlass.guards.ids import check_id
 from windlass.kernel.events import (
@@ -40,8 +37,7 @@ from windlass.kernel.events import (
 )
 from windlass.kernel.ids import TurnIds
 from windlass.ports.clock import Clock
-from windlass.runtime.cursor import read_cursor, write_cursor
-from windlass.runtime.reader import FeedReader, Waiting
+from windlass.runtime.reader import FeedReader, Waiting, read_cursor, write_cursor
 
 # After one of these the call it is about is recorded: its previews are not taken back any more.
 _ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinished, Error})
@@ -49,14 +45,16 @@ _ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinish
 _ENDS_PREVIEWS = frozenset({TurnEnded, Recovered})
 # How many ended turns a feed remembers, for readers that come late and want to stop with one.
 _MAX_ENDED = 256
-# How many batches of events a turn collects before it looks for previews among them.
+# How many times a turn may show something before it looks for previews among it.
 _MAX_SHOWN = 64
 
 
 class SessionFeed:
     """The feed of one session that is live in this process.
 
-    `incarnation` tells the cursors of this feed from those of another one of the same session.
+    `incarnation` tells the cursors of this feed from those of another one of the same session. There is one line for all
+    turns of the session. So a turn that holds a fact owes it an answer, `durable` or `drop_held`: until then nothing of
+    the session is shown.
     """
 
     def __init__(
@@ -70,29 +68,43 @@ class SessionFeed:
     ) -> None:
         self._session_id = session_id
         self._incarnation = check_id(incarnation, field="incarnation")
-        self._past = _Past(clock, max_events, int(max_age_s * 1_000))
-        self._line = _Line(self._past)
-        self._loop = asyncio.get_running_loop()
-
-    @property
-    def position(self) -> int:
-        """How many events were shown so far."""
-        return self._past.position
+        self.loop = asyncio.get_running_loop()
+        # How many events were shown so far; and the last of them, those of one moment together: when, of which turn,
+        # what. They begin behind the start.
+        self.position = self._start = 0
+        self._ring: deque[tuple[int, str, tuple[Event, ...]]] = deque()
+        self._max_events = max_events
+        self._clock = clock
+        self._read_ms = clock.now_ms()
+        self._age_ms = 0
+        self._max_age_ms = int(max_age_s * 1_000)
+        # The line: turns with their events, and how many units have to be durable. None for events: the turn ends here.
+        self._held: deque[tuple[TurnFeed, list[Event] | None, int]] = deque()
+        self._readers: list[Waiting] = []
+        self._is_closed = False
+        # The turns that are driven, and behind which position others ended.
+        self._live: dict[str, TurnFeed] = {}
+        self._ended: dict[str, int] = {}
 
     @property
     def cursor(self) -> str:
         """The live end: reading from here on misses nothing that is shown later."""
-        return write_cursor(self._incarnation, self._past.position)
+        return write_cursor(self._incarnation, self.position)
 
     @property
     def is_forgotten(self) -> bool:
         """Whether it has no readers, nothing is driven and nothing is kept: another feed would do as well."""
-        return not (self.has_live_turns or self._line.has_readers or len(self._past))
+        return not (self.has_live_turns or self.has_readers or self._ring)
 
     @property
     def has_live_turns(self) -> bool:
         """Whether a turn is being driven: what it shows has to find its readers."""
-        return any(not turn.is_over for turn in self._line.live.values())
+        return any(not turn.is_over for turn in self._live.values())
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether anybody reads."""
+        return any(not reader.is_left for reader in self._readers)
 
     def turn(self, turn_id: str) -> TurnFeed:
         """Return what a turn's runner writes to.
@@ -100,16 +112,22 @@ class SessionFeed:
         It is the same for as long as the turn is driven: a new one after `end` or `drop_held`, because
         the next drive has a new lane, which counts its units anew.
         """
-        known = self._line.live.get(turn_id)
-        if known is not None and not known.is_over:
-            return known
-        turn = TurnFeed(turn_id, self._line, self._loop, self._retraction_id)
-        self._line.open(turn)
+        turn = self._live.get(turn_id)
+        if turn is None or turn.is_over:
+            turn = self._live[turn_id] = TurnFeed(turn_id, self)
+            self._ended.pop(turn_id, None)
         return turn
 
-    def _retraction_id(self, turn_id: str) -> str:
+    def is_live(self, turn: TurnFeed) -> bool:
+        """Whether this is the drive of its turn that is shown, and it has not ended."""
+        return self._live.get(turn.turn_id) is turn
+
+    def retraction_id(self, turn_id: str) -> str:
+        """Return the id of an event that takes back what was shown of a turn."""
         ids = TurnIds(self._session_id, turn_id)
         return ids.event(f"retracted.{self._incarnation}.{self.position}")
+
+    # ------------------------------------------------------------------ reading
 
     def read(
         self, cursor: str | None = None, *, until: str | None = None, only: str | None = None
@@ -126,44 +144,157 @@ class SessionFeed:
         Raises:
             InvalidInput: the cursor is not text.
         """
-        self._past.forget_old()
-        begin = self._past.position
+        self.forget_old()
+        begin = self.position
         place = begin if cursor is None else read_cursor(cursor, self._incarnation)
-        has_gap = place is None or not self._past.reaches(place)
+        has_gap = place is None or not self._reaches(place)
         if place is not None and not has_gap:
             begin = place
         waiting = Waiting(only=only, until=until)
-        self._line.join(waiting, begin)
+        self._join(waiting, begin)
         return FeedReader(waiting, self._incarnation, begin, has_gap=has_gap)
+
+    def _reaches(self, position: int) -> bool:
+        """Whether all that was shown behind this position is here."""
+        return self._start <= position <= self.position
+
+    def _behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
+        """Return position, turn and event of all that was shown behind a position that is reached."""
+        at = self._start
+        for _, turn_id, events in self._ring:
+            for event in events:
+                at += 1
+                if at > position:
+                    yield at, turn_id, event
+
+    def _join(self, waiting: Waiting, position: int) -> None:
+        """Let a reader begin behind a position."""
+        self._readers = [reader for reader in self._readers if not reader.is_left]
+        ended_at = None if waiting.until is None else self._ended.get(waiting.until)
+        for at, turn_id, event in self._behind(position):
+            if ended_at is None or at <= ended_at:
+                waiting.put(at, turn_id, event)
+        if self._is_closed or ended_at is not None:
+            waiting.end()
+        if not waiting.is_ended:
+            self._readers.append(waiting)
 
     def forget_old(self) -> None:
         """Let go of what is too old. Showing and reading do it, too; an idle session needs a reminder."""
-        self._past.forget_old()
+        now_ms = self._clock.now_ms()
+        step_ms = now_ms - self._read_ms
+        self._read_ms = now_ms
+        if step_ms <= 0:
+            return  # a clock that was put back must not keep the past for longer
+        self._age_ms += step_ms
+        ring, oldest_ms = self._ring, self._age_ms - self._max_age_ms
+        while ring and ring[0][0] < oldest_ms:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        self._start += len(self._ring.popleft()[2])
 
     def close(self) -> None:
         """End all readers, behind what waits for them."""
-        self._line.close()
+        self._is_closed = True
+        for reader in self._readers:
+            reader.end()
+        self._readers = []
+
+    # ------------------------------------------------------------------ what turns hand in
+
+    def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
+        """Show events, or put them in line."""
+        held = self._held
+        if not held:
+            if until <= turn.n_durable:
+                self.forget_old()
+                self._pass(turn, events)
+                return
+        elif events is not None:
+            last, waiting, waits_until = held[-1]
+            if last is turn and until <= waits_until and waiting is not None:
+                waiting += events  # they pass together
+                return
+        held.append((turn, events, until))
+
+    def let_through(self) -> None:
+        """Show what need not wait any more: all of it in the same moment."""
+        self.forget_old()
+        held = self._held
+        while held:
+            turn, events, until = held[0]
+            if until > turn.n_durable:
+                return
+            held.popleft()
+            self._pass(turn, events)
+
+    def drop(self, turn: TurnFeed, retracted: Retracted | None) -> None:
+        """Take a turn out of the line, but for its end; the retraction takes its first place."""
+        line, self._held = self._held, deque()
+        news: list[tuple[TurnFeed, list[Event] | None, int]] = []
+        if retracted is not None:
+            news.append((turn, [retracted], 0))
+        for entry in line:
+            if entry[0] is not turn:
+                self._held.append(entry)
+                continue
+            self._held.extend(news)
+            news.clear()
+            if entry[1] is None:
+                self._held.append(entry)
+        self._held.extend(news)
+        self.let_through()
+
+    def _pass(self, turn: TurnFeed, events: list[Event] | None) -> None:
+        if events is None:
+            self._end(turn)
+            return
+        # A tuple of events needs no garbage collection, and a ring may keep thousands.
+        kept = tuple(events)
+        self._ring.append((self._age_ms, turn.turn_id, kept))
+        self.position += len(kept)
+        while self.position - self._start > self._max_events:
+            self._forget_first()
+        turn.shown.append(kept)
+        if len(turn.shown) > _MAX_SHOWN:
+            turn.find_unfinished()
+        if self._readers:
+            self._tell(turn.turn_id, kept)
+        if type(kept[-1]) is TurnEnded:  # nothing comes behind it
+            self._end(turn)
+
+    def _tell(self, turn_id: str, events: tuple[Event, ...]) -> None:
+        for position, event in enumerate(events, self.position - len(events) + 1):
+            self._readers = [
+                reader for reader in self._readers if reader.put(position, turn_id, event)
+            ]
+
+    def _end(self, turn: TurnFeed) -> None:
+        turn_id = turn.turn_id
+        if self._live.get(turn_id) is not turn:
+            return  # it ended before, or another drive of it goes on
+        del self._live[turn_id]
+        self._ended[turn_id] = self.position
+        if len(self._ended) > _MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
+        for reader in self._readers:
+            if reader.until == turn_id:
+                reader.end()
+        self._readers = [reader for reader in self._readers if not reader.is_ended]
 
 
 class TurnFeed:
     """What the runner of one turn writes to, during one drive of it."""
 
-    def __init__(
-        self,
-        turn_id: str,
-        line: _Line,
-        loop: asyncio.AbstractEventLoop,
-        retraction_id: Callable[[str], str],
-    ) -> None:
+    def __init__(self, turn_id: str, session: SessionFeed) -> None:
         self.turn_id = turn_id
         self.n_durable = 0
-        # What was shown and not yet looked through for previews, and a dict for its order: the calls of which a
+        # What was shown and not yet looked through for previews; and, in a dict for its order, the calls of which a
         # preview was shown and no end.
         self.shown: list[tuple[Event, ...]] = []
         self._unfinished: dict[str, None] = {}
-        self._line = line
-        self._loop = loop
-        self._retraction_id = retraction_id
+        self._session = session
         self._is_refused = False
         self._is_ended = False
 
@@ -179,20 +310,21 @@ class TurnFeed:
         """
         if self._is_refused or (self._is_ended and event.preview):
             return
-        self._line.hand_in(self, [event], 0)
+        self._session.hand_in(self, [event], 0)
 
     def show_threadsafe(self, event: Event) -> None:
         """Show an event from any thread: a tool that runs in one reports how far it is."""
-        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - it asks without raising
+        loop = self._session.loop
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - it asks without raising
             self.show(event)
             return
         with suppress(RuntimeError):  # the loop is closed, and with it everyone who watched
-            self._loop.call_soon_threadsafe(self.show, event)
+            loop.call_soon_threadsafe(self.show, event)
 
     def hold(self, event: Event, *, until: int) -> None:
         """Show a fact once `until` units of the turn's lane are durable, and all behind it after it."""
         if not self._is_refused:
-            self._line.hand_in(self, [event], until)
+            self._session.hand_in(self, [event], until)
 
     def tell(self, events: list[Event], *, until: int) -> None:
         """Show what a machine said, in order: the facts once `until` units are durable, previews before them at once.
@@ -205,17 +337,17 @@ class TurnFeed:
             n_previews = 1
             while n_previews < len(events) and events[n_previews].preview:
                 n_previews += 1
-            self._line.hand_in(self, events[:n_previews], 0)
+            self._session.hand_in(self, events[:n_previews], 0)
             events = events[n_previews:]
             if not events:
                 return
-        self._line.hand_in(self, events, until)
+        self._session.hand_in(self, events, until)
 
     def durable(self, n: int) -> None:
         """Tell that the first `n` units of the turn's lane are durable."""
         if n > self.n_durable:
             self.n_durable = n
-            self._line.let_through()
+            self._session.let_through()
 
     def drop_held(self) -> None:
         """Tell that the lane was refused: what is held never happened, nor what stands behind it.
@@ -229,11 +361,9 @@ class TurnFeed:
         retracted = None
         self.find_unfinished()
         if self._unfinished:
-            retracted = Retracted(
-                id=self._retraction_id(self.turn_id),
-                correlation_ids=tuple(self._unfinished),
-            )
-        self._line.drop(self, retracted)
+            event_id = self._session.retraction_id(self.turn_id)
+            retracted = Retracted(id=event_id, correlation_ids=tuple(self._unfinished))
+        self._session.drop(self, retracted)
 
     def end(self) -> None:
         """Tell that the turn goes no further here: it ended, was parked or was given up.
@@ -243,8 +373,8 @@ class TurnFeed:
         """
         if not self._is_ended:
             self._is_ended = True
-            if self._line.live.get(self.turn_id) is self:  # else its last event has ended it
-                self._line.hand_in(self, None, 0)
+            if self._session.is_live(self):  # else its last event has ended it
+                self._session.hand_in(self, None, 0)
 
     def find_unfinished(self) -> None:
         """Look through what was shown for the calls whose previews might have to be taken back."""
@@ -261,192 +391,3 @@ class TurnFeed:
             elif type(event) in _ENDS_PREVIEWS:
                 unfinished.clear()
         self.shown.clear()
-
-
-_Shown: TypeAlias = tuple[int, str, tuple[Event, ...]]
-"""When, of which turn, what: events that were shown in one moment."""
-
-
-class _Past:
-    """The ring: the last events, for readers that come back. Positions count from 1."""
-
-    def __init__(self, clock: Clock, max_events: int, max_age_ms: int) -> None:
-        self.position = 0
-        # Behind which position the ring begins.
-        self.start = 0
-        self.max_events = max_events
-        self.ring: deque[_Shown] = deque()
-        self._max_age_ms = max_age_ms
-        self._clock = clock
-        self._read_ms = clock.now_ms()
-        self.age_ms = 0
-
-    def forget_old(self) -> None:
-        """Look at the clock, and drop what is too old."""
-        now_ms = self._clock.now_ms()
-        step_ms = now_ms - self._read_ms
-        self._read_ms = now_ms
-        if step_ms <= 0:
-            return  # a clock that was put back must not keep the past for longer
-        self.age_ms += step_ms
-        ring, oldest_ms = self.ring, self.age_ms - self._max_age_ms
-        while ring and ring[0][0] < oldest_ms:
-            self._forget_first()
-
-    def forget_most(self) -> None:
-        """Drop what is too much."""
-        while self.position - self.start > self.max_events:
-            self._forget_first()
-
-    def _forget_first(self) -> None:
-        self.start += len(self.ring.popleft()[2])
-
-    def __len__(self) -> int:
-        return self.position - self.start
-
-    def reaches(self, position: int) -> bool:
-        """Whether all that was shown behind this position is here."""
-        return self.start <= position <= self.position
-
-    def behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
-        """Return position, turn and event of all that was shown behind a position that is reached."""
-        at = self.start
-        for _, turn_id, events in self.ring:
-            for event in events:
-                at += 1
-                if at > position:
-                    yield at, turn_id, event
-
-
-class _Line:
-    """The one order of a session: what is held, what passes, and who is told.
-
-    There is one line for all turns. So a turn that holds a fact owes it an answer, `durable` or `drop_held`:
-    until then nothing of the session passes.
-    """
-
-    def __init__(self, past: _Past) -> None:
-        self._past = past
-        # Events that are None: the turn ends here.
-        self._held: deque[tuple[TurnFeed, list[Event] | None, int]] = deque()
-        self._readers: list[Waiting] = []
-        self._is_closed = False
-        # Behind which position a turn ended.
-        self._ended: dict[str, int] = {}
-        self.live: dict[str, TurnFeed] = {}
-
-    @property
-    def has_readers(self) -> bool:
-        return any(not reader.is_left for reader in self._readers)
-
-    def open(self, turn: TurnFeed) -> None:
-        """Let a turn begin, or go on."""
-        self.live[turn.turn_id] = turn
-        self._ended.pop(turn.turn_id, None)
-
-    def hand_in(self, turn: TurnFeed, events: list[Event] | None, until: int) -> None:
-        """Show events, or put them in line."""
-        held = self._held
-        if not held:
-            if until <= turn.n_durable:
-                self._past.forget_old()
-                self._pass(turn, events)
-                return
-        elif events is not None:
-            last, waiting, waits_until = held[-1]
-            if last is turn and until <= waits_until and waiting is not None:
-                waiting += events  # they pass together
-                return
-        held.append((turn, events, until))
-
-    def let_through(self) -> None:
-        """Show what need not wait any more: all of it in the same moment."""
-        self._past.forget_old()
-        held = self._held
-        while held:
-            turn, events, until = held[0]
-            if until > turn.n_durable:
-                return
-            held.popleft()
-            self._pass(turn, events)
-
-    def drop(self, turn: TurnFeed, retracted: Retracted | None) -> None:
-        """Take a turn out of the line, but for its end; the retraction takes its first place."""
-        line = self._held
-        self._held = deque()
-        news: list[tuple[TurnFeed, list[Event] | None, int]] = []
-        if retracted is not None:
-            news.append((turn, [retracted], 0))
-        for entry in line:
-            if entry[0] is not turn:
-                self._held.append(entry)
-                continue
-            self._held.extend(news)
-            news.clear()
-            if entry[1] is None:
-                self._held.append(entry)
-        self._held.extend(news)
-        self.let_through()
-
-    def join(self, waiting: Waiting, position: int) -> None:
-        """Let a reader begin behind a position."""
-        self._readers = [reader for reader in self._readers if not reader.is_left]
-        ended_at = None if waiting.until is None else self._ended.get(waiting.until)
-        for at, turn_id, event in self._past.behind(position):
-            if ended_at is None or at <= ended_at:
-                waiting.put(at, turn_id, event)
-        if self._is_closed or ended_at is not None:
-            waiting.end()
-        if not waiting.is_ended:
-            self._readers.append(waiting)
-
-    def close(self) -> None:
-        self._is_closed = True
-        for reader in self._readers:
-            reader.end()
-        self._readers = []
-
-    # ------------------------------------------------------------------ inside
-
-    def _pass(self, turn: TurnFeed, events: list[Event] | None) -> None:
-        if events is None:
-            self._end(turn)
-            return
-        past = self._past
-        # A tuple of events needs no garbage collection, and a ring may keep thousands.
-        kept = tuple(events)
-        past.ring.append((past.age_ms, turn.turn_id, kept))
-        past.position += len(kept)
-        if past.position - past.start > past.max_events:
-            past.forget_most()
-        turn.shown.append(kept)
-        if len(turn.shown) > _MAX_SHOWN:
-            turn.find_unfinished()
-        if self._readers:
-            self._tell(turn.turn_id, events)
-        if type(events[-1]) is TurnEnded:  # nothing comes behind it
-            self._end(turn)
-
-    def _tell(self, turn_id: str, events: list[Event]) -> None:
-        is_someone_gone = False
-        for position, event in enumerate(events, self._past.position - len(events) + 1):
-            for reader in self._readers:
-                if not reader.put(position, turn_id, event):
-                    is_someone_gone = True
-        if is_someone_gone:
-            self._readers = [
-                reader for reader in self._readers if not (reader.is_left or reader.is_ended)
-            ]
-
-    def _end(self, turn: TurnFeed) -> None:
-        turn_id = turn.turn_id
-        if self.live.get(turn_id) is not turn:
-            return  # it ended before, or another drive of it goes on
-        del self.live[turn_id]
-        self._ended[turn_id] = self._past.position
-        if len(self._ended) > _MAX_ENDED:
-            del self._ended[next(iter(self._ended))]
-        for reader in self._readers:
-            if reader.until == turn_id:
-                reader.end()
-        self._readers = [reader for reader in self._readers if not reader.is_ended]

@@ -5,11 +5,11 @@ State and memory change by patches alone, which are recorded with the outcome of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
-from windlass.errors import CallerError
+from windlass.errors import CallerError, ConfigError
 from windlass.guards.limits import check_limit
 from windlass.guards.secret import REGISTERED
 from windlass.journal import PluginRemembered
@@ -20,30 +20,13 @@ from windlass.kernel.messages import Attachment
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.value import EMPTY_DICT, Json, freeze
 from windlass.ports.plugin_turn import PluginTurn
+from windlass.runtime.body import Asks
 from windlass.runtime.turn import Turn
 
 T = TypeVar("T")
 
 Patches: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By plugin, then `state` or `memory`: the changes in their order."""
-
-
-Changes: TypeAlias = dict[str, dict[str, list[Any]]]
-"""Patches that are still being collected."""
-
-
-Held: TypeAlias = dict[str, dict[str, Json]]
-"""By plugin, then by key: what people answered to its holds."""
-
-AskModel: TypeAlias = Callable[[ModelRequest, str, str], Awaitable[ModelReply]]
-"""Asks a model for a plugin: the request, where it is made, and whose usage it is."""
-
-
-def merge_changes(into: Changes, plugin: str, changes: Mapping[str, Any]) -> None:
-    """Add a plugin's changes to those that are collected."""
-    kept = into.setdefault(plugin, {})
-    for kind, patches in changes.items():
-        kept.setdefault(kind, []).extend(patches)
 
 
 class PluginStates:
@@ -109,34 +92,67 @@ def checked(changes: Mapping[str, Any], *, plugin: str) -> Mapping[str, Any]:
     return frozen
 
 
-class BoundHook(NamedTuple):
-    """A plugin's hook, ready to be called with what it is given beside the turn."""
-
-    turn: HookedTurn
-    call: Callable[..., Any]
-
-    @property
-    def name(self) -> str:
-        """The plugin's name."""
-        return self.turn.name
-
-
 class Place:
-    """Where hooks run one after the other: in which effect, with which states, and what they change.
+    """Where hooks run one after the other: in which effect, with which states, and what they change and note there.
 
-    With `aside` the changes are collected there instead, and are seen here alone: for what happens side by side.
+    Aside from the `main` place, what is changed at a place is seen there alone: for what happens side by side.
     """
 
-    __slots__ = ("aside", "bound", "changed", "hook", "states", "turns", "where")
+    __slots__ = ("_changes", "_issues", "changed", "main", "round", "rounds", "states", "turns")
 
-    def __init__(self, states: PluginStates, aside: Changes | None = None) -> None:
+    def __init__(self, states: PluginStates, main: Place | None = None) -> None:
         self.states = states
-        self.aside = aside
-        self.where = self.hook = ""
+        self.main = main
         self.turns: dict[str, HookedTurn] = {}
-        self.bound: dict[str, tuple[BoundHook, ...]] = {}
+        # By hook the rounds in which plugins are asked here, and the one under way.
+        self.rounds: dict[str, Any] = {}
+        self.round: Any = None
         # The turns whose plugins changed something that is not kept yet.
         self.changed: list[HookedTurn] = []
+        self._changes: dict[str, dict[str, list[Any]]] = {}
+        self._issues: list[events.Error] = []
+
+    def see(self, patches: Patches) -> None:
+        """Show changes to the hooks that run here from now on."""
+        if self.main is not None and self.states is self.main.states:
+            self.states = self.states.copy()
+        self.states.apply(patches)
+
+    def keep(self, plugin: str, changes: Mapping[str, Any]) -> None:
+        """Keep a plugin's changes for the outcome that records them; its next hook here sees them."""
+        self.see({plugin: changes})
+        kept = self._changes.setdefault(plugin, {})
+        for kind, patches in changes.items():
+            kept.setdefault(kind, []).extend(patches)
+
+    def take(self) -> dict[str, Any]:
+        """Return what hooks changed since the last time, for the outcome that is about to be recorded."""
+        if not self._changes:
+            return EMPTY_DICT
+        taken, self._changes = self._changes, {}
+        return taken
+
+    def note(self, issue: events.Error) -> None:
+        """Keep an issue for the outcome in which it arose."""
+        self._issues.append(issue)
+
+    def take_issues(self) -> tuple[events.Error, ...]:
+        """Return what was noted since the last time, for the outcome that is about to be recorded."""
+        if not self._issues:
+            return ()
+        issues, self._issues = self._issues, []
+        return tuple(issues)
+
+
+class AskedTurn:
+    """The turn whose plugins are asked, and what all their hooks share."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        # What answers the model calls of plugins, while the turn is driven.
+        self.models: Asks | None = None
+        # What people answered to the holds of the current model call, by plugin and key.
+        self.held: dict[str, dict[str, Json]] = {}
 
 
 def _of(read: Callable[[Turn], T]) -> T:
@@ -158,12 +174,11 @@ def _started_ms(turn: Turn) -> int:
 class HookedTurn(PluginTurn):
     """The turn as one plugin's hooks see it at one place."""
 
-    __slots__ = ("_changes", "_complete", "_held", "_turn", "name", "place")
+    __slots__ = ("_asked", "_changes", "_turn", "name", "place")
 
-    def __init__(self, turn: Turn, name: str, place: Place, held: Held, complete: AskModel) -> None:
-        self._turn = turn
-        self._held = held
-        self._complete = complete
+    def __init__(self, asked: AskedTurn, name: str, place: Place) -> None:
+        self._asked = asked
+        self._turn = asked.turn
         self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.name = name
         self.place = place
@@ -197,7 +212,7 @@ class HookedTurn(PluginTurn):
 
     @property
     def answers(self) -> Mapping[str, Json]:
-        return self._held.get(self.name, EMPTY_DICT)
+        return self._asked.held.get(self.name, EMPTY_DICT)
 
     def patch(self, **changes: Json) -> None:
         self._change("state", changes)
@@ -234,5 +249,8 @@ class HookedTurn(PluginTurn):
         return await self._turn.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        place = f"{self.place.where}.{self.name}.{self.place.hook}"
-        return await self._complete(request, place, f"plugin:{self.name}")
+        models, asked = self._asked.models, self.place.round
+        if models is None or asked is None:
+            raise ConfigError("complete: no model can be asked here", field="complete")
+        place = f"{asked.where}.{self.name}.{asked.hook}"
+        return await models.direct(request, place, f"plugin:{self.name}")

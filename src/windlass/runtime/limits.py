@@ -61,15 +61,13 @@ def _check_count(found: object, field: str, *, low: int) -> None:
 def _check_time(found: object, field: str, *, low: float | None) -> None:
     if found is None:
         return
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and math.isfinite(found):
-        if found > 0 or found == low:
+    shown: object = type(found).__name__
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        if math.isfinite(found) and (found > 0 or found == low):
             return
-        shown: object = found
-    else:
-        shown = found if isinstance(found, (int, float)) else type(found).__name__
-    raise InvalidInput.at(
-        field, shown, "seconds above 0" if low is None else "seconds of 0 or more"
-    )
+        shown = found
+    wanted = "seconds above 0" if low is None else "seconds of 0 or more"
+    raise InvalidInput.at(field, shown, wanted)
 
 
 TURN_LIMITS = Limits()

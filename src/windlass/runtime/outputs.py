@@ -1,11 +1,23 @@
-"""Outputs: the shape that an answer is asked to have, by a Python type or by the schema that a turn recorded."""
+"""Outputs: the shape that an answer is asked to have, by a Python type or by the schema that a turn recorded.
+
+A turn with an output runs the standard loop, and ends with a value.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from windlass.errors import ArgsInvalid, InvalidInput
+import msgspec
+
+from windlass.errors import ArgsInvalid, CallerError, InvalidInput
 from windlass.journal import TurnStarted
+from windlass.kernel import ModelReply, StandardDriver, canonical
+from windlass.kernel.actions import Action, StartCheckpoint
+from windlass.kernel.driver import DriverView
+from windlass.kernel.model_call import ModelRequest
+from windlass.kernel.outcomes import Finished, FinishedValue
+from windlass.kernel.projector import ChatProjector, ProjectorView
+from windlass.kernel.states import WaitingModel
 from windlass.kernel.value import Json, freeze
 from windlass.ports import TurnRequest
 from windlass.runtime.program import Output, Program
@@ -62,3 +74,57 @@ def _not_fitting(error: ArgsInvalid) -> InvalidInput:
     words = str(error).replace(f"args.{FIELD}", FIELD)
     field = (error.field or FIELD).replace(f"args.{FIELD}", FIELD)
     return InvalidInput(words, field=field, found=error.found, wanted=error.wanted)
+
+
+def read_value(text: str) -> Json:
+    """Return the JSON value that a model answered with, also when it put it into a fence.
+
+    Raises:
+        ValueError: there is none.
+    """
+    words = text.strip()
+    if words.startswith("```"):
+        words = words.strip("`").removeprefix("json").strip()
+    try:
+        return freeze(canonical.parse(words))
+    except (ValueError, CallerError) as error:
+        raise ValueError(f"the answer is not JSON: {error}") from None
+
+
+class StructuredDriver(StandardDriver):
+    """The standard loop, ending with `FinishedValue` when the model's words are a value of the output's shape."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def on_model(
+        self,
+        view: DriverView,
+        waiting: WaitingModel,
+        reply: ModelReply,
+        text_streamed: bool,  # noqa: FBT001 - the port's shape
+    ) -> list[Action]:
+        """Read a reply like the standard driver; its last words are read as a value."""
+        actions = super().on_model(view, waiting, reply, text_streamed)
+        return [self._with_value(action) for action in actions]
+
+    def _with_value(self, action: Action) -> Action:
+        if not isinstance(action, StartCheckpoint) or not isinstance(action.then, Finished):
+            return action
+        try:
+            value = read_value(action.then.text)
+            self._output.check(value)
+        except ValueError:
+            return action
+        return msgspec.structs.replace(action, then=FinishedValue(value=value))
+
+
+class StructuredProjector(ChatProjector):
+    """Asks for the shape in every request."""
+
+    def __init__(self, output: Output) -> None:
+        self._schema = output.schema
+
+    def project(self, view: ProjectorView) -> ModelRequest:
+        """Return the next request."""
+        return msgspec.structs.replace(super().project(view), output=self._schema)

@@ -25,7 +25,16 @@ def name_of(plugin: Plugin) -> str:
 class PluginSet:
     """Plugins in their order."""
 
-    __slots__ = ("_by_hook", "_parts", "has_tool_hooks", "looks", "names", "plugins", "versions")
+    __slots__ = (
+        "_by_hook",
+        "_parts",
+        "has_tool_hooks",
+        "looks",
+        "names",
+        "plugins",
+        "sees_results",
+        "versions",
+    )
 
     def __init__(self, plugins: Iterable[Plugin] = (), *, field: str = "plugins") -> None:
         self.plugins = tuple(plugins)
@@ -39,6 +48,7 @@ class PluginSet:
         seen = {HOOKS[hook].looks_at for hook, plugins in self._by_hook.items() if plugins}
         self.looks = tuple(sorted(seen - {""}))
         self.has_tool_hooks = "tools" in self.looks or bool(self._by_hook["before_tool"])
+        self.sees_results = bool(self._by_hook["after_tool"] or self._by_hook["present_result"])
         self.versions = tuple(
             PluginVersion(name=name_of(one), version=one.version) for one in self.plugins
         )
@@ -69,11 +79,8 @@ class PluginSet:
         for plugin in self.plugins:
             given = plugin.tools()
             if not isinstance(given, (list, tuple)):
-                raise ConfigError(
-                    f"tools of the plugin {name_of(plugin)}: found {type(given).__name__}, wanted a list of tools",
-                    field="tools",
-                    wanted="a list of tools",
-                )
+                field = f"tools of the plugin {name_of(plugin)}"
+                raise ConfigError.at(field, type(given).__name__, "a list of tools")
             brought += given
         return brought
 
@@ -86,9 +93,6 @@ class PluginSet:
             known = PluginSet(one for one in self.plugins if name_of(one) in names)
             self._parts[names] = known
         return known
-
-    def __bool__(self) -> bool:
-        return bool(self.plugins)
 
     def __len__(self) -> int:
         return len(self.plugins)

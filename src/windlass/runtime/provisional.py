@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.journal import (
-    CallPresented,
-    CallReturned,
     CheckpointGiven,
     EnvironmentBuilt,
     ModelAnswered,
     ReplyHooked,
-    Scope,
-    ToolCallCommand,
     TurnJournal,
-    replay_key,
+    TurnStarted,
 )
-from windlass.kernel import TurnMachine, effects
-from windlass.kernel.effects import Effect
-from windlass.kernel.ids import TurnIds
-from windlass.kernel.messages import ConversationRecord, InputOrigin, Message
+from windlass.kernel import TurnMachine, effects, responses
+from windlass.kernel.messages import Message
 from windlass.kernel.model_call import ModelReply
-from windlass.kernel.responses import (
-    CheckpointPassed,
-    EnvironmentSynced,
-    ModelReplied,
-    Response,
-    ToolsReturned,
-)
-from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Store, TurnView
-from windlass.runtime.compaction_driver import options_of
-from windlass.runtime.outputs import output_of
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.turn_start import config_of, limits_of, opening_messages
+from windlass.runtime.turn_record import calls_so_far, messages_in
+from windlass.runtime.turn_start import config_of, input_message, with_opening
 
 
 async def provisional_messages(
@@ -40,67 +27,47 @@ async def provisional_messages(
 ) -> tuple[Message, ...]:
     """Return what a turn has said so far; committed messages once it is done."""
     if view.page is not None:
-        nodes = view.page.nodes
-        return tuple(node.message for node in nodes if isinstance(node, ConversationRecord))
+        return messages_in(view.page.nodes)
     journal = view.journal()
     if journal.started is None or program is None:
-        asked = input_message(view)
-        return () if asked is None else (asked,)
+        has_input = view.request is not None and view.request.input
+        place = (view.session_id, view.turn_id)
+        return (input_message(place, view.request.input),) if has_input else ()  # type: ignore[union-attr]  # it has
     session = await store.load_session(view.session_id, frame=True)
-    return _Replay(view, journal, SessionMemory.of(session), program).messages()
-
-
-def input_message(view: TurnView) -> Message | None:
-    """Return the message that was accepted as the turn's input."""
-    if view.request is None or not view.request.input:
-        return None
-    ids = TurnIds(view.session_id, view.turn_id)
-    return Message(
-        id=ids.message("in", "input"),
-        role="user",
-        parts=view.request.input,
-        origin=InputOrigin(turn_id=view.turn_id),
-    )
+    return _Replay(view, journal, journal.started, SessionMemory.of(session), program).messages()
 
 
 class _Replay:
     """Answers a machine from a journal, as far as that goes."""
 
     def __init__(
-        self, view: TurnView, journal: TurnJournal, memory: SessionMemory, program: Program
+        self,
+        view: TurnView,
+        journal: TurnJournal,
+        started: TurnStarted,
+        memory: SessionMemory,
+        program: Program,
     ) -> None:
-        self._view = view
-        self._journal = journal
-        self._before = len(memory.messages)
-        started, request = journal.started, view.request
-        assert started is not None  # noqa: S101 - the caller looked
+        place, request = (view.session_id, view.turn_id), view.request
         assert request is not None  # noqa: S101 - it is kept while the turn is unfinished
+        self._n_before = memory.messages.length
+        history, _ = with_opening(memory.messages, place, started, request)
+        self._machine = TurnMachine(config_of(program, started, place, request), history)
         self._looks = started.looks
-        place = (view.session_id, view.turn_id)
-        history = memory.messages
-        for message in opening_messages(place, started, request):
-            history = history.append(message)
-        config = config_of(
-            program,
-            started,
-            place,
-            limits=limits_of(program, started),
-            output=output_of(program, request, started),
-            compact=options_of(request),
-        )
-        self._machine = TurnMachine(config, history)
+        # What was recorded, by the kind of the effect and its id; and of tools, by call.
+        self._moments = {tuple(row.key.split("/")[4:6]): row.outcome for row in journal.rows()}
+        self._calls = {call.call_id: call for call in calls_so_far(journal)}
 
     def messages(self) -> tuple[Message, ...]:
         machine = self._machine
-        while (effect := machine.poll()) is not None:
-            if hasattr(effect, "id"):
-                response = self._answer(effect)
-                if response is None:
-                    break
-                machine.respond(response)
-        return tuple(machine.messages[self._before :])
+        while (effect := machine.advance([])) is not None:
+            response = self._answer(effect)
+            if response is None:
+                break
+            machine.respond(response)
+        return tuple(machine.messages[self._n_before :])
 
-    def _answer(self, effect: Effect) -> Response | None:
+    def _answer(self, effect: effects.Asked) -> responses.Response | None:
         """Return the response that the journal holds; None where it ends."""
         match effect:
             case effects.CallModel():
@@ -110,16 +77,16 @@ class _Replay:
             case effects.RunCheckpoint():
                 given = self._moment("checkpoint", effect.id)
                 if isinstance(given, CheckpointGiven):
-                    return CheckpointPassed(id=effect.id, delivery=given.delivery)
-                return CheckpointPassed(id=effect.id)
+                    return responses.CheckpointPassed(id=effect.id, delivery=given.delivery)
+                return responses.CheckpointPassed(id=effect.id)
             case effects.SyncEnvironment():
                 built = self._moment("sync_environment", effect.id)
                 result = built.result if isinstance(built, EnvironmentBuilt) else None
-                return EnvironmentSynced(id=effect.id, result=result)
+                return responses.EnvironmentSynced(id=effect.id, result=result)
             case _:
                 return None
 
-    def _reply(self, effect: effects.CallModel) -> ModelReplied | None:
+    def _reply(self, effect: effects.CallModel) -> responses.ModelReplied | None:
         moment = self._moment("model_call", effect.id)
         if not isinstance(moment, ModelAnswered):
             return None
@@ -128,43 +95,16 @@ class _Replay:
             result = hooked.reply or result
         elif "model" in self._looks and isinstance(result, ModelReply):
             return None  # plugins are still looking at it
-        return ModelReplied(id=effect.id, result=result, text_streamed=True)
+        return responses.ModelReplied(id=effect.id, result=result, text_streamed=True)
 
-    def _results(self, effect: effects.CallTools) -> ToolsReturned | None:
-        results = [self._result(effect, at) for at in range(len(effect.calls))]
-        found = tuple(one for one in results if one is not None)
-        return ToolsReturned(id=effect.id, results=found) if len(found) == len(results) else None
-
-    def _result(self, effect: effects.CallTools, at: int) -> CompletedToolCall | None:
-        call = effect.calls[at]
-        row = self._journal.row(self._key("tool_call", effect.id, at))
-        if row is None or not isinstance(row.outcome, CallReturned):
+    def _results(self, effect: effects.CallTools) -> responses.ToolsReturned | None:
+        if any(call.call_id not in self._calls for call in effect.calls):
             return None
-        args = row.command.args if isinstance(row.command, ToolCallCommand) else call.args
-        seen = self._journal.row(f"{self._key('tool_hooks', effect.id, at)}/presented")
-        outcome = row.outcome.outcome
-        if seen is not None and isinstance(seen.outcome, CallPresented):
-            outcome = seen.outcome.outcome or outcome
-        elif "tools" in self._looks:
-            return None  # plugins are still looking at it
-        return CompletedToolCall(
-            call_id=call.call_id,
-            name=call.name,
-            args=args,
-            outcome=outcome,
-            duration_ms=row.outcome.duration_ms,
-            replay=call.replay,
-        )
+        results = [
+            msgspec.structs.replace(self._calls[call.call_id], replay=call.replay)
+            for call in effect.calls
+        ]
+        return responses.ToolsReturned(id=effect.id, results=tuple(results))
 
     def _moment(self, kind: str, effect_id: int) -> object:
-        row = self._journal.row(self._key(kind, effect_id))
-        return None if row is None else row.outcome
-
-    def _key(self, kind: str, effect_id: int, at: int | None = None) -> str:
-        scope = Scope(
-            session_id=self._view.session_id,
-            turn_id=self._view.turn_id,
-            turn_index=self._view.turn_index,
-            iteration=self._machine.iteration,
-        )
-        return replay_key(scope, kind, str(effect_id), call_ordinal=at)  # type: ignore[arg-type]  # a kind
+        return self._moments.get((kind, str(effect_id)))

@@ -3,6 +3,9 @@
 What waits for a reader is its own, so a slow one does not slow the others. Facts wait as they are.
 Previews are joined, replaced, taken back and, if there are still too many, forgotten, the oldest first.
 A `Retracted` is not forgotten: without it a reader would keep what never happened.
+
+A cursor is the text in which a reader carries its place from one connection to the next. It comes back from outside, so
+it is read as hostile: whatever this feed did not write names no place.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import asyncio
 from collections import OrderedDict
 from io import StringIO
 
+from windlass.errors import InvalidInput
 from windlass.kernel.events import (
     Event,
     ReasoningDelta,
@@ -20,12 +24,34 @@ from windlass.kernel.events import (
     TurnEnded,
 )
 from windlass.kernel.value import set_field
-from windlass.runtime.cursor import write_cursor
 
 _DELTAS = (TextDelta, ReasoningDelta)
 
+# No feed counts that far; longer digits are not worth converting.
+_MAX_DIGITS = 18
+
 MAX_PREVIEWS = 4_096
 """How many previews wait for one reader, after joining."""
+
+
+def write_cursor(incarnation: str, position: int) -> str:
+    """Name the place behind the event at `position` of one incarnation of a feed."""
+    return f"{incarnation}.{position}"
+
+
+def read_cursor(text: str, incarnation: str) -> int | None:
+    """Return the position that a cursor of this incarnation names, None for any other text.
+
+    Raises:
+        InvalidInput: it is not even text.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput.at("cursor", type(text).__name__, "text")
+    place = text.rpartition(".")[2]
+    if not place.isascii() or not place.isdigit() or len(place) > _MAX_DIGITS:
+        return None
+    position = int(place)
+    return position if text == write_cursor(incarnation, position) else None
 
 
 class _Slot:

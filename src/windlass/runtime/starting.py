@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -56,17 +56,9 @@ class Job(msgspec.Struct, kw_only=True):
 # ---------------------------------------------------------------------- deps
 
 
-def deps_for(
-    factory: Callable[..., Any] | None, given: object, info: TurnInfo
-) -> AbstractAsyncContextManager[object]:
-    """Hold the deps of a drive: those that came with the call, or what the factory makes."""
-    if given is not NONE_GIVEN:
-        return nullcontext(given)
-    return nullcontext() if factory is None else _made_by(factory, info)
-
-
 @asynccontextmanager
-async def _made_by(factory: Callable[..., Any], info: TurnInfo) -> AsyncIterator[object]:
+async def deps_by(factory: Callable[..., Any], info: TurnInfo) -> AsyncIterator[object]:
+    """Hold the deps that a factory makes for a drive."""
     made = factory(info)
     if isinstance(made, AbstractAsyncContextManager):
         async with made as deps:
@@ -78,53 +70,35 @@ async def _made_by(factory: Callable[..., Any], info: TurnInfo) -> AsyncIterator
 # ---------------------------------------------------------------------- preconditions
 
 
-class Blocked(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a turn from being driven here: a wait says so, and a person decides."""
-
-    kind: WaitKind
-    about: str
-    title: str
-    detail: Json = None
-
-    def open(self, turn: Turn) -> None:
-        """Open the wait; the next worker opens another one."""
-        turn.open_wait(
-            self.kind,
-            about=self.about,
-            digest=str(turn.generation),
-            title=self.title,
-            detail=self.detail,
-        )
+def _ask_person(turn: Turn, kind: WaitKind, about: str, title: str, detail: Json = None) -> None:
+    """Open the wait that keeps a turn from being driven here; the next worker opens another one."""
+    turn.open_wait(kind, about=about, digest=str(turn.generation), title=title, detail=detail)
 
 
-def blocked_by(turn: Turn, job: Job) -> Blocked | None:
-    """Return what keeps a turn from being begun: it brings workers down, or it lacks deps."""
+def is_blocked(turn: Turn, job: Job) -> bool:
+    """Whether something keeps a turn from being begun here, and a wait says so: it brings workers down, or lacks deps."""
     if turn.is_cancelled:
-        return None
+        return False
     faults, name = job.faults
     if job.takeovers > MAX_TAKEOVERS or faults >= MAX_TAKEOVERS:
+        start_in_store(turn, job)
         last = f"; the last with {name}" if name else ""
-        return Blocked(
-            kind="poison",
-            about=f"poison/{job.turn_id}",
-            title=f"{max(faults, job.takeovers)} drives of this turn failed{last}",
-            detail={"takeovers": job.takeovers, "fault": name},
-        )
+        title = f"{max(faults, job.takeovers)} drives of this turn failed{last}"
+        detail = {"takeovers": job.takeovers, "fault": name}
+        _ask_person(turn, "poison", f"poison/{job.turn_id}", title, detail)
+        return True
     if turn.program.needs_deps and _lacks_deps(turn, job):
-        return Blocked(
-            kind="deps",
-            about=f"deps/{job.turn_id}",
-            title=f"{turn.program.name} needs deps; run the turn again with them",
-        )
-    return None
+        start_in_store(turn, job)
+        title = f"{turn.program.name} needs deps; run the turn again with them"
+        _ask_person(turn, "deps", f"deps/{job.turn_id}", title)
+        return True
+    return False
 
 
 def _lacks_deps(turn: Turn, job: Job) -> bool:
-    if turn.services.deps is not None:
-        return False
     # A compaction runs no tools and needs no deps.
-    needs_deps = not is_compaction(job.request)
-    return needs_deps and job.deps is NONE_GIVEN and job.view is not None
+    needs_deps = turn.services.deps is None and not is_compaction(job.request)
+    return needs_deps and not job.has_deps and job.view is not None
 
 
 def check_code(turn: Turn, started: TurnStarted) -> None:
@@ -133,27 +107,19 @@ def check_code(turn: Turn, started: TurnStarted) -> None:
     Raises:
         ParkTurn: a person decides.
     """
-    blocked = None
     if started.driver not in DRIVERS:
-        blocked = Blocked(
-            kind="mismatch",
-            about=f"driver/{started.driver}",
-            title=f"The turn began with the driver {started.driver}, which is not here",
-            detail={"driver": started.driver},
-        )
-    elif started.plugins and not turn.is_cancelled:
+        title = f"The turn began with the driver {started.driver}, which is not here"
+        about, detail = f"driver/{started.driver}", {"driver": started.driver}
+        _ask_person(turn, "mismatch", about, title, detail)
+        raise ParkTurn
+    if started.plugins and not turn.is_cancelled:
         here = turn.program.plugins.names
         missing = [one for one in plugin_names(started) if one not in here]
         if missing:
-            blocked = Blocked(
-                kind="mismatch",
-                about=f"plugins/{'/'.join(missing)}",
-                title=f"The turn began with the plugin {missing[0]}, which is not here",
-                detail={"plugins": missing},
-            )
-    if blocked is not None:
-        blocked.open(turn)
-        raise ParkTurn
+            title = f"The turn began with the plugin {missing[0]}, which is not here"
+            about = f"plugins/{'/'.join(missing)}"
+            _ask_person(turn, "mismatch", about, title, {"plugins": missing})
+            raise ParkTurn
 
 
 # ---------------------------------------------------------------------- the start record

@@ -45,11 +45,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     left_something: bool = False
 
     @classmethod
-    def of_turn(
-        cls,
-        turn: Turn,
-        commit: TurnCommit,
-    ) -> TurnRecord:
+    def of_turn(cls, turn: Turn, commit: TurnCommit) -> TurnRecord:
         """Return the record of a turn that was just committed."""
         started_ms = turn.started.started_ms if turn.started is not None else commit.now_ms
         return cls(
@@ -62,12 +58,13 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             issues=tuple(turn.issues),
             iterations=turn.spent.model_calls,
             duration_ms=max(0, commit.now_ms - started_ms),
+            left_something=bool(commit.follow_ups),
         )
 
     @classmethod
     def of_page(cls, session_id: str, page: HistoryPage, journal: TurnJournal | None) -> TurnRecord:
         """Return the record of a turn as the store keeps it; its journal may be gone by now."""
-        messages = tuple(_messages(page.nodes))
+        messages = messages_in(page.nodes)
         started_ms = page.committed_ms
         recorded: tuple[CompletedToolCall, ...] = ()
         iterations = sum(message.role == "assistant" for message in messages)
@@ -93,7 +90,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """What the turn has added to the history."""
-        return tuple(_messages(self.nodes))
+        return messages_in(self.nodes)
 
     @cached_property
     def tool_calls(self) -> tuple[CompletedToolCall, ...]:
@@ -114,10 +111,9 @@ def last_words(messages: Iterable[Message]) -> str:
     return ""
 
 
-def _messages(nodes: Iterable[NodeBody]) -> Iterator[Message]:
-    for node in nodes:
-        if type(node) is ConversationRecord:
-            yield node.message
+def messages_in(nodes: Iterable[NodeBody]) -> tuple[Message, ...]:
+    """Return the messages among what a turn added."""
+    return tuple([node.message for node in nodes if type(node) is ConversationRecord])
 
 
 def _calls_in(

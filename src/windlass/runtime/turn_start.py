@@ -11,24 +11,24 @@ import msgspec
 
 from windlass.journal import TurnStarted
 from windlass.kernel import StandardDriver, TurnConfig, canonical
+from windlass.kernel.chain import Chain
 from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import InputOrigin, Message, Part
 from windlass.kernel.model_call import Generation
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import EMPTY_DICT, Json, set_field
+from windlass.kernel.value import EMPTY_DICT, set_field
 from windlass.ports import TurnRequest
 from windlass.runtime.compaction_driver import (
     COMPACTION,
-    NO_OPTIONS,
     CompactionDriver,
-    CompactionOptions,
     is_compaction,
+    options_of,
 )
 from windlass.runtime.limits import Limits
-from windlass.runtime.program import Output, Program
-from windlass.runtime.structured_driver import StructuredDriver, StructuredProjector
+from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
+from windlass.runtime.program import Program
 
 STRUCTURED = "structured"
 DRIVERS = ("standard", STRUCTURED, COMPACTION)
@@ -124,20 +124,21 @@ def _for_summary(started: TurnStarted) -> TurnStarted:
     )
 
 
-def opening_messages(
-    place: tuple[str, str], started: TurnStarted, request: TurnRequest
-) -> tuple[Message, ...]:
-    """Return the messages that the turn at `place` begins with: what plugins put first, then its input."""
+def with_opening(
+    history: Chain[Message], place: tuple[str, str], started: TurnStarted, request: TurnRequest
+) -> tuple[Chain[Message], tuple[Message, ...]]:
+    """Return a history with what the turn at `place` begins with, and that: what plugins put first, then its input."""
     parts = request.input if started.input is None else started.input
-    if not parts:
-        return started.messages
-    asked = Message(
-        id=TurnIds(*place).message("in", "input"),
-        role="user",
-        parts=parts,
-        origin=InputOrigin(turn_id=place[1]),
-    )
-    return (*started.messages, asked)
+    opening = (*started.messages, input_message(place, parts)) if parts else started.messages
+    for message in opening:
+        history = history.append(message)
+    return history, opening
+
+
+def input_message(place: tuple[str, str], parts: tuple[Part, ...]) -> Message:
+    """Return the input of the turn at `place` as a message."""
+    message_id = TurnIds(*place).message("in", "input")
+    return Message(id=message_id, role="user", parts=parts, origin=InputOrigin(turn_id=place[1]))
 
 
 def prompt_of(started: TurnStarted) -> str:
@@ -165,18 +166,12 @@ def tools_of(program: Program, started: TurnStarted) -> tuple[ToolSpec, ...]:
 
 
 def config_of(
-    program: Program,
-    started: TurnStarted,
-    place: tuple[str, str],
-    *,
-    limits: Limits,
-    output: Output | None,
-    compact: CompactionOptions = NO_OPTIONS,
+    program: Program, started: TurnStarted, place: tuple[str, str], request: TurnRequest
 ) -> TurnConfig:
     """Return the configuration of the turn at `place`, its session and id."""
     if started.driver == COMPACTION:
         return TurnConfig(
-            driver=CompactionDriver(compact),
+            driver=CompactionDriver(options_of(request)),
             model=started.model,
             session_id=place[0],
             turn_id=place[1],
@@ -184,17 +179,16 @@ def config_of(
             generation=started.generation,
             progress=False,
         )
-    driver, projector = _STANDARD, _CHAT
+    driver, projector, output = _STANDARD, _CHAT, output_of(program, request, started)
     if output is not None:
-        driver = StructuredDriver(lambda value: _fits(output, value))
-        projector = StructuredProjector(output.schema)
+        driver, projector = StructuredDriver(output), StructuredProjector(output)
     asked: dict[str, Any] = {
         "driver": driver,
         "projector": projector,
         "model": started.model,
         "system_prompt": prompt_of(started),
         "tools": tools_of(program, started),
-        "max_iterations": limits.max_iterations,
+        "max_iterations": limits_of(program, started).max_iterations,
         "generation": started.generation,
         "sync_environment": _syncs(program, started),
         "progress": False,
@@ -222,11 +216,3 @@ def _syncs(program: Program, started: TurnStarted) -> bool:
 def plugin_names(started: TurnStarted) -> tuple[str, ...]:
     """Return the names of the plugins that a turn began with, in their order."""
     return tuple([one.name for one in started.plugins])
-
-
-def _fits(output: Output, value: Json) -> bool:
-    try:
-        output.check(value)
-    except ValueError:
-        return False
-    return True
