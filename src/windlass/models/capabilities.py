@@ -6,11 +6,14 @@ Law 1. Adapters look here and nowhere else; a caller who knows better passes `ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from windlass.errors import InvalidInput
+from windlass.kernel.model_call import Generation
+
+T = TypeVar("T")
 
 ReasoningStyle: TypeAlias = Literal["none", "budget", "effort"]
 """How reasoning is asked for: not at all, by a number of tokens, by a word."""
@@ -57,6 +60,27 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(self.variants) or "none at all"
             raise InvalidInput.at("variant", "another one", f"one that {model} has: {known}")
         return self.variants[variant]
+
+    def taken_as(self, media_type: str) -> Literal["image", "file"] | None:
+        """Return what an attachment of a media type is sent as; None: it cannot be sent."""
+        if self.images and media_type in self.image_types:
+            return "image"
+        return "file" if self.files and media_type in self.file_types else None
+
+    def output_limit(self, generation: Generation) -> int | None:
+        """Return how many tokens may be written: as asked for, and no more than the model can."""
+        wanted, most = generation.max_output_tokens, self.max_output_tokens
+        return wanted if wanted is None or most is None else min(wanted, most)
+
+    def sampling_of(self, generation: Generation) -> dict[str, float]:
+        """Return what was asked for of sampling, as far as the model accepts it."""
+        wanted = {"temperature": generation.temperature, "top_p": generation.top_p}
+        return stated(wanted) if self.sampling else {}
+
+
+def stated(fields: Mapping[str, T | None]) -> dict[str, T]:
+    """Return the fields that say something: those that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 _BUDGETS: Mapping[str, int | str] = {"low": 2_048, "medium": 8_192, "high": 24_576}

@@ -62,6 +62,9 @@ KEY_SOURCES: dict[str, KeySource] = {
 """Every provider that is reached over the network."""
 KEY_SOURCES["openai-chat"] = KEY_SOURCES["openai"]
 
+_SERVER = KeySource(base_url="", is_free=True)
+"""Any other server: its address is given in code, and so is its key, if it wants one."""
+
 # SDKs insist on a key, also for a server that needs none.
 _NO_KEY = "no-key-needed"
 
@@ -80,12 +83,15 @@ def base_url_for(
     """Return where a provider is asked: as given, as the environment says, or at home.
 
     Raises:
-        ConfigError: that is not an address, or has a password in it.
+        ConfigError: that is not an address, or has a password in it; or there is none.
     """
-    source = KEY_SOURCES[provider]
+    source = KEY_SOURCES.get(provider, _SERVER)
     env = environment() if env is None else env
     named = env.get(source.url_variable, "") if source.url_variable else ""
-    return address_of(given if given is not None else named or source.base_url)
+    address = given if given is not None else named or source.base_url
+    if given is None and not address:
+        raise ConfigError.at("base_url", "none", f"the address of the {provider} server")
+    return address_of(address)
 
 
 def key_for(
@@ -99,7 +105,7 @@ def key_for(
     Raises:
         ConfigError: there is none, naming the variable to set; or it belongs to another host.
     """
-    source = KEY_SOURCES[provider]
+    source = KEY_SOURCES.get(provider, _SERVER)
     env = environment() if env is None else env
     if given is not None:
         return register(given if isinstance(given, Secret) else _key(given, "api_key"))
@@ -111,17 +117,14 @@ def key_for(
         return Secret(_NO_KEY, name="no key")
     names = " or ".join(source.variables)
     if variable is not None:
+        home, told = _origin(source.base_url), f"the key of {_origin(wanted)} as api_key"
         raise ConfigError(
-            f"api_key: {variable} is for {_origin(source.base_url)} and is not sent to another address; "
-            f"give the key of {_origin(wanted)} as api_key",
+            f"api_key: {variable} is for {home} and is not sent to another address; give {told}",
             field="api_key",
-            wanted="the key of the host in base_url",
+            wanted=told,
         )
-    raise ConfigError(
-        f"api_key: found no key for {provider}; set the environment variable {names}",
-        field="api_key",
-        wanted=names,
-    )
+    told = f"api_key: found no key for {provider}; set the environment variable {names}"
+    raise ConfigError(told, field="api_key", wanted=names)
 
 
 def _key(value: str, name: str) -> Secret:

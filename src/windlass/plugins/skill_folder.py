@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied
@@ -24,14 +25,12 @@ _MAX_SEEN: Final = 5_000
 _MAX_DEPTH: Final = 16
 _MAX_PATH_CHARS: Final = 1_024
 _CHUNK: Final = 256 * 1024
-_NO_FLAG: Final = 0
-_FILE: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", _NO_FLAG)
-    | getattr(os, "O_NONBLOCK", _NO_FLAG)
-    | getattr(os, "O_CLOEXEC", _NO_FLAG)
-)
-_FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", _NO_FLAG)
+# Not every system has all of them; `check_platform` refuses one that would follow links.
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_FILE: Final = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
+# The root is the host's own word, so it may be a link.
+_ROOT: Final = _FOLDER & ~_NO_FOLLOW
 _LINK: Final = "a symbolic link, which is not followed"
 _REASONS: Final = {
     errno.ENOENT: "no such file",
@@ -66,6 +65,11 @@ class SkillFolder(NamedTuple):
     root: str
     child: str = ""
 
+    @property
+    def name(self) -> str:
+        """What the folder is called, and so the skill in it."""
+        return self.child or Path(self.root).name
+
     def read(self, path: str, limit: int) -> bytes:
         """Return the bytes of a file.
 
@@ -90,9 +94,9 @@ class SkillFolder(NamedTuple):
                 return _bytes_of(file, limit, shown), signature
             except OSError as error:
                 reason = _REASONS.get(error.errno or 0, "a file that cannot be opened")
+                if isinstance(error, _NotPlain):
+                    reason = str(error)
                 raise PathDenied(f"{shown}: found {reason}", field=shown, found=reason) from None
-            except _NotPlain as error:
-                raise PathDenied(f"{shown}: found {error}", field=shown, found=str(error)) from None
 
     def files(self) -> tuple[list[Listed], bool]:
         """Return the files that can be read, by path; and whether there are more than are listed."""
@@ -100,7 +104,7 @@ class SkillFolder(NamedTuple):
         try:
             with self._open() as folder:
                 is_whole = _list(folder, "", listed, [_MAX_SEEN])
-        except (OSError, _NotPlain):
+        except OSError:
             return [], False
         listed.sort()
         return listed[:MAX_LISTED], not is_whole or len(listed) > MAX_LISTED
@@ -108,8 +112,7 @@ class SkillFolder(NamedTuple):
     @contextmanager
     def _open(self) -> Iterator[int]:
         with ExitStack() as opened:
-            # The root is the host's own word, so it may be a link.
-            folder = opened.enter_context(_opened(self.root, _FOLDER & ~_no_follow()))
+            folder = opened.enter_context(_opened(self.root, _ROOT))
             if self.child:
                 folder = opened.enter_context(_folder(self.child, folder))
             yield folder
@@ -129,7 +132,7 @@ def look_into(root: str) -> Found:
     Raises:
         OSError: it cannot be read.
     """
-    with _opened(root, _FOLDER & ~_no_follow()) as folder:
+    with _opened(root, _ROOT) as folder:
         if _exists(SKILL_FILE, folder):
             return Found([SkillFolder(root)], [], is_whole=True)
         found, links, n_seen = [], [], 0
@@ -140,11 +143,11 @@ def look_into(root: str) -> Found:
                     break
                 if entry.name.startswith(".") or not is_clean(entry.name):
                     continue
-                if entry.is_symlink():
-                    if entry.is_dir() and _exists(f"{entry.name}/{SKILL_FILE}", folder):
+                if entry.is_dir() and _exists(f"{entry.name}/{SKILL_FILE}", folder):
+                    if entry.is_symlink():
                         links.append(entry.name)
-                elif entry.is_dir() and _exists(f"{entry.name}/{SKILL_FILE}", folder):
-                    found.append(SkillFolder(root, entry.name))
+                    else:
+                        found.append(SkillFolder(root, entry.name))
     return Found(sorted(found), sorted(links), n_seen <= _MAX_SEEN)
 
 
@@ -163,12 +166,9 @@ def check_platform() -> None:
     Raises:
         ConfigError: it cannot.
     """
-    if os.open not in os.supports_dir_fd or os.stat not in os.supports_dir_fd or not _no_follow():
-        raise ConfigError(
-            "Skills: this system cannot open files relative to a folder, so a skill's files cannot be kept apart "
-            "from others",
-            field="Skills",
-        )
+    if not {os.open, os.stat} <= os.supports_dir_fd or not _NO_FOLLOW:
+        told = "this system cannot open files relative to a folder"
+        raise ConfigError(f"Skills: {told}, so a skill cannot be kept apart", field="Skills")
 
 
 def names_of(path: str) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def as_shown(path: str) -> str:
 # ------------------------------------------------------------------------------------- opening
 
 
-class _NotPlain(Exception):
+class _NotPlain(OSError):
     """What was found in the place of a file or a folder."""
 
 
@@ -253,12 +253,8 @@ def _bytes_of(file: int, limit: int, shown: str) -> bytes:
             return b"".join(pieces)
         pieces.append(piece)
         size = sum(map(len, pieces))
-    raise LimitExceeded(
-        f"{shown}: found {size:,} bytes, the limit is {limit:,}",
-        field=shown,
-        found=size,
-        wanted=limit,
-    )
+    told = f"{shown}: found {size:,} bytes, the limit is {limit:,}"
+    raise LimitExceeded(told, field=shown, found=size, wanted=limit)
 
 
 def _list(folder: int, prefix: str, listed: list[Listed], left: list[int]) -> bool:
@@ -287,7 +283,7 @@ def _list_below(folder: int, name: str, prefix: str, listed: list[Listed], left:
     try:
         with _folder(name, folder) as below:
             return _list(below, prefix, listed, left)
-    except (OSError, _NotPlain):
+    except OSError:
         return True  # gone, or changed into something else, since it was seen
 
 
@@ -303,7 +299,3 @@ def _exists(path: str, folder: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _no_follow() -> int:
-    return getattr(os, "O_NOFOLLOW", _NO_FLAG)

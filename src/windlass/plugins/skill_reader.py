@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from windlass.errors import (
-    ConfigError,
-    InvalidInput,
-    LimitExceeded,
-    PathDenied,
-    ToolError,
-)
+from windlass.errors import ConfigError, InvalidInput, LimitExceeded, PathDenied, ToolError
 from windlass.guards.text import is_clean
 from windlass.kernel.messages import ResultPart, Text
 from windlass.kernel.tool_call import ToolSpec
@@ -90,9 +84,8 @@ class SkillReader:
         except (PathDenied, LimitExceeded) as error:
             raise ToolError(str(error)) from None
         except Unreadable as error:
-            raise ToolError(
-                f"{as_shown(file)}: line {error.line}: {error.reason}. The skill {name} cannot be used now."
-            ) from None
+            place = f"{as_shown(file)}: {error}"
+            raise ToolError(f"{place}. The skill {name} cannot be used now.") from None
         return _content("/".join(names), data)
 
     def _folder(self, name: str) -> SkillFolder:

@@ -20,7 +20,7 @@ from windlass.kernel import canonical
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins.kept_output import READER
-from windlass.plugins.options import refused
+from windlass.plugins.options import refused, whole
 from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
 from windlass.plugins.skill_reader import SkillReader, file_of
@@ -67,7 +67,8 @@ class Skills(Plugin):
         check_platform()
         if not folders:
             raise ConfigError.at("folders", "none", "at least one")
-        _check_bytes(max_file_bytes)
+        most = INPUT_LIMITS.attachment_bytes
+        whole(max_file_bytes, field="max_file_bytes", low=1, high=most, of="of bytes ")
         self._enabled = None if enabled is None else _names(enabled, "enabled")
         self._disabled = _names(disabled, "disabled")
         self._own_tools = _own_tools(tools)
@@ -145,23 +146,18 @@ class Skills(Plugin):
         owners = self._owners(call.name)
         if owners and not any(owner in turn.memory.get("read", ()) for owner in owners):
             offered = [owner for owner in owners if owner in turn.state.get("revisions", owners)]
+            belongs = f"{call.name} belongs to the skill {[*offered, *owners][0]}"
             if not offered:
-                return Deny(
-                    reason=f"{call.name} belongs to the skill {owners[0]}, which is not there now."
-                )
-            return Deny(
-                reason=f"{call.name} belongs to the skill {offered[0]}. Read that first: "
-                f'{self._tool_name}(name="{offered[0]}")'
-            )
+                return Deny(reason=f"{belongs}, which is not there now.")
+            how = f'{self._tool_name}(name="{offered[0]}")'
+            return Deny(reason=f"{belongs}. Read that first: {how}")
         opened, allowed = turn.state.get("opened"), turn.state.get("allowed")
         if not self._enforces or allowed is None or call.name in _ALWAYS_ALLOWED:
             return None
         if call.name in allowed or opened in owners:
             return None
-        named = ", ".join(allowed) or "none"
-        return Deny(
-            reason=f"{call.name} is not among the tools that the skill {opened}, which was read last, allows: {named}"
-        )
+        allows = f"the skill {opened}, which was read last, allows: {', '.join(allowed) or 'none'}"
+        return Deny(reason=f"{call.name} is not among the tools that {allows}")
 
     async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> None:
         """Record that a skill was read, and which tools it allows."""
@@ -240,13 +236,6 @@ def _is_skill_file(file: object) -> bool:
 
 
 # ------------------------------------------------------------------------------------- options
-
-
-def _check_bytes(given: object) -> None:
-    most = INPUT_LIMITS.attachment_bytes
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= most:
-        wanted = f"a whole number of bytes from 1 to {most:,}"
-        raise refused(given, wanted, field="max_file_bytes")
 
 
 def _names(given: object, field: str) -> frozenset[str]:

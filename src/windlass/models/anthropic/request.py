@@ -243,30 +243,21 @@ class _Messages:
 
         The text of a tool's result was left out on purpose, so it is not put back in.
         """
-        media, capabilities = attachment.media_type, self._capabilities
-        if capabilities.images and media in capabilities.image_types:
-            return {"type": "image", "source": await _base64(attachment)}
-        if capabilities.files and media in capabilities.file_types:
-            if media != "text/plain":
-                return _titled("document", attachment, await _base64(attachment))
-            if is_inlined:
-                data = (await bytes_of(attachment)).decode(errors="replace")
-                source = {"type": "text", "media_type": media, "data": data}
-                return _titled("document", attachment, source)
-        return {"type": "text", "text": stand_in(attachment)}
+        media = attachment.media_type
+        kind = self._capabilities.taken_as(media)
+        if kind is None or (media == "text/plain" and not is_inlined):
+            return {"type": "text", "text": stand_in(attachment)}
+        data = await bytes_of(attachment)
+        source = {"type": "base64", "media_type": media, "data": b64encode(data).decode()}
+        if kind == "image":
+            return {"type": "image", "source": source}
+        if media == "text/plain":
+            source = {"type": "text", "media_type": media, "data": data.decode(errors="replace")}
+        title = {"title": attachment.name} if attachment.name else {}
+        return {"type": "document", "source": source, **title}
 
 
 _THOUGHTS = ("thinking", "redacted_thinking")
-
-
-async def _base64(attachment: Attachment) -> _Block:
-    data = b64encode(await bytes_of(attachment)).decode()
-    return {"type": "base64", "media_type": attachment.media_type, "data": data}
-
-
-def _titled(kind: str, attachment: Attachment, source: _Block) -> _Block:
-    title = {"title": attachment.name} if attachment.name else {}
-    return {"type": kind, "source": source, **title}
 
 
 # --- cache marks ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from windlass.models.anthropic.request import AnswerTool
 from windlass.models.message_parts import Words, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.server_events import count_in, object_in
+from windlass.models.usage_report import UsageReport
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _PROVIDER = "anthropic"
@@ -42,13 +42,20 @@ _KINDS = frozenset(kind for kind, _ in _DELTAS.values())
 class _Block:
     """A block as far as it has come."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
+    def __init__(self, start: dict[str, Any], emit: EmitModelEvent) -> None:
         self.kind = start.get("type")
         self.start = start
-        self.text = [_words(start, "text" if self.kind == "text" else "thinking")]
-        self.shown = Words()
+        self.text: list[str] = []
+        self.shown = Words(emit, TextChunk if self.kind == "text" else ReasoningChunk)
         self.signature = [_words(start, "signature")]
         self.is_whole = False
+        self.add(_words(start, "text" if self.kind == "text" else "thinking"))
+
+    def add(self, said: str) -> None:
+        """Take more of it; words and thoughts are shown, arguments are not."""
+        self.text.append(said)
+        if self.kind in ("text", "thinking"):
+            self.shown.add(said)
 
 
 class StreamReader:
@@ -64,21 +71,19 @@ class StreamReader:
         self._emit = emit
         self._answer_tool = answer_tool
         self._blocks: dict[int, _Block] = {}
-        self._usage: dict[str, Any] = {}
+        self._usage = UsageReport(route)
         self._stop: dict[str, Any] = {}
-        self._served = ""
         self._is_begun = False
         self.is_over = False
 
-    def take(self, data: str) -> None:
+    def take(self, event: dict[str, Any] | None) -> None:
         """Read one event; what comes behind the last one is nothing.
 
         Raises:
             ProviderError: it says that there will be no reply, or cannot be understood.
         """
-        if self.is_over or not data.strip():
+        if self.is_over or event is None:
             return
-        event = object_in(data, _PROVIDER)
         kind = event.get("type")
         if kind == "error":
             raise from_error_object(event.get("error"), provider=_PROVIDER)
@@ -91,15 +96,13 @@ class StreamReader:
             raise malformed(_PROVIDER, "a second message began in one reply")
         self._is_begun = True
         message = _part(event, "message")
-        self._served = _words(message, "model")
-        self._add_usage(message)
+        self._add_usage(message, served=message.get("model"))
 
     def _block_start(self, event: dict[str, Any]) -> None:
         at = _number(event)
         if at in self._blocks:
             raise malformed(_PROVIDER, "one block of a reply began twice")
-        block = self._blocks[at] = _Block(_part(event, "content_block"))
-        self._show(block, block.text[0])
+        self._blocks[at] = _Block(_part(event, "content_block"), self._emit)
 
     def _block_delta(self, event: dict[str, Any]) -> None:
         block = self._open_block(event)
@@ -113,9 +116,8 @@ class StreamReader:
         said = _words(delta, field)
         if kind == "signature_delta":
             block.signature.append(said)
-            return
-        block.text.append(said)
-        self._show(block, said)
+        else:
+            block.add(said)
 
     def _block_stop(self, event: dict[str, Any]) -> None:
         self._open_block(event).is_whole = True
@@ -133,21 +135,12 @@ class StreamReader:
     def _message_stop(self, _event: dict[str, Any]) -> None:
         self.is_over = True
 
-    def _show(self, block: _Block, said: str) -> None:
-        words = block.shown.add(said)
-        if words and block.kind == "text":
-            self._emit(TextChunk(text=words))
-        elif words and block.kind == "thinking":
-            self._emit(ReasoningChunk(text=words))
-
-    def _add_usage(self, owner: dict[str, Any]) -> None:
-        """Counts are sums so far, so a later one replaces an earlier one."""
+    def _add_usage(self, owner: dict[str, Any], *, served: object = None) -> None:
+        """Counts are sums so far; one that is null says nothing."""
         found = owner.get("usage")
-        if found is None:
-            return
-        if not isinstance(found, dict):
-            raise malformed(_PROVIDER, "usage: found something else, wanted an object")
-        self._usage.update({key: value for key, value in found.items() if value is not None})
+        if isinstance(found, dict):
+            found = {key: value for key, value in found.items() if value is not None}
+        self._usage.take(found, served=served)
 
     # --- the reply --------------------------------------------------------------------------------
 
@@ -172,14 +165,8 @@ class StreamReader:
             usage=_usage(self._usage),
             terminal=terminal,
             diagnostic=self._diagnostic(),
-            provider_usage=self._provider_usage(),
+            provider_usage=self._usage.provider_usage(),
         )
-
-    def _provider_usage(self) -> Json:
-        """Return what was counted, and the model that was served where that is another."""
-        if not self._served or self._served == self._route.model:
-            return self._usage or None
-        return {**self._usage, "served_model": whole_text(self._served)}
 
     def _reply_part(self, block: _Block) -> ReplyPart | None:
         said = block.shown.text
@@ -210,8 +197,9 @@ class StreamReader:
         told = details.get("explanation") if isinstance(details, dict) else None
         if isinstance(told, str) and told:
             return clip(told)
-        if self._served and not self._served.startswith(self._route.model):
-            return clip(f"answered by {self._served}")
+        served = self._usage.other_model
+        if served is not None and not served.startswith(self._route.model):
+            return clip(f"answered by {served}")
         return None
 
 
@@ -240,14 +228,13 @@ def _call(block: _Block) -> ToolCall:
         return tool_call(call_id, name, written)
 
 
-def _usage(found: dict[str, Any]) -> Usage:
-    details = found.get("output_tokens_details")
+def _usage(report: UsageReport) -> Usage:
     return Usage(
-        input_tokens=count_in(found, "input_tokens", _PROVIDER),
-        output_tokens=count_in(found, "output_tokens", _PROVIDER),
-        cached_input_tokens=count_in(found, "cache_read_input_tokens", _PROVIDER),
-        cache_write_tokens=count_in(found, "cache_creation_input_tokens", _PROVIDER),
-        reasoning_tokens=count_in(details, "thinking_tokens", _PROVIDER),
+        input_tokens=report.count("input_tokens"),
+        output_tokens=report.count("output_tokens"),
+        cached_input_tokens=report.count("cache_read_input_tokens"),
+        cache_write_tokens=report.count("cache_creation_input_tokens"),
+        reasoning_tokens=report.count("thinking_tokens", of="output_tokens_details"),
     )
 
 

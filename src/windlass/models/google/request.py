@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
 from windlass.kernel.value import thaw
-from windlass.models.capabilities import Capabilities
-from windlass.models.message_parts import bytes_of, result_words, schema_words, stand_in
+from windlass.models.capabilities import Capabilities, stated
+from windlass.models.message_parts import attached_words, bytes_of, result_words, schema_words
 from windlass.models.route import Route, own_blob
 
 # A call that this route did not make has no signature, and Gemini 3 refuses the request without one.
@@ -107,7 +107,8 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
         if isinstance(part, ToolResult):
             results.append(_result(part))
             shown = [each for each in part.content if isinstance(each, Attachment)]
-            seen += [await _inline(each) for each in shown if _is_shown(each, can)]
+            if can.result_images:
+                seen += [await _inline(each) for each in shown if can.taken_as(each.media_type)]
         elif isinstance(part, Attachment):
             others.append(await _attached(part, can))
         elif isinstance(part, Text):
@@ -126,23 +127,10 @@ def _result(result: ToolResult) -> dict[str, Any]:
     }
 
 
-def _is_shown(attachment: Attachment, can: Capabilities) -> bool:
-    """Whether the model sees an attachment of a result, and not only its name."""
-    return can.result_images and _takes(attachment, can)
-
-
-def _takes(attachment: Attachment, can: Capabilities) -> bool:
-    kind = attachment.media_type
-    return (can.images and kind in can.image_types) or (can.files and kind in can.file_types)
-
-
 async def _attached(attachment: Attachment, can: Capabilities) -> dict[str, Any]:
-    if _takes(attachment, can):
+    if can.taken_as(attachment.media_type):
         return await _inline(attachment)
-    if attachment.media_type.startswith("text/"):
-        words = (await bytes_of(attachment)).decode("utf-8", "replace")
-        return {"text": f"{stand_in(attachment)}\n{words}"}
-    return {"text": stand_in(attachment)}
+    return {"text": await attached_words(attachment)}
 
 
 async def _inline(attachment: Attachment) -> dict[str, Any]:
@@ -189,18 +177,12 @@ def _declaration(name: str, description: str, parameters: dict[str, Any]) -> dic
 
 
 def _generation(wanted: Generation, can: Capabilities) -> dict[str, Any]:
-    config: dict[str, Any] = {
+    config = {
         "seed": wanted.seed,
         "stop_sequences": list(wanted.stop) or None,
-        "max_output_tokens": _within(wanted.max_output_tokens, can.max_output_tokens),
+        "max_output_tokens": can.output_limit(wanted),
     }
-    if can.sampling:
-        config |= {"temperature": wanted.temperature, "top_p": wanted.top_p}
-    return {name: value for name, value in config.items() if value is not None}
-
-
-def _within(wanted: int | None, most: int | None) -> int | None:
-    return wanted if wanted is None or most is None else min(wanted, most)
+    return {**stated(config), **can.sampling_of(wanted)}
 
 
 def _thinking(request: ModelRequest, route: Route, can: Capabilities) -> dict[str, Any]:

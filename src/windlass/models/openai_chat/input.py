@@ -9,9 +9,15 @@ import msgspec
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelMessage, ModelRequest
 from windlass.kernel.value import thaw
-from windlass.models.capabilities import Capabilities
+from windlass.models.capabilities import Capabilities, stated
 from windlass.models.message_parts import arguments_of, result_words, schema_words, stand_in
-from windlass.models.openai.parts import cache_key, is_object_schema, shown, strict_schema
+from windlass.models.openai.parts import (
+    cache_key,
+    function_of,
+    is_object_schema,
+    named_schema,
+    shown,
+)
 from windlass.models.openai_chat.dialects import Dialect
 from windlass.models.route import Route, own_blob
 
@@ -29,28 +35,30 @@ class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InvalidInput: the model has no such variant, or an attachment cannot be read.
         """
+        dialect, generation = self.dialect, request.generation
         body: dict[str, Any] = {
             "model": self.route.model,
             "messages": [
                 said for message in request.messages for said in await self._messages(message)
             ],
+            "stream_options": {"include_usage": True} if dialect.usage_option else None,
+            "prompt_cache_key": cache_key(request) if dialect.cache_key else None,
+            dialect.token_limit_field: self.able.output_limit(generation),
+            "seed": generation.seed,
+            "stop": (list(generation.stop) or None) if self.able.sampling else None,
+            **self.able.sampling_of(generation),
         }
-        if self.dialect.usage_option:
-            body["stream_options"] = {"include_usage": True}
         self._add_effort(body, request)
         self._add_tools(body, request)
         self._add_output(body, request)
-        self._add_generation(body, request)
-        if self.dialect.cache_key and request.session_id is not None:
-            body["prompt_cache_key"] = cache_key(request.session_id)
-        return body
+        return stated(body)
 
     def _add_effort(self, body: dict[str, Any], request: ModelRequest) -> None:
         effort = self.able.effort(request.variant, model=self.route.model)
         if effort is None or self.dialect.effort_field is None:
             return
         if self.dialect.effort_field == "reasoning":
-            body["extra_body"] = {"reasoning": {"effort": effort}}
+            body["reasoning"] = {"effort": effort}
         else:
             body["reasoning_effort"] = effort
 
@@ -60,15 +68,7 @@ class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
         if request.tool_choice == "none" and not self.dialect.tool_choice:
             return  # a server that does not know tool_choice is not offered the tools
         body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": thaw(tool.parameters) or {"type": "object", "properties": {}},
-                },
-            }
-            for tool in request.tools
+            {"type": "function", "function": function_of(tool)} for tool in request.tools
         ]
         if self.dialect.tool_choice:
             body["tool_choice"] = request.tool_choice
@@ -86,31 +86,8 @@ class ChatInput(msgspec.Struct, frozen=True, kw_only=True):
             if support == "json_object":
                 body["response_format"] = {"type": "json_object"}
             return
-        strict = strict_schema(schema) if self.dialect.strict_schema else None
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {
-                "name": "output",
-                "schema": thaw(schema) if strict is None else strict,
-                "strict": strict is not None or not self.dialect.strict_schema,
-            },
-        }
-
-    def _add_generation(self, body: dict[str, Any], request: ModelRequest) -> None:
-        generation = request.generation
-        if generation.max_output_tokens is not None:
-            most = self.able.max_output_tokens or generation.max_output_tokens
-            body[self.dialect.token_limit_field] = min(generation.max_output_tokens, most)
-        if generation.seed is not None:
-            body["seed"] = generation.seed
-        if not self.able.sampling:
-            return
-        if generation.stop:
-            body["stop"] = list(generation.stop)
-        if generation.temperature is not None:
-            body["temperature"] = generation.temperature
-        if generation.top_p is not None:
-            body["top_p"] = generation.top_p
+        named = named_schema(schema, is_closed=self.dialect.strict_schema)
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
 
     async def _messages(self, message: ModelMessage) -> list[dict[str, Any]]:
         if message.role == "assistant":

@@ -9,9 +9,15 @@ import msgspec
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import ModelMessage, ModelRequest
 from windlass.kernel.value import thaw
-from windlass.models.capabilities import Capabilities
+from windlass.models.capabilities import Capabilities, stated
 from windlass.models.message_parts import arguments_of, schema_words, stand_in
-from windlass.models.openai.parts import cache_key, is_object_schema, shown, strict_schema
+from windlass.models.openai.parts import (
+    cache_key,
+    function_of,
+    is_object_schema,
+    named_schema,
+    shown,
+)
 from windlass.models.route import Route, own_blob
 
 
@@ -32,37 +38,27 @@ class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
             "model": self.route.model,
             "input": [item for message in request.messages for item in await self._items(message)],
             "store": False,
+            "prompt_cache_key": cache_key(request),
+            "max_output_tokens": self.able.output_limit(request.generation),
+            **self.able.sampling_of(request.generation),
         }
         self._add_reasoning(body, request)
         self._add_tools(body, request)
         self._add_output(body, request)
-        self._add_generation(body, request)
-        if request.session_id is not None:
-            body["prompt_cache_key"] = cache_key(request.session_id)
-        return body
+        return stated(body)
 
     def _add_reasoning(self, body: dict[str, Any], request: ModelRequest) -> None:
         effort = self.able.effort(request.variant, model=self.route.model)
         if self.able.reasoning == "none":
             return
         body["include"] = ["reasoning.encrypted_content"]
-        wanted = {"effort": effort, "summary": self.summary}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        if given:
-            body["reasoning"] = given
+        body["reasoning"] = stated({"effort": effort, "summary": self.summary}) or None
 
     def _add_tools(self, body: dict[str, Any], request: ModelRequest) -> None:
         if not request.tools or not self.able.tools:
             return
         body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": thaw(tool.parameters) or {"type": "object", "properties": {}},
-                "strict": False,
-            }
-            for tool in request.tools
+            {"type": "function", **function_of(tool), "strict": False} for tool in request.tools
         ]
         body["tool_choice"] = request.tool_choice
         body["parallel_tool_calls"] = self.able.parallel_tools
@@ -74,27 +70,7 @@ class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
             words = {"role": "system", "content": schema_words(request.output)}
             body["input"].append(words)
             return
-        strict = strict_schema(request.output)
-        body["text"] = {
-            "format": {
-                "type": "json_schema",
-                "name": "output",
-                "schema": thaw(request.output) if strict is None else strict,
-                "strict": strict is not None,
-            }
-        }
-
-    def _add_generation(self, body: dict[str, Any], request: ModelRequest) -> None:
-        generation = request.generation
-        if generation.max_output_tokens is not None:
-            most = self.able.max_output_tokens or generation.max_output_tokens
-            body["max_output_tokens"] = min(generation.max_output_tokens, most)
-        if not self.able.sampling:
-            return
-        if generation.temperature is not None:
-            body["temperature"] = generation.temperature
-        if generation.top_p is not None:
-            body["top_p"] = generation.top_p
+        body["text"] = {"format": {"type": "json_schema", **named_schema(request.output)}}
 
     async def _items(self, message: ModelMessage) -> list[dict[str, Any]]:
         if message.role == "assistant":

@@ -14,10 +14,17 @@ from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.models.message_parts import Words, tool_call, whole_text
-from windlass.models.openai.parts import UsageReport
-from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
+from windlass.models.openai.parts import texts_in, usage_of
+from windlass.models.provider_errors import (
+    clip,
+    cut_off,
+    from_error_object,
+    malformed,
+    wrong_kind,
+)
 from windlass.models.route import Route, replay_blob
-from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+from windlass.models.usage_report import UsageReport
+from windlass.ports.model import EmitModelEvent, ReasoningChunk
 
 _CUT_BY = {"max_output_tokens": "output_limit", "content_filter": "content_filter"}
 # The provider's policy stopped it: an outcome to show, not a fault to repeat.
@@ -39,12 +46,12 @@ _BLOB_FIELDS = ("id", "type", "summary", "content", "encrypted_content")
 class _Item:
     """One item of the output, as far as it is there."""
 
-    def __init__(self, order: int) -> None:
+    def __init__(self, order: int, emit: EmitModelEvent) -> None:
         self.order = order
         self.found: dict[str, Any] = {}
         self.is_done = False
-        self.words = Words()
-        self.thoughts = Words()
+        self.words = Words(emit)
+        self.thoughts = Words(emit, ReasoningChunk)
         self.written: list[str] = []
 
 
@@ -58,7 +65,7 @@ class ResponseReader:
         self._items: dict[object, _Item] = {}
         self._last_number = -1
         self._refused = False
-        self._usage = UsageReport(route.provider)
+        self._usage = UsageReport(route)
         self._ended: dict[str, Any] | None = None
         self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "response.output_item.added": self._on_item,
@@ -119,10 +126,10 @@ class ResponseReader:
             terminal, diagnostic = "content_filter", "The model refused to answer."
         return ModelReply(
             parts=parts,
-            usage=self._usage.usage(),
+            usage=usage_of(self._usage),
             terminal=terminal,
             diagnostic=diagnostic,
-            provider_usage=self._usage.provider_usage(self._route.model),
+            provider_usage=self._usage.provider_usage(),
         )
 
     # --- events -------------------------------------------------------------------------------------
@@ -138,7 +145,7 @@ class ResponseReader:
         known = self._items.get(key)
         if known is None:
             order = key if isinstance(key, int) else len(self._items)
-            known = self._items[key] = _Item(order)
+            known = self._items[key] = _Item(order, self._emit)
         return known
 
     def _on_item(self, event: dict[str, Any]) -> None:
@@ -150,19 +157,15 @@ class ResponseReader:
         item.is_done = event["type"] == "response.output_item.done"
 
     def _on_words(self, event: dict[str, Any]) -> None:
-        shown = self._item_of(event).words.add(self._delta(event))
-        if shown:
-            self._emit(TextChunk(text=shown))
+        self._item_of(event).words.add(self._delta(event))
 
     def _on_thought_begun(self, event: dict[str, Any]) -> None:
         item = self._item_of(event)
         if item.thoughts.text:
-            self._emit(ReasoningChunk(text=item.thoughts.add("\n\n")))
+            item.thoughts.add("\n\n")
 
     def _on_thought(self, event: dict[str, Any]) -> None:
-        shown = self._item_of(event).thoughts.add(self._delta(event))
-        if shown:
-            self._emit(ReasoningChunk(text=shown))
+        self._item_of(event).thoughts.add(self._delta(event))
 
     def _on_arguments(self, event: dict[str, Any]) -> None:
         self._item_of(event).written.append(self._delta(event))
@@ -170,8 +173,7 @@ class ResponseReader:
     def _delta(self, event: dict[str, Any]) -> str:
         delta = event.get("delta")
         if not isinstance(delta, str):
-            found = type(delta).__name__
-            raise malformed(self._route.provider, f"delta: found {found}, wanted text")
+            raise wrong_kind(self._route.provider, "delta", delta, "text")
         return delta
 
     def _on_end(self, event: dict[str, Any]) -> None:
@@ -180,9 +182,7 @@ class ResponseReader:
             raise malformed(self._route.provider, "event: found no response, wanted an object")
         if event["type"] == "response.failed":
             self._on_failed(response)
-        self._usage.take(response.get("usage"))
-        served = response.get("model")
-        self._usage.served_model = served if isinstance(served, str) else None
+        self._usage.take(response.get("usage"), served=response.get("model"))
         self._ended = {**response, "type": event["type"]}
 
     def _on_failed(self, response: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ class ResponseReader:
             if not isinstance(found, dict):
                 continue
             key = place if place in self._items or not self._items else found.get("id", place)
-            item = self._items.setdefault(key, _Item(place))
+            item = self._items.setdefault(key, _Item(place, self._emit))
             if not item.is_done:
                 item.found, item.is_done = found, True
 
@@ -265,8 +265,8 @@ class ResponseReader:
 
     def _reasoning(self, item: _Item) -> list[ReplyPart]:
         found = item.found
-        summary = _texts(found.get("summary"))
-        text = whole_text("\n\n".join(summary) or "".join(_texts(found.get("content"))))
+        summary = texts_in(found.get("summary"))
+        text = whole_text("\n\n".join(summary) or "".join(texts_in(found.get("content"))))
         text = text or item.thoughts.text
         replay = None
         # Without its encrypted content the provider could not know the item again.
@@ -275,9 +275,3 @@ class ResponseReader:
             blob.setdefault("summary", [])
             replay = replay_blob(blob, self._route)
         return [Reasoning(text=text, replay=replay)] if text or replay else []
-
-
-def _texts(parts: object) -> list[str]:
-    found = parts if isinstance(parts, list) else []
-    texts = [part.get("text") for part in found if isinstance(part, dict)]
-    return [text for text in texts if isinstance(text, str)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from windlass.models.sdk_client import SdkClient
+from windlass.models.sdk_model import SdkClient
 
 
 class _Clients:
