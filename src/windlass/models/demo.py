@@ -149,13 +149,21 @@ class _Trip(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_step(self) -> ModelReply:
         """Look up, book, notify, pay: the first that is not answered yet, or how it all went."""
-        for step in (self._look_up, self._book, self._notify, self._pay):
-            reply = step()
-            if reply is not None:
-                return reply
+        seen, results = self.seen, self.seen.results
+        searching = self._search()
+        if searching is not None:
+            return searching
+        if "book" not in results:
+            return seen.call("book", hotel=self.offer["hotel"], nights=self.nights)
+        if results["book"].status != "ok":
+            return seen.say(f"{self.stay} is what I wanted: book {_how(results['book'])}.")
+        if "notify" in seen.tools and "notify" not in results:
+            return seen.call("notify", text=f"Booked: {self.stay}.")
+        if "pay" in seen.tools and "pay" not in results:
+            return seen.call("pay", cents=self.cents)
         return self._sum_up()
 
-    def _look_up(self) -> ModelReply | None:
+    def _search(self) -> ModelReply | None:
         seen = self.seen
         if "look_up" not in seen.results:
             return seen.call("look_up", city=self.city)
@@ -166,24 +174,6 @@ class _Trip(msgspec.Struct, frozen=True, kw_only=True):
             cost = f"{self.stay} would cost {_euros(self.cents)}"
             return seen.say(f"{cost}, more than your {self.budget} euros. Nothing is booked.")
         return None
-
-    def _book(self) -> ModelReply | None:
-        seen = self.seen
-        if "book" not in seen.results:
-            return seen.call("book", hotel=self.offer["hotel"], nights=self.nights)
-        if seen.results["book"].status != "ok":
-            return seen.say(f"{self.stay} is what I wanted: book {_how(seen.results['book'])}.")
-        return None
-
-    def _notify(self) -> ModelReply | None:
-        if "notify" not in self.seen.tools or "notify" in self.seen.results:
-            return None
-        return self.seen.call("notify", text=f"Booked: {self.stay}.")
-
-    def _pay(self) -> ModelReply | None:
-        if "pay" not in self.seen.tools or "pay" in self.seen.results:
-            return None
-        return self.seen.call("pay", cents=self.cents)
 
     def _sum_up(self) -> ModelReply:
         results = self.seen.results

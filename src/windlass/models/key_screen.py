@@ -11,10 +11,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from windlass.guards.secret import Redactor
-from windlass.kernel import canonical
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Json, Reasoning, Text, ToolCall, canonical
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.kernel.value import Json
 from windlass.ports.model import EmitModelEvent, ModelEvent, ReasoningChunk, TextChunk
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from windlass.errors import CallerError, InvalidInput
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
-from windlass.kernel.value import Json, freeze
+from windlass.kernel import Attachment, Json, Text, ToolCall, ToolResult, canonical, freeze
 from windlass.ports.model import READ_BLOB, EmitModelEvent, ReasoningChunk, TextChunk
 
 
@@ -42,6 +40,12 @@ def whole_text(text: str) -> str:
     if not text.isascii():
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return clean_text(text)
+
+
+def text_at(owner: object, field: str) -> str:
+    """Return the text in a field of what should be an object; empty where there is none."""
+    found = owner.get(field) if isinstance(owner, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def tool_call(call_id: str, name: str, written: str) -> ToolCall:

@@ -76,10 +76,7 @@ def _unknown(provider: str) -> ConfigError:
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistyped name needs it
 
     near = get_close_matches(provider, PROVIDERS, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else f"wanted one of {', '.join(PROVIDERS)}"
-    return ConfigError(
-        f"model: found the provider {provider[:40]!r}, which is unknown; {hint}",
-        field="model",
-        found=provider[:40],
-        wanted=near[0] if near else ", ".join(PROVIDERS),
-    )
+    wanted = near[0] if near else ", ".join(PROVIDERS)
+    hint = f"did you mean {wanted}?" if near else f"wanted one of {wanted}"
+    told = f"model: found the provider {provider[:40]!r}, which is unknown; {hint}"
+    return ConfigError(told, field="model", found=provider[:40], wanted=wanted)

@@ -25,6 +25,7 @@ from windlass.errors import (
 from windlass.guards.text import clean_text
 from windlass.kernel.model_call import ModelReply
 from windlass.models.credentials import cleaned
+from windlass.models.message_parts import text_at
 
 MAX_WAIT_S = 300.0
 OVERFLOW = "context_overflow"
@@ -204,13 +205,9 @@ def _reason(body: object) -> str:
         error = error.get("error", error)
     if isinstance(error, str):
         return clip(error)
-    if not isinstance(error, dict):
-        return ""
-    names = [error.get(field) for field in ("code", "status", "type")]
-    kind = next((name for name in names if isinstance(name, str) and name), "")
-    said = error.get("message")
-    words = [word for word in (kind, said if isinstance(said, str) else "") if word]
-    return clip(": ".join(words))
+    names = [text_at(error, field) for field in ("code", "status", "type")]
+    kind = next(filter(None, names), "")
+    return clip(": ".join(filter(None, [kind, text_at(error, "message")])))
 
 
 def _json(text: str) -> object:

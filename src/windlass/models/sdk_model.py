@@ -11,7 +11,7 @@ import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from windlass.errors import ConfigError, LimitExceeded, ProviderError
 from windlass.guards.secret import Secret
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient
 
 C = TypeVar("C")
+S = TypeVar("S")
+Prepared: TypeAlias = tuple[Any, Any]
+"""What an SDK is given for a request, and the reader of its answer."""
 
 # Models think before they speak, and the longest for many minutes.
 _TIMEOUT_S = 600.0
@@ -104,8 +107,8 @@ class SdkModel(ABC, Generic[C]):
         await self._client.aclose()
 
     @abstractmethod
-    async def _prepare(self, request: ModelRequest, emit: EmitModelEvent) -> tuple[Any, Any]:
-        """Return what the SDK is given for a request, and the reader of its answer."""
+    async def _prepare(self, request: ModelRequest, emit: EmitModelEvent) -> Prepared:
+        """Return what to ask with, and what reads the answer."""
 
     @abstractmethod
     async def _read(self, client: C, asked: Any, reader: Any) -> None:  # noqa: ANN401 - as `_prepare` made them
@@ -122,6 +125,20 @@ class SdkModel(ABC, Generic[C]):
     async def _close_client(self, client: Any) -> None:  # noqa: ANN401 - an SDK's, which has a `close`
         if self._http_client is None:  # one that was given is closed by its owner
             await client.close()
+
+    async def _post(
+        self,
+        client: Any,  # noqa: ANN401 - of one of two SDKs
+        path: str,
+        body: dict[str, Any],
+        stream_cls: type[S],
+        **options: object,
+    ) -> S:
+        """Post a body as the SDKs of Anthropic and of OpenAI do, and return the stream that answers."""
+        how = {"cast_to": object, "stream": True, "stream_cls": stream_cls}
+        options["follow_redirects"] = False
+        stream: S = await client.post(path, body={**body, "stream": True}, options=options, **how)
+        return stream
 
     def _client_options(self) -> dict[str, Any]:
         """Return what the clients of Anthropic's and of OpenAI's SDK are made with."""

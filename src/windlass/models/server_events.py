@@ -17,8 +17,7 @@ from typing import Any, Protocol
 
 from windlass.errors import LimitExceeded
 from windlass.guards.limits import INPUT_LIMITS
-from windlass.kernel import canonical
-from windlass.kernel.model_call import ModelReply
+from windlass.kernel import ModelReply, canonical
 from windlass.models.provider_errors import malformed
 
 # The Responses API repeats all tools and the whole reply in one event, so the table's limit is too narrow.
@@ -127,12 +126,8 @@ class EventReader:
             raise malformed(self._provider, "found an event that is not UTF-8") from None
 
     def _too_large(self, what: str, found: int, wanted: int) -> LimitExceeded:
-        return LimitExceeded(
-            f"{self._provider}: found an answer whose {what} has over {wanted:,} bytes",
-            field=what,
-            found=found,
-            wanted=wanted,
-        )
+        told = f"{self._provider}: found an answer whose {what} has over {wanted:,} bytes"
+        return LimitExceeded(told, field=what, found=found, wanted=wanted)
 
 
 async def read_reply(response: ByteSource, reader: ReplyReader, provider: str) -> None:

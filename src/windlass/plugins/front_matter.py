@@ -13,6 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from windlass.kernel import canonical
 
 _FENCE: Final = "---"
@@ -53,16 +55,15 @@ class Entry(NamedTuple):
         return self.line + at, lines[at:]
 
 
-class FrontMatter:
-    """The keys of a file, each read as what the caller wants of it; and the text that comes after."""
+class FrontMatter(msgspec.Struct):
+    """The keys of a file, each read as what the caller wants of it; and the text that comes after.
 
-    __slots__ = ("body", "entries", "notes")
+    `notes` say what was read although it is not quite right.
+    """
 
-    def __init__(self, entries: dict[str, Entry], body: str) -> None:
-        self.entries = entries
-        self.body = body
-        self.notes: list[str] = []
-        """What was read although it is not quite right."""
+    entries: dict[str, Entry]
+    body: str
+    notes: list[str] = []
 
     def line(self, key: str) -> int:
         """Return the line of a key; 1 if there is no such key."""
@@ -241,9 +242,8 @@ def _folded(lines: Sequence[str]) -> str:
 def _block_text(entry: Entry) -> str:
     header = _bare(entry.rest)
     if header.rstrip("+-") not in ("|", ">") or len(header) > 2:
-        raise Unreadable(
-            f"found {entry.key} beginning with {header[:8]}, wanted | or >", entry.line
-        )
+        found = f"found {entry.key} beginning with {header[:8]}"
+        raise Unreadable(f"{found}, wanted | or >", entry.line)
     margin = next((_indent(line) for line in entry.below if line.strip()), 0)
     for number, line in enumerate(entry.below, entry.line + 1):
         if line.strip() and _indent(line) < margin:

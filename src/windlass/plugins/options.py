@@ -93,6 +93,18 @@ def tool_names(found: object, *, field: str) -> frozenset[str]:
     raise refused(found, "a list of tools' names", field=field)
 
 
+def tool_name(found: object, *, field: str) -> str:
+    """Return the name of a tool.
+
+    Raises:
+        ConfigError: not every provider takes it.
+    """
+    if isinstance(found, str) and is_tool_name(found):
+        return found
+    wanted = "a letter or _, then up to 63 of A-Z a-z 0-9 _ -"
+    raise ConfigError.at(field, "another kind of name", wanted)
+
+
 def by_tool(found: object, *, field: str) -> Mapping[str, Any]:
     """Return what was given for single tools; None means nothing.
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied
 from windlass.guards.text import is_clean
@@ -49,14 +49,8 @@ class Listed(NamedTuple):
     n_bytes: int
 
 
-class Signature(NamedTuple):
-    """What tells that a file is still the one that was read."""
-
-    device: int
-    inode: int
-    n_bytes: int
-    modified_ns: int
-    changed_ns: int
+Signature: TypeAlias = tuple[int, int, int, int, int]
+"""What tells that a file is still the one that was read: device, inode, size, times of its last changes."""
 
 
 class SkillFolder(NamedTuple):
@@ -179,19 +173,16 @@ def names_of(path: str) -> tuple[str, ...]:
     """
     shown = as_shown(path)
     names = tuple(name for name in path.split("/") if name not in ("", "."))
-    if "\x00" in path or not is_clean(path):
-        reason = "a character that no path has"
-    elif len(path) > _MAX_PATH_CHARS or len(names) > _MAX_DEPTH:
-        reason = "a path that is too long"
-    elif path.startswith("/"):
-        reason = "an absolute path"
-    elif ".." in names:
-        reason = "a path that leads upwards"
-    elif not names or path.endswith("/"):
-        reason = "a folder"
-    elif any(name.startswith(".") for name in names):
-        reason = "a hidden file"
-    else:
+    refusals = {
+        "a character that no path has": not is_clean(path),
+        "a path that is too long": len(path) > _MAX_PATH_CHARS or len(names) > _MAX_DEPTH,
+        "an absolute path": path.startswith("/"),
+        "a path that leads upwards": ".." in names,
+        "a folder": not names or path.endswith("/"),
+        "a hidden file": any(name.startswith(".") for name in names),
+    }
+    reason = next((reason for reason, is_so in refusals.items() if is_so), None)
+    if reason is None:
         return names
     wanted = "a path in the skill's folder, such as references/guide.md"
     raise PathDenied(f"{shown}: found {reason}, wanted {wanted}", field=shown, found=reason)
@@ -288,9 +279,7 @@ def _list_below(folder: int, name: str, prefix: str, listed: list[Listed], left:
 
 
 def _signature(found: os.stat_result) -> Signature:
-    return Signature(
-        found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-    )
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _exists(path: str, folder: int) -> bool:

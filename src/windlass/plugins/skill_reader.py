@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from windlass.errors import ConfigError, InvalidInput, LimitExceeded, PathDenied, ToolError
+import msgspec
+
+from windlass.errors import LimitExceeded, PathDenied, ToolError
 from windlass.guards.text import is_clean
 from windlass.kernel.messages import ResultPart, Text
-from windlass.kernel.tool_call import ToolSpec
 from windlass.plugins.front_matter import Unreadable
 from windlass.plugins.skill import read_skill
 from windlass.plugins.skill_folder import SKILL_FILE, Listed, SkillFolder, as_shown, names_of
 from windlass.ports.tool import Tool, ToolContext
+from windlass.tools import FunctionTool, tool
 from windlass.tools.body import Body
-from windlass.tools.dynamic_tool import DynamicTool
 
 _MAX_NAMED: Final = 50
 _IMAGES: Final = (
@@ -33,41 +34,37 @@ class Image(NamedTuple):
     data: bytes
 
 
-class SkillReader:
+class SkillReader(msgspec.Struct, frozen=True, kw_only=True):
     """Reads for the model what lies in skills' folders. `folders` tells which skills there are now."""
 
-    def __init__(
-        self,
-        *,
-        tool_name: str,
-        folders: Callable[[], Mapping[str, SkillFolder]],
-        own_tools: Mapping[str, Sequence[Tool]],
-        enforces: bool,
-        max_bytes: int,
-    ) -> None:
-        self._tool_name = tool_name
-        self._folders = folders
-        self._own_tools = own_tools
-        self._enforces = enforces
-        self._max_bytes = max_bytes
-        self._reading = Body(self.read, name=f"tool {tool_name}")
+    tool_name: str
+    folders: Callable[[], Mapping[str, SkillFolder]]
+    own_tools: Mapping[str, Sequence[Tool]]
+    enforces: bool
+    max_bytes: int
 
-    def tool(self) -> DynamicTool:
-        """Return the tool.
+    def tool(self) -> FunctionTool[..., Any]:
+        """Return the tool."""
+        reading = Body(self.read, name=f"tool {self.tool_name}")
 
-        Raises:
-            ConfigError: `tool_name` cannot be the name of a tool.
-        """
-        return DynamicTool(_spec(self._tool_name), self._run, effect="pure")
+        async def read_skill(  # noqa: D417 - what a model is told of; it gives no context
+            ctx: ToolContext[Any], name: str, file: str = SKILL_FILE
+        ) -> str | list[ResultPart]:
+            """Read the instructions of a skill, or one of its files.
 
-    async def _run(self, ctx: ToolContext[Any], args: dict[str, Any]) -> str | list[ResultPart]:
-        found = cast("str | Image", await self._reading.call(args["name"], file_of(args)))
-        if isinstance(found, str):
-            return found
-        name = found.path.rpartition("/")[2]
-        attachment = await ctx.attach(found.data, media_type=found.media_type, name=name)
-        said = f"{found.path}: {found.media_type}, {len(found.data):,} bytes"
-        return [Text(text=said), attachment]
+            Args:
+                name: The skill's name.
+                file: A file by its path in the skill's folder. Left out: the instructions.
+            """
+            found = cast("str | Image", await reading.call(name, file or SKILL_FILE))
+            if isinstance(found, str):
+                return found
+            label = found.path.rpartition("/")[2]
+            attachment = await ctx.attach(found.data, media_type=found.media_type, name=label)
+            said = f"{found.path}: {found.media_type}, {len(found.data):,} bytes"
+            return [Text(text=said), attachment]
+
+        return tool(read_skill, name=self.tool_name, effect="pure")
 
     def read(self, name: str, file: str) -> str | Image:
         """Return a file of a skill. Of SKILL.md: the instructions, and which files there are.
@@ -78,7 +75,7 @@ class SkillReader:
         folder = self._folder(name)
         try:
             names = names_of(file)
-            data = folder.read(file, self._max_bytes)
+            data = folder.read(file, self.max_bytes)
             if names == (SKILL_FILE,):
                 return self._instructions(name, folder, data)
         except (PathDenied, LimitExceeded) as error:
@@ -89,7 +86,7 @@ class SkillReader:
         return _content("/".join(names), data)
 
     def _folder(self, name: str) -> SkillFolder:
-        folders = self._folders()
+        folders = self.folders()
         folder = folders.get(name)
         if folder is not None:
             return folder
@@ -101,15 +98,15 @@ class SkillReader:
     def _instructions(self, name: str, folder: SkillFolder, data: bytes) -> str:
         skill, body = read_skill(data, folder=name)
         pieces = [f"Skill {name}, revision {skill.revision}", body or "(no instructions)"]
-        if tools := self._own_tools.get(name):
+        if tools := self.own_tools.get(name):
             named = ", ".join(tool.spec.name for tool in tools)
             pieces.append(f"Tools of this skill: {named}")
-        if skill.allowed_tools is not None and self._enforces:
+        if skill.allowed_tools is not None and self.enforces:
             named = ", ".join(skill.allowed_tools) or "none"
             pieces.append(f"Other tools that may be called in this turn from now on: {named}")
         files, has_more = folder.files()
         if files:
-            pieces.append(_listing(self._tool_name, name, files, has_more=has_more))
+            pieces.append(_listing(self.tool_name, name, files, has_more=has_more))
         return "\n\n".join(pieces)
 
 
@@ -143,26 +140,3 @@ def file_of(args: Mapping[str, Any]) -> str:
     """Return which file a call asks for. Some models send an empty text for an argument that they could leave out."""
     file: str = args.get("file") or SKILL_FILE
     return file
-
-
-def _spec(tool_name: str) -> ToolSpec:
-    try:
-        return ToolSpec(
-            name=tool_name,
-            description="Read the instructions of a skill, or one of its files.",
-            parameters={
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "description": "The skill's name."},
-                    "file": {
-                        "type": "string",
-                        "description": "A file by its path in the skill's folder. Left out: the instructions.",
-                        "default": SKILL_FILE,
-                    },
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        )
-    except InvalidInput as error:
-        raise ConfigError(f"tool_name: {error}", field="tool_name", wanted=error.wanted) from None

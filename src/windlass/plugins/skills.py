@@ -16,20 +16,13 @@ from typing import Final, cast
 
 from windlass.errors import ConfigError, PathDenied
 from windlass.guards.limits import INPUT_LIMITS
-from windlass.kernel import canonical
-from windlass.kernel.outcomes import Outcome
-from windlass.kernel.tool_call import CompletedToolCall
+from windlass.kernel import CompletedToolCall, Outcome, canonical
+from windlass.plugins import options
 from windlass.plugins.kept_output import READER
-from windlass.plugins.options import refused, whole
 from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name
 from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
 from windlass.plugins.skill_reader import SkillReader, file_of
-from windlass.ports.directives import Finale
-from windlass.ports.plugin import AskedCall, Plugin
-from windlass.ports.plugin_turn import PluginTurn
-from windlass.ports.policy import Deny
-from windlass.ports.prompt import Contribution
-from windlass.ports.tool import Tool
+from windlass.ports import AskedCall, Contribution, Deny, Finale, Plugin, PluginTurn, Tool
 from windlass.tools.body import Body
 from windlass.tools.toolbox import FINDER, Toolbox
 
@@ -68,7 +61,7 @@ class Skills(Plugin):
         if not folders:
             raise ConfigError.at("folders", "none", "at least one")
         most = INPUT_LIMITS.attachment_bytes
-        whole(max_file_bytes, field="max_file_bytes", low=1, high=most, of="of bytes ")
+        options.whole(max_file_bytes, field="max_file_bytes", low=1, high=most, of="of bytes ")
         self._enabled = None if enabled is None else _names(enabled, "enabled")
         self._disabled = _names(disabled, "disabled")
         self._own_tools = _own_tools(tools)
@@ -79,7 +72,7 @@ class Skills(Plugin):
         named = {"tools": self._own_tools, "enabled": enabled or (), "disabled": self._disabled}
         for field, names in named.items():
             _check_known(names, self._index.last.names, field)
-        self._tool_name = tool_name
+        self._tool_name = options.tool_name(tool_name, field="tool_name")
         reader = SkillReader(
             tool_name=tool_name,
             folders=self._folders,
@@ -240,7 +233,7 @@ def _is_skill_file(file: object) -> bool:
 
 def _names(given: object, field: str) -> frozenset[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise refused(given, "names of skills", field=field)
+        raise options.refused(given, "names of skills", field=field)
     names = list(given)
     for at, name in enumerate(names):
         if not is_skill_name(name):
@@ -252,7 +245,7 @@ def _own_tools(given: object) -> dict[str, tuple[Tool, ...]]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise refused(given, "lists of tools by the name of a skill", field="tools")
+        raise options.refused(given, "lists of tools by the name of a skill", field="tools")
     _names(given, "tools")
     for name, tools in given.items():
         Toolbox(tools, field=f"tools[{name}]")  # refuses anything that is not a tool

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from windlass.errors import ConfigError
@@ -23,11 +24,9 @@ from windlass.journal.patch import add
 from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tokens import tokens_of_request
-from windlass.kernel.value import Json
+from windlass.kernel.value import Json, set_field
 from windlass.plugins import options
-from windlass.ports.directives import Hold, Send, Stop
-from windlass.ports.plugin import Plugin
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import Hold, Plugin, PluginTurn, Send, Stop
 from windlass.ports.price import (
     Money,
     Price,
@@ -158,35 +157,35 @@ Scope: TypeAlias = Literal["turn", "session"]
 _MOST_TIMES = 1_000_000
 
 
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """What may be used up: tokens, money, seconds, model calls; None: as much as it takes."""
 
-    __slots__ = ("calls", "cost", "seconds", "tokens")
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+    cost: Money | None = None
 
-    def __init__(
-        self,
-        *,
-        tokens: int | None = None,
-        cost: Money | None = None,
-        seconds: float | None = None,
-        calls: int | None = None,
-    ) -> None:
-        if tokens is cost is seconds is calls is None:
+    def __post_init__(self) -> None:
+        """Refuse what is no amount.
+
+        Raises:
+            ConfigError: naming the field.
+        """
+        if self.tokens is self.calls is self.seconds is self.cost is None:
             raise ConfigError.at("Budget", "nothing", "tokens, cost, seconds or calls")
-        for field, amount in (("tokens", tokens), ("calls", calls)):
-            if amount is not None:
+        for field in ("tokens", "calls"):
+            if (amount := getattr(self, field)) is not None:
                 options.whole(amount, field=f"Budget.{field}", low=1)
-        self.tokens, self.calls = tokens, calls
-        if seconds is not None:
-            seconds = options.seconds(seconds, field="Budget.seconds")
-        self.seconds = seconds
-        self.cost = None if cost is None else read_money(cost, field="Budget.cost")
+        if self.seconds is not None:
+            options.seconds(self.seconds, field="Budget.seconds")
+        if self.cost is not None:
+            set_field(self, "cost", read_money(self.cost, field="Budget.cost"))
         if self.cost == 0:
             raise ConfigError.at("Budget.cost", 0, "an amount above 0")
 
     def amounts(self) -> dict[str, Decimal]:
         """Return what is limited, and to how much."""
-        given = {what: getattr(self, what) for what in ("tokens", "calls", "seconds", "cost")}
+        given = {what: getattr(self, what) for what in self.__struct_fields__}
         return {what: Decimal(str(amount)) for what, amount in given.items() if amount is not None}
 
 

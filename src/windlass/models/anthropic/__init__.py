@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from windlass.kernel.model_call import ModelRequest
 from windlass.models.anthropic.request import body_of
 from windlass.models.anthropic.stream import StreamReader
-from windlass.models.sdk_model import SdkModel, Settings
+from windlass.models.sdk_model import Prepared, SdkModel, Settings
 from windlass.models.server_events import read_reply
 from windlass.ports.model import EmitModelEvent
 
@@ -26,27 +26,15 @@ class AnthropicModel(SdkModel["AsyncAnthropic"]):
         settings.setdefault("timeout", _TIMEOUT_S)
         super().__init__(model, **settings)
 
-    async def _prepare(
-        self, request: ModelRequest, emit: EmitModelEvent
-    ) -> tuple[dict[str, Any], StreamReader]:
+    async def _prepare(self, request: ModelRequest, emit: EmitModelEvent) -> Prepared:
         sent = await body_of(request, route=self.route, capabilities=self.capabilities)
         return sent.body, StreamReader(self.route, emit, answer_tool=sent.answer_tool)
 
-    async def _read(
-        self, client: AsyncAnthropic, asked: dict[str, Any], reader: StreamReader
-    ) -> None:
+    async def _read(self, client: AsyncAnthropic, asked: Any, reader: StreamReader) -> None:  # noqa: ANN401 - a body
         """Read the bytes, not the SDK's models: what is stored is what was sent, and no event is endless."""
         from anthropic import AsyncStream  # noqa: PLC0415 - takes a second, so the first call imports it
 
-        stream = await client.post(
-            "/v1/messages",
-            cast_to=object,
-            body=asked,
-            options={"follow_redirects": False},
-            stream=True,
-            stream_cls=AsyncStream[object],
-        )
-        async with stream:
+        async with await self._post(client, "/v1/messages", asked, AsyncStream[object]) as stream:
             await read_reply(stream.response, reader, self.provider)
 
     def _make_client(self) -> AsyncAnthropic:

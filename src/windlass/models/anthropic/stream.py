@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.errors import CallerError
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Json, Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
-from windlass.kernel.value import Json
 from windlass.models.anthropic.request import AnswerTool
-from windlass.models.message_parts import Words, tool_call, whole_text
+from windlass.models.message_parts import Words, text_at, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
 from windlass.models.usage_report import UsageReport
@@ -47,9 +46,9 @@ class _Block:
         self.start = start
         self.text: list[str] = []
         self.shown = Words(emit, TextChunk if self.kind == "text" else ReasoningChunk)
-        self.signature = [_words(start, "signature")]
+        self.signature = [text_at(start, "signature")]
         self.is_whole = False
-        self.add(_words(start, "text" if self.kind == "text" else "thinking"))
+        self.add(text_at(start, "text" if self.kind == "text" else "thinking"))
 
     def add(self, said: str) -> None:
         """Take more of it; words and thoughts are shown, arguments are not."""
@@ -113,7 +112,7 @@ class StreamReader:
         wanted, field = _DELTAS[kind]
         if block.kind in _KINDS and block.kind != wanted:
             raise malformed(_PROVIDER, "a block was continued as one of another kind")
-        said = _words(delta, field)
+        said = text_at(delta, field)
         if kind == "signature_delta":
             block.signature.append(said)
         else:
@@ -176,7 +175,7 @@ class StreamReader:
             case "thinking":
                 return Reasoning(text=said, replay=self._signed(block))
             case "redacted_thinking":
-                data = _words(block.start, "data")
+                data = text_at(block.start, "data")
                 blob = {"type": "redacted_thinking", "data": data}
                 return Reasoning(replay=replay_blob(blob, self._route))
             case "tool_use":
@@ -193,9 +192,8 @@ class StreamReader:
         return replay_blob(blob, self._route)
 
     def _diagnostic(self) -> str | None:
-        details = self._stop.get("stop_details")
-        told = details.get("explanation") if isinstance(details, dict) else None
-        if isinstance(told, str) and told:
+        told = text_at(self._stop.get("stop_details"), "explanation")
+        if told:
             return clip(told)
         served = self._usage.other_model
         if served is not None and not served.startswith(self._route.model):
@@ -215,7 +213,7 @@ _READERS = {
 
 def _call(block: _Block) -> ToolCall:
     """Return a call with its arguments, if they can be read; the text is kept either way."""
-    call_id, name = _words(block.start, "id"), _words(block.start, "name")
+    call_id, name = text_at(block.start, "id"), text_at(block.start, "name")
     if not call_id or not name:
         raise malformed(_PROVIDER, "a call without an id or a name")
     written = "".join(block.text)
@@ -256,8 +254,3 @@ def _joined(pieces: list[str]) -> str:
     """Return pieces to the letter, with the characters whole that were cut in two."""
     units = "".join(pieces).encode("utf-16-le", "surrogatepass")
     return units.decode("utf-16-le", "replace")
-
-
-def _words(owner: dict[str, Any], field: str) -> str:
-    found = owner.get(field)
-    return found if isinstance(found, str) else ""

@@ -14,7 +14,7 @@ from windlass.kernel.model_call import ModelRequest
 from windlass.models.google.request import Asked, ask_of
 from windlass.models.google.stream import ReplyReader, event_lines
 from windlass.models.provider_errors import cut_off, from_status, malformed
-from windlass.models.sdk_model import SdkModel
+from windlass.models.sdk_model import Prepared, SdkModel
 from windlass.ports.model import EmitModelEvent
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class GoogleModel(SdkModel["_Clients"]):
 
     provider = _PROVIDER
 
-    async def _prepare(
-        self, request: ModelRequest, emit: EmitModelEvent
-    ) -> tuple[Asked, ReplyReader]:
+    async def _prepare(self, request: ModelRequest, emit: EmitModelEvent) -> Prepared:
         reader = ReplyReader(request, self.route, emit)
         return await ask_of(request, self.route, self.capabilities), reader
 

@@ -10,9 +10,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel import Attachment, Reasoning, Text, ToolCall, ToolResult, ToolSpec, thaw
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
-from windlass.kernel.value import thaw
 from windlass.models.capabilities import Capabilities, stated
 from windlass.models.message_parts import attached_words, bytes_of, result_words, schema_words
 from windlass.models.route import Route, own_blob
@@ -118,13 +117,9 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
 
 def _result(result: ToolResult) -> dict[str, Any]:
     field = "output" if result.status == "ok" else "error"
-    return {
-        "function_response": {
-            "id": result.call_id,
-            "name": result.name,
-            "response": {field: result_words(result)},
-        }
-    }
+    response = {field: result_words(result)}
+    answer = {"id": result.call_id, "name": result.name, "response": response}
+    return {"function_response": answer}
 
 
 async def _attached(attachment: Attachment, can: Capabilities) -> dict[str, Any]:
@@ -153,8 +148,7 @@ def _config(
     }
     tools = request.tools if can.tools else ()
     if tools:
-        declared = [_declaration(tool.name, tool.description, tool.parameters) for tool in tools]
-        config["tools"] = [{"function_declarations": declared}]
+        config["tools"] = [{"function_declarations": [_declaration(tool) for tool in tools]}]
         if request.tool_choice != "auto":
             mode = _MODES[request.tool_choice]
             config["tool_config"] = {"function_calling_config": {"mode": mode}}
@@ -169,10 +163,10 @@ def _config(
     return config
 
 
-def _declaration(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    declared: dict[str, Any] = {"name": name, "description": description}
-    if parameters.get("properties"):
-        declared["parameters_json_schema"] = thaw(parameters)
+def _declaration(tool: ToolSpec) -> dict[str, Any]:
+    declared: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if tool.parameters.get("properties"):
+        declared["parameters_json_schema"] = thaw(tool.parameters)
     return declared
 
 

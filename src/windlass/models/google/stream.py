@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.chain import Chain
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Chain, Json, Reasoning, Text, ToolCall, canonical
 from windlass.kernel.model_call import ModelReply, ModelRequest, ReplyPart, Usage
-from windlass.kernel.value import Json
 from windlass.models.google.request import signature_blob
 from windlass.models.message_parts import Words
 from windlass.models.provider_errors import cut_off, malformed, wrong_kind
@@ -118,9 +116,8 @@ class ReplyReader:
     def _take_part(self, part: types.Part) -> None:
         signature = part.thought_signature or None
         if part.function_call is not None:
-            made = _Open("call", self._emit, call=self._call(part.function_call))
-            made.signature = signature
-            self._parts.append(made)
+            made = self._call(part.function_call)
+            self._parts.append(_Open("call", Words(self._emit), signature, made))
         elif part.text is not None:
             self._take_text(part.text, "thought" if part.thought else "text", signature)
         elif signature is not None and part.thought:
@@ -131,7 +128,8 @@ class ReplyReader:
     def _take_text(self, given: str, kind: str, signature: bytes | None) -> None:
         last = self._parts[-1] if self._parts else None
         if last is None or last.kind != kind or last.signature is not None:
-            last = _Open(kind, self._emit)
+            chunk = TextChunk if kind == "text" else ReasoningChunk
+            last = _Open(kind, Words(self._emit, chunk))
             self._parts.append(last)
         last.words.add(given)
         last.signature = signature
@@ -182,16 +180,13 @@ class ReplyReader:
         return [Reasoning(text=thought, replay=replay), *words]
 
 
-class _Open:
+class _Open(msgspec.Struct):
     """A part that may still grow."""
 
-    __slots__ = ("call", "kind", "signature", "words")
-
-    def __init__(self, kind: str, emit: EmitModelEvent, call: ToolCall | None = None) -> None:
-        self.kind = kind
-        self.signature: bytes | None = None
-        self.call = call
-        self.words = Words(emit, TextChunk if kind == "text" else ReasoningChunk)
+    kind: str
+    words: Words
+    signature: bytes | None = None
+    call: ToolCall | None = None
 
     def replay(self, route: Route) -> Json:
         if self.signature is None:

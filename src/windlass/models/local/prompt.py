@@ -16,11 +16,8 @@ import msgspec
 
 from windlass.errors import CallerError
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
+from windlass.kernel import Attachment, Json, Text, ToolCall, ToolResult, ToolSpec, canonical
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json
 from windlass.models.message_parts import result_words, stand_in
 
 ANSWER = "answer"

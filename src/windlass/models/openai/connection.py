@@ -26,19 +26,11 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
     async def _read(self, client: AsyncOpenAI, asked: dict[str, Any], reader: ReplyReader) -> None:
         import openai  # noqa: PLC0415 - takes half a second, so the first call imports it
 
-        stream = await client.post(
-            self.path,
-            cast_to=object,
-            body={**asked, "stream": True},
-            options={
-                "headers": {"Authorization": openai.Omit()} if self._is_keyless else {},
-                "security": {"bearer_auth": True},
-                "follow_redirects": False,
-            },
-            stream=True,
-            stream_cls=openai.AsyncStream[object],
-        )
-        async with stream:
+        is_keyless = self._key.name == "no key"
+        headers = {"Authorization": openai.Omit()} if is_keyless else {}
+        options = {"headers": headers, "security": {"bearer_auth": True}}
+        stream_cls = openai.AsyncStream[object]
+        async with await self._post(client, self.path, asked, stream_cls, **options) as stream:
             await self._check_no_error(stream.response)
             await read_reply(stream.response, reader, self.provider)
 
@@ -53,10 +45,6 @@ class OpenAIModel(SdkModel["AsyncOpenAI"]):
             error = _error_in(await _beginning(response))
             if error is not None:
                 raise from_error_object(error, provider=self.provider)
-
-    @property
-    def _is_keyless(self) -> bool:
-        return self._key.name == "no key"
 
     def _make_client(self) -> AsyncOpenAI:
         import openai  # noqa: PLC0415 - as above

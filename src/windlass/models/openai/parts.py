@@ -8,12 +8,16 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from windlass.kernel.messages import Attachment
+from windlass.kernel import Attachment, Json, ToolCall, ToolSpec, thaw
 from windlass.kernel.model_call import NO_USAGE, ModelRequest, Usage
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json, thaw
 from windlass.models.capabilities import Capabilities
-from windlass.models.message_parts import attached_words, bytes_of, stand_in
+from windlass.models.message_parts import (
+    arguments_of,
+    attached_words,
+    bytes_of,
+    stand_in,
+    text_at,
+)
 from windlass.models.provider_errors import wrong_kind
 from windlass.models.usage_report import UsageReport
 
@@ -113,6 +117,11 @@ def function_of(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": parameters}
 
 
+def called(call: ToolCall) -> dict[str, str]:
+    """Return a call that the model made as both protocols say it."""
+    return {"name": call.name, "arguments": arguments_of(call)}
+
+
 def named_schema(schema: Json, *, is_closed: bool = True) -> dict[str, Any]:
     """Return the shape of a whole reply, closed as strict mode wants it where that can be said."""
     strict = strict_schema(schema) if is_closed else None
@@ -151,9 +160,8 @@ def objects_in(owner: dict[str, Any], field: str, provider: str) -> list[dict[st
 
 def texts_in(parts: object) -> list[str]:
     """Return the texts of a list of parts; what is not one is passed over."""
-    found = parts if isinstance(parts, list) else []
-    texts = [part.get("text") for part in found if isinstance(part, dict)]
-    return [text for text in texts if isinstance(text, str)]
+    texts = [text_at(part, "text") for part in (parts if isinstance(parts, list) else ())]
+    return [text for text in texts if text]
 
 
 def usage_of(report: UsageReport) -> Usage:

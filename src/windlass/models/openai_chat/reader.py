@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from windlass.errors import ProviderError
-from windlass.kernel import canonical
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Json, Reasoning, Text, ToolCall, canonical
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.kernel.value import Json
-from windlass.models.message_parts import Words, tool_call
+from windlass.models.message_parts import Words, text_at, tool_call
 from windlass.models.openai.parts import objects_in, texts_in, usage_of
 from windlass.models.openai_chat.dialects import Dialect
 from windlass.models.provider_errors import (
@@ -111,20 +111,16 @@ class ChatReader:
             raise wrong_kind(self._route.provider, "delta", delta, "an object")
         self._think(delta)
         self._words.add(self._text_in(delta.get("content")))
-        refusal = delta.get("refusal")
-        if isinstance(refusal, str) and refusal:
-            self._refused = True
-            self._words.add(refusal)
+        refusal = text_at(delta, "refusal")
+        self._refused = self._refused or bool(refusal)
+        self._words.add(refusal)
         for piece in objects_in(delta, "tool_calls", self._route.provider):
             self._calls.take(piece)
         self._end(choice.get("finish_reason"))
 
     def _think(self, delta: dict[str, Any]) -> None:
-        for field in self._dialect.reasoning_fields:
-            thought = delta.get(field)
-            if isinstance(thought, str) and thought:
-                self._thoughts.add(thought)
-                break
+        thoughts = [text_at(delta, field) for field in self._dialect.reasoning_fields]
+        self._thoughts.add(next(filter(None, thoughts), ""))
         details = delta.get("reasoning_details")
         if self._dialect.replay_field == "reasoning_details" and isinstance(details, list):
             for detail in details:
@@ -150,10 +146,10 @@ class ChatReader:
 
     def _fault(self, error: object) -> ProviderError:
         said = error if isinstance(error, dict) else {"message": str(error)}
-        code = said.get("code")
+        code = text_at(said, "code")
         if code == "context_length_exceeded":
             said = {**said, "status": 400}
-        elif isinstance(code, str) and code.isdecimal() and len(code) == 3:
+        elif code.isdecimal() and len(code) == 3:
             said = {**said, "status": int(code)}
         return from_error_object(said, provider=self._route.provider)
 
@@ -205,14 +201,13 @@ def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
 # ----------------------------------------------------------------------------- tool calls in pieces
 
 
-class _Draft:
+class _Draft(msgspec.Struct):
     """A call as far as it is there."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.call_id = ""
-        self.name = ""
-        self.written: list[str] = []
+    number: int
+    call_id: str = ""
+    name: str = ""
+    written: list[str] = []
 
     @property
     def is_whole(self) -> bool:

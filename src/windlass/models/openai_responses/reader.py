@@ -13,7 +13,7 @@ from typing import Any
 from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.models.message_parts import Words, tool_call, whole_text
+from windlass.models.message_parts import Words, text_at, tool_call, whole_text
 from windlass.models.openai.parts import texts_in, usage_of
 from windlass.models.provider_errors import (
     clip,
@@ -136,11 +136,10 @@ class ResponseReader:
 
     def _item_of(self, event: dict[str, Any]) -> _Item:
         """Return the item that an event is about: by its place, or by its id where places are not told."""
-        item = event.get("item")
         place = event.get("output_index")
-        named = item.get("id") if isinstance(item, dict) else None
-        key = place if type(place) is int else event.get("item_id") or named
-        if not isinstance(key, (int, str)):
+        named = text_at(event, "item_id") or text_at(event.get("item"), "id")
+        key: int | str = place if type(place) is int else named
+        if key == "":
             raise malformed(self._route.provider, "event: found no output_index, wanted a number")
         known = self._items.get(key)
         if known is None:
@@ -187,7 +186,7 @@ class ResponseReader:
 
     def _on_failed(self, response: dict[str, Any]) -> None:
         error = response.get("error")
-        if not (isinstance(error, dict) and error.get("code") in _POLICY):
+        if text_at(error, "code") not in _POLICY:
             raise self._fault(error)
 
     def _on_error(self, event: dict[str, Any]) -> None:
@@ -196,8 +195,7 @@ class ResponseReader:
 
     def _fault(self, error: object) -> ProviderError:
         """Return what an error of a running response means; an unknown one may pass."""
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(error, dict) and isinstance(code, str) and code.startswith(_REQUESTS_FAULT):
+        if isinstance(error, dict) and text_at(error, "code").startswith(_REQUESTS_FAULT):
             error = {**error, "status": 400}
         return from_error_object(error, provider=self._route.provider)
 
@@ -215,16 +213,12 @@ class ResponseReader:
                 item.found, item.is_done = found, True
 
     def _terminal(self, ended: dict[str, Any]) -> tuple[str, str | None]:
-        error = ended.get("error")
         if ended["type"] == "response.failed":
-            said = error.get("message") if isinstance(error, dict) else None
-            return "content_filter", clip(said) if isinstance(said, str) else None
+            return "content_filter", clip(text_at(ended.get("error"), "message")) or None
         if ended["type"] == "response.completed" and ended.get("status") != "incomplete":
             return "stop", None
-        details = ended.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, dict) else None
-        told = clip(reason) if isinstance(reason, str) else "no reason given"
-        return _CUT_BY.get(str(reason), "unknown"), f"incomplete: {told}"
+        reason = text_at(ended.get("incomplete_details"), "reason")
+        return _CUT_BY.get(reason, "unknown"), f"incomplete: {clip(reason) or 'no reason given'}"
 
     def _parts(self, *, is_whole: bool) -> tuple[ReplyPart, ...]:
         parts: list[ReplyPart] = []
@@ -244,24 +238,20 @@ class ResponseReader:
         content = item.found.get("content")
         texts: list[str] = []
         for part in content if item.is_done and isinstance(content, list) else ():
-            said = part.get("text") if isinstance(part, dict) else None
-            if isinstance(part, dict) and part.get("type") == "refusal":
-                self._refused = True
-                said = part.get("refusal")
-            if isinstance(said, str):
-                texts.append(said)
+            is_refusal = text_at(part, "type") == "refusal"
+            self._refused = self._refused or is_refusal
+            texts.append(text_at(part, "refusal" if is_refusal else "text"))
         text = whole_text("".join(texts)) if item.is_done else item.words.text
         return [Text(text=text)] if text else []
 
     def _call(self, item: _Item) -> ToolCall:
         found = item.found
-        name, call_id = found.get("name"), found.get("call_id")
+        name = text_at(found, "name")
         written = found.get("arguments") if item.is_done else "".join(item.written)
-        if not isinstance(name, str) or not isinstance(written, str):
-            raise malformed(
-                self._route.provider, "function_call: found no name or arguments, wanted text"
-            )
-        return tool_call(call_id if isinstance(call_id, str) else "", name, written)
+        if not name or not isinstance(written, str):
+            what = "function_call: found no name or arguments, wanted text"
+            raise malformed(self._route.provider, what)
+        return tool_call(text_at(found, "call_id"), name, written)
 
     def _reasoning(self, item: _Item) -> list[ReplyPart]:
         found = item.found
