@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.errors import InvalidInput
 from windlass.kernel.model_call import Generation
@@ -98,11 +99,9 @@ _CLAUDE = Capabilities(
     max_output_tokens=64_000,
     file_types=frozenset({"application/pdf", "text/plain"}),
 )
-_CLAUDE_BUDGET = msgspec.structs.replace(_CLAUDE, reasoning="budget", variants=_BUDGETS)
-_CLAUDE_FORCED = msgspec.structs.replace(_CLAUDE_BUDGET, structured_output="tool")
-_CLAUDE_3 = msgspec.structs.replace(
-    _CLAUDE_FORCED, reasoning="none", variants=NO_VARIANTS, max_output_tokens=8_192
-)
+_CLAUDE_BUDGET = replace(_CLAUDE, reasoning="budget", variants=_BUDGETS)
+_CLAUDE_FORCED = replace(_CLAUDE_BUDGET, structured_output="tool")
+_CLAUDE_3 = replace(_CLAUDE_FORCED, reasoning="none", variants=NO_VARIANTS, max_output_tokens=8_192)
 _GPT = Capabilities()
 _O = Capabilities(reasoning="effort", variants=_EFFORTS, sampling=False)
 _GEMINI = Capabilities(
@@ -111,9 +110,7 @@ _GEMINI = Capabilities(
     structured_with_tools=False,
     image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
 )
-_GEMINI_3 = msgspec.structs.replace(
-    _GEMINI, reasoning="effort", variants=_EFFORTS, structured_with_tools=True
-)
+_GEMINI_3 = replace(_GEMINI, reasoning="effort", variants=_EFFORTS, structured_with_tools=True)
 _PLAIN_CHAT = Capabilities(files=False, result_images=False)
 _MODEST = Capabilities(images=False, files=False, result_images=False)
 
@@ -123,13 +120,13 @@ _TABLES: dict[str, dict[str, Capabilities]] = {
         "claude-opus-4-5": _CLAUDE_BUDGET,
         "claude-sonnet-4-5": _CLAUDE_BUDGET,
         "claude-haiku-4-5": _CLAUDE_BUDGET,
-        "claude-opus-4-1": msgspec.structs.replace(_CLAUDE_BUDGET, max_output_tokens=32_000),
-        "claude-opus-4-0": msgspec.structs.replace(_CLAUDE_FORCED, max_output_tokens=32_000),
-        "claude-opus-4-2": msgspec.structs.replace(_CLAUDE_FORCED, max_output_tokens=32_000),
+        "claude-opus-4-1": replace(_CLAUDE_BUDGET, max_output_tokens=32_000),
+        "claude-opus-4-0": replace(_CLAUDE_FORCED, max_output_tokens=32_000),
+        "claude-opus-4-2": replace(_CLAUDE_FORCED, max_output_tokens=32_000),
         "claude-sonnet-4-0": _CLAUDE_FORCED,
         "claude-sonnet-4-2": _CLAUDE_FORCED,
         "claude-3": _CLAUDE_3,
-        "claude-3-haiku": msgspec.structs.replace(_CLAUDE_3, max_output_tokens=4_096),
+        "claude-3-haiku": replace(_CLAUDE_3, max_output_tokens=4_096),
         "claude-3-7": _CLAUDE_FORCED,
     },
     "openai": {
@@ -144,22 +141,19 @@ _TABLES: dict[str, dict[str, Capabilities]] = {
     },
     "google": {
         "": _GEMINI,
-        "gemini-2.0": msgspec.structs.replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
-        "gemini-1.5": msgspec.structs.replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
+        "gemini-2.0": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
+        "gemini-1.5": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
         "gemini-3": _GEMINI_3,
-        "gemma": msgspec.structs.replace(
-            _GEMINI, reasoning="none", variants=NO_VARIANTS, files=False
-        ),
+        "gemma": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS, files=False),
     },
-    "openrouter": {"": msgspec.structs.replace(_PLAIN_CHAT, reasoning="effort", variants=_EFFORTS)},
+    "openrouter": {"": replace(_PLAIN_CHAT, reasoning="effort", variants=_EFFORTS)},
     "ollama": {"": _PLAIN_CHAT},
     "vllm": {"": _PLAIN_CHAT},
     "llamacpp": {"": _PLAIN_CHAT},
     "local": {"": _MODEST},
 }
 _TABLES["openai-chat"] = {
-    prefix: msgspec.structs.replace(each, result_images=False)
-    for prefix, each in _TABLES["openai"].items()
+    prefix: replace(each, result_images=False) for prefix, each in _TABLES["openai"].items()
 }
 
 

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 
 from windlass.errors import CallerError
-from windlass.kernel import Json, canonical
+from windlass.kernel import CompletedToolCall, Json, canonical
 from windlass.kernel.messages import Attachment, ResultPart, Text
-from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins import kept_output, options
 from windlass.plugins.windowing import (
     Gap,

@@ -139,7 +139,8 @@ class Redaction(Plugin):
         if not is_too_long:
             name = kept_output.FULL_OUTPUT
             kept = await turn.attach(clean.encode(), media_type="text/plain", name=name)
-        put = partial(_with_whole, text=clean, n_more=len(data[_MAX_WHOLE_BYTES:]), kept=kept)
+        n_more = max(0, len(data) - _MAX_WHOLE_BYTES)
+        put = partial(_with_whole, text=clean, n_more=n_more, kept=kept)
         shown = None if outcome.shown is None else put(outcome.shown)
         return msgspec.structs.replace(outcome, content=put(outcome.content), shown=shown)
 
@@ -258,8 +259,9 @@ def _custom(given: object) -> dict[str, re.Pattern[str]]:
     made = {}
     for name, regex in given.items():
         if not isinstance(name, str) or not _CUSTOM_NAME.match(name) or name in KINDS:
+            found = repr(name)[:40] if isinstance(name, str) else type(name).__name__
             wanted = "a new name of a-z 0-9 -, up to 32, a letter first"
-            raise ConfigError.at("Redaction.custom", f"{name!r:.40}", wanted)
+            raise ConfigError.at("Redaction.custom", found, wanted)
         try:
             made[name] = re.compile(regex)
             made[name].search("")

