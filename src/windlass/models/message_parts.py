@@ -37,9 +37,14 @@ class Words:
 
 def whole_text(text: str) -> str:
     """Return text with the halves of characters put together, and without what cannot be stored."""
-    if not text.isascii():
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return clean_text(text)
+    return clean_text(paired(text))
+
+
+def paired(text: str) -> str:
+    """Return text to the letter, but with the halves of characters put together; one that is alone is U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def text_at(owner: object, field: str) -> str:

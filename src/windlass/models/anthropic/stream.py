@@ -13,7 +13,7 @@ from windlass.errors import CallerError
 from windlass.kernel import Json, Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart, Usage
 from windlass.models.anthropic.request import AnswerTool
-from windlass.models.message_parts import Words, text_at, tool_call, whole_text
+from windlass.models.message_parts import Words, paired, text_at, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
 from windlass.models.usage_report import UsageReport
@@ -188,7 +188,8 @@ class StreamReader:
         signature = "".join(block.signature)
         if not signature:
             return None
-        blob = {"type": "thinking", "thinking": _joined(block.text), "signature": signature}
+        thought = paired("".join(block.text))
+        blob = {"type": "thinking", "thinking": thought, "signature": signature}
         return replay_blob(blob, self._route)
 
     def _diagnostic(self) -> str | None:
@@ -248,9 +249,3 @@ def _number(event: dict[str, Any]) -> int:
     if type(found) is not int:
         raise malformed(_PROVIDER, "a block without its number")
     return found
-
-
-def _joined(pieces: list[str]) -> str:
-    """Return pieces to the letter, with the characters whole that were cut in two."""
-    units = "".join(pieces).encode("utf-16-le", "surrogatepass")
-    return units.decode("utf-16-le", "replace")

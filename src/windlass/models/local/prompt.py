@@ -171,8 +171,6 @@ _READABLE = re.compile(
     rf"|{_HIGH}{_LOW}"
     rf"|{_HIGH}(?=[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]))*"
 )
-_ESCAPE = re.compile(rf"{_HIGH}{_LOW}|\\u[0-9a-fA-F]{{4}}|\\.")
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class AnswerReader:
@@ -197,23 +195,13 @@ class AnswerReader:
     def _read(self) -> str:
         found = _READABLE.match(self._unread)
         segment = found.group() if found else ""
-        if not segment:
-            return ""
         self._unread = self._unread[len(segment) :]
-        return clean_text(_ESCAPE.sub(_unescaped, segment))
+        return clean_text(canonical.parse(f'"{segment}"'))
 
     @property
     def written(self) -> str:
         """All that the model wrote."""
         return "".join(self._written)
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    found = escape.group()
-    if found[1] != "u":
-        return _SHORT.get(found[1], found[1])
-    units = bytes.fromhex(found.replace("\\u", ""))
-    return units.decode("utf-16-be", "surrogatepass")
 
 
 def read_object(text: str) -> dict[str, Json] | None:

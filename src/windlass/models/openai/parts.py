@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from windlass.kernel import Attachment, Json, ToolCall, ToolSpec, thaw
-from windlass.kernel.model_call import NO_USAGE, ModelRequest, Usage
+from windlass.kernel.model_call import ModelReply, ModelRequest, ReplyPart, Usage
 from windlass.models.capabilities import Capabilities
 from windlass.models.message_parts import (
     arguments_of,
@@ -164,15 +164,35 @@ def texts_in(parts: object) -> list[str]:
     return [text for text in texts if text]
 
 
-def usage_of(report: UsageReport) -> Usage:
-    """Return the counts of a reply in windlass's buckets.
+def reply_of(
+    parts: tuple[ReplyPart, ...],
+    report: UsageReport,
+    terminal: str,
+    diagnostic: str | None,
+    *,
+    is_refused: bool,
+) -> ModelReply:
+    """Return a whole reply. `terminal` is `stop` for any usual end: whether there are calls says what it is.
 
     Raises:
         Malformed: a count is not a number of tokens.
     """
-    if report.said is None:
-        return NO_USAGE
-    is_chat = "prompt_tokens" in report.said
+    if terminal == "stop" and any(isinstance(part, ToolCall) for part in parts):
+        terminal = "tool_use"
+    elif terminal == "stop" and is_refused:
+        terminal, diagnostic = "content_filter", "The model refused to answer."
+    return ModelReply(
+        parts=parts,
+        usage=_usage(report),
+        terminal=terminal,
+        diagnostic=diagnostic,
+        provider_usage=report.provider_usage(),
+    )
+
+
+def _usage(report: UsageReport) -> Usage:
+    """Return the counts of a reply in windlass's buckets."""
+    is_chat = "prompt_tokens" in (report.said or {})
     sent, written = ("prompt", "completion") if is_chat else ("input", "output")
     n_sent, n_written = report.count(f"{sent}_tokens"), report.count(f"{written}_tokens")
     n_cached = report.count("cached_tokens", of=f"{sent}_tokens_details")

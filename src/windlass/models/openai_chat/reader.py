@@ -14,7 +14,7 @@ from windlass.errors import ProviderError
 from windlass.kernel import Json, Reasoning, Text, ToolCall, canonical
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.models.message_parts import Words, text_at, tool_call
-from windlass.models.openai.parts import objects_in, texts_in, usage_of
+from windlass.models.openai.parts import objects_in, reply_of, texts_in
 from windlass.models.openai_chat.dialects import Dialect
 from windlass.models.provider_errors import (
     clip,
@@ -29,8 +29,8 @@ from windlass.ports.model import EmitModelEvent, ReasoningChunk
 
 _TERMINALS = {
     "stop": "stop",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
+    "tool_calls": "stop",
+    "function_call": "stop",
     "length": "output_limit",
     "content_filter": "content_filter",
 }
@@ -89,15 +89,12 @@ class ChatReader:
             is_ended = self.is_over and dialect.done_is_enough and self._has_chunks
         if not is_ended:
             raise cut_off(self._route.provider)
-        calls = self._calls.calls()
-        terminal, diagnostic = self._terminal(calls)
-        return ModelReply(
-            parts=(*self._said(), *calls),
-            usage=usage_of(self._usage),
-            terminal=terminal,
-            diagnostic=diagnostic,
-            provider_usage=self._usage.provider_usage(),
-        )
+        reason = "stop" if self._reason is None else self._reason
+        terminal = _TERMINALS.get(reason, "unknown")
+        diagnostic = f"finish_reason: {clip(reason)}" if terminal == "unknown" else None
+        parts = (*self._said(), *self._calls.calls())
+        is_refused = self._refused and self._wants_value
+        return reply_of(parts, self._usage, terminal, diagnostic, is_refused=is_refused)
 
     # --- chunks -------------------------------------------------------------------------------------
 
@@ -169,17 +166,6 @@ class ChatReader:
         field = self._dialect.replay_field
         kept: object = self._details if field == "reasoning_details" else thoughts
         return replay_blob({field: kept}, self._route) if field is not None and kept else None
-
-    def _terminal(self, calls: tuple[ToolCall, ...]) -> tuple[str, str | None]:
-        reason = "stop" if self._reason is None else self._reason
-        terminal = _TERMINALS.get(reason)
-        if terminal is None:
-            return "unknown", f"finish_reason: {clip(reason)}"
-        if terminal in ("stop", "tool_use"):
-            terminal = "tool_use" if calls else "stop"
-        if terminal == "stop" and self._refused and self._wants_value:
-            return "content_filter", "The model refused to answer."
-        return terminal, None
 
 
 def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:

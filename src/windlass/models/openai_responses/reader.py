@@ -14,7 +14,7 @@ from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.models.message_parts import Words, text_at, tool_call, whole_text
-from windlass.models.openai.parts import texts_in, usage_of
+from windlass.models.openai.parts import reply_of, texts_in
 from windlass.models.provider_errors import (
     clip,
     cut_off,
@@ -120,17 +120,8 @@ class ResponseReader:
         self._take_final_items(ended)
         terminal, diagnostic = self._terminal(ended)
         parts = self._parts(is_whole=terminal == "stop")
-        if terminal == "stop" and any(isinstance(part, ToolCall) for part in parts):
-            terminal = "tool_use"
-        if self._refused and self._wants_value and terminal == "stop":
-            terminal, diagnostic = "content_filter", "The model refused to answer."
-        return ModelReply(
-            parts=parts,
-            usage=usage_of(self._usage),
-            terminal=terminal,
-            diagnostic=diagnostic,
-            provider_usage=self._usage.provider_usage(),
-        )
+        is_refused = self._refused and self._wants_value
+        return reply_of(parts, self._usage, terminal, diagnostic, is_refused=is_refused)
 
     # --- events -------------------------------------------------------------------------------------
 
