@@ -30,6 +30,8 @@ class KeySource(msgspec.Struct, frozen=True, kw_only=True):
     is_free: bool = False
 
 
+# Any other server: its address is given in code, and so is its key, if it wants one.
+_SERVER = KeySource(base_url="", is_free=True)
 KEY_SOURCES: dict[str, KeySource] = {
     "anthropic": KeySource(
         base_url="https://api.anthropic.com",
@@ -61,9 +63,6 @@ KEY_SOURCES: dict[str, KeySource] = {
 }
 """Every provider that is reached over the network."""
 KEY_SOURCES["openai-chat"] = KEY_SOURCES["openai"]
-
-_SERVER = KeySource(base_url="", is_free=True)
-"""Any other server: its address is given in code, and so is its key, if it wants one."""
 
 # SDKs insist on a key, also for a server that needs none.
 _NO_KEY = "no-key-needed"

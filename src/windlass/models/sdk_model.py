@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
-from windlass.errors import ConfigError, LimitExceeded, ProviderError
+from windlass.errors import ConfigError, LimitExceeded, ProviderError, StoreError, WindlassBug
 from windlass.guards.secret import Secret
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
@@ -95,7 +95,7 @@ class SdkModel(ABC, Generic[C]):
         try:
             await self._read(client, asked, reader)
             return screen.reply(reader.reply())
-        except LimitExceeded:
+        except (LimitExceeded, StoreError, WindlassBug):  # not the provider's doing
             raise
         except Exception as raised:  # noqa: BLE001 - an SDK's errors are many; each is mapped
             error = self._failure(raised)
