@@ -59,7 +59,7 @@ class TestAnthropic(Behaviours):
     def model(self, base_url: str, **options: Any) -> AnthropicModel:
         made = AnthropicModel(wire.MODEL, base_url=base_url, api_key=KEY, **options)
         # Blobs are bound to an address, and the server's is another each time.
-        made._route = type(made._route)("anthropic", ENDPOINT, wire.MODEL)
+        made.route = type(made.route)("anthropic", ENDPOINT, wire.MODEL)
         return made
 
     def refusal(self, status: int, reason: str) -> bytes:

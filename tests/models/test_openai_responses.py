@@ -256,7 +256,7 @@ async def test_no_setting_of_openai_in_the_environment_reaches_another_host(
 async def test_who_never_says_a_word_is_not_waited_for_as_long_as_who_thinks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windlass.models.openai.connection.CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("windlass.models.sdk_model.CONNECT_S", 0.2)
     left = asyncio.Event()
 
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,9 +16,9 @@ from windlass.errors import ConfigError
 from windlass.journal import UsageLine
 from windlass.kernel import ModelReply, Usage
 from windlass.models import prices
-from windlass.models.prices import checked_prices, cost_of, price_of
+from windlass.models.prices import cost_of, price_of
 from windlass.plugins import Price as PluginPrice
-from windlass.ports.price import Price
+from windlass.ports.price import Price, checked_prices
 from windlass.testing import ScriptedModel
 
 MILLION = 1_000_000

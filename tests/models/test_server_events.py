@@ -9,12 +9,11 @@ import pytest
 from tests.models import openai_chat_cases, openai_response_cases
 from windlass.errors import Malformed, Unavailable
 from windlass.kernel import ModelReply
-from windlass.models.openai.connection import ReplyReader
 from windlass.models.openai_chat.dialects import DIALECTS
 from windlass.models.openai_chat.reader import ChatReader
 from windlass.models.openai_responses.reader import ResponseReader
 from windlass.models.route import Route
-from windlass.models.server_events import EventReader, json_events
+from windlass.models.server_events import EventReader, ReplyReader, json_events
 from windlass.ports.model import ModelEvent
 
 ROUTE = Route("openai", "https://example.test/v1", "m")

@@ -30,7 +30,7 @@ from windlass.ports import (
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
-from windlass.ports.price import Price
+from windlass.ports.price import Price, checked_prices
 from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
@@ -195,7 +195,7 @@ class Runtime(Generic[O]):
             "on_mismatch": on_mismatch,
             "probe": probe,
             "lease_ms": int(lease_s * 1000),
-            "prices": None if prices is None else _checked_prices(prices),
+            "prices": None if prices is None else checked_prices(prices, field="Runtime.prices"),
         }
         self._admission = Admission()
 
@@ -467,12 +467,6 @@ def _system_clock() -> Clock:
     from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
 
     return SystemClock()
-
-
-def _checked_prices(prices: object) -> Mapping[str, Price]:
-    from windlass.models.prices import checked_prices  # noqa: PLC0415 - few programs give prices
-
-    return checked_prices(prices, field="Runtime.prices")
 
 
 def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:

@@ -6,11 +6,15 @@ Law 1. Adapters look here and nowhere else; a caller who knows better passes `ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.errors import InvalidInput
+from windlass.kernel.model_call import Generation
+
+T = TypeVar("T")
 
 ReasoningStyle: TypeAlias = Literal["none", "budget", "effort"]
 """How reasoning is asked for: not at all, by a number of tokens, by a word."""
@@ -58,6 +62,27 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput.at("variant", "another one", f"one that {model} has: {known}")
         return self.variants[variant]
 
+    def taken_as(self, media_type: str) -> Literal["image", "file"] | None:
+        """Return what an attachment of a media type is sent as; None: it cannot be sent."""
+        if self.images and media_type in self.image_types:
+            return "image"
+        return "file" if self.files and media_type in self.file_types else None
+
+    def output_limit(self, generation: Generation) -> int | None:
+        """Return how many tokens may be written: as asked for, and no more than the model can."""
+        wanted, most = generation.max_output_tokens, self.max_output_tokens
+        return wanted if wanted is None or most is None else min(wanted, most)
+
+    def sampling_of(self, generation: Generation) -> dict[str, float]:
+        """Return what was asked for of sampling, as far as the model accepts it."""
+        wanted = {"temperature": generation.temperature, "top_p": generation.top_p}
+        return stated(wanted) if self.sampling else {}
+
+
+def stated(fields: Mapping[str, T | None]) -> dict[str, T]:
+    """Return the fields that say something: those that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
 
 _BUDGETS: Mapping[str, int | str] = {"low": 2_048, "medium": 8_192, "high": 24_576}
 _EFFORTS: Mapping[str, int | str] = {"low": "low", "medium": "medium", "high": "high"}
@@ -74,11 +99,9 @@ _CLAUDE = Capabilities(
     max_output_tokens=64_000,
     file_types=frozenset({"application/pdf", "text/plain"}),
 )
-_CLAUDE_BUDGET = msgspec.structs.replace(_CLAUDE, reasoning="budget", variants=_BUDGETS)
-_CLAUDE_FORCED = msgspec.structs.replace(_CLAUDE_BUDGET, structured_output="tool")
-_CLAUDE_3 = msgspec.structs.replace(
-    _CLAUDE_FORCED, reasoning="none", variants=NO_VARIANTS, max_output_tokens=8_192
-)
+_CLAUDE_BUDGET = replace(_CLAUDE, reasoning="budget", variants=_BUDGETS)
+_CLAUDE_FORCED = replace(_CLAUDE_BUDGET, structured_output="tool")
+_CLAUDE_3 = replace(_CLAUDE_FORCED, reasoning="none", variants=NO_VARIANTS, max_output_tokens=8_192)
 _GPT = Capabilities()
 _O = Capabilities(reasoning="effort", variants=_EFFORTS, sampling=False)
 _GEMINI = Capabilities(
@@ -87,9 +110,7 @@ _GEMINI = Capabilities(
     structured_with_tools=False,
     image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
 )
-_GEMINI_3 = msgspec.structs.replace(
-    _GEMINI, reasoning="effort", variants=_EFFORTS, structured_with_tools=True
-)
+_GEMINI_3 = replace(_GEMINI, reasoning="effort", variants=_EFFORTS, structured_with_tools=True)
 _PLAIN_CHAT = Capabilities(files=False, result_images=False)
 _MODEST = Capabilities(images=False, files=False, result_images=False)
 
@@ -99,13 +120,13 @@ _TABLES: dict[str, dict[str, Capabilities]] = {
         "claude-opus-4-5": _CLAUDE_BUDGET,
         "claude-sonnet-4-5": _CLAUDE_BUDGET,
         "claude-haiku-4-5": _CLAUDE_BUDGET,
-        "claude-opus-4-1": msgspec.structs.replace(_CLAUDE_BUDGET, max_output_tokens=32_000),
-        "claude-opus-4-0": msgspec.structs.replace(_CLAUDE_FORCED, max_output_tokens=32_000),
-        "claude-opus-4-2": msgspec.structs.replace(_CLAUDE_FORCED, max_output_tokens=32_000),
+        "claude-opus-4-1": replace(_CLAUDE_BUDGET, max_output_tokens=32_000),
+        "claude-opus-4-0": replace(_CLAUDE_FORCED, max_output_tokens=32_000),
+        "claude-opus-4-2": replace(_CLAUDE_FORCED, max_output_tokens=32_000),
         "claude-sonnet-4-0": _CLAUDE_FORCED,
         "claude-sonnet-4-2": _CLAUDE_FORCED,
         "claude-3": _CLAUDE_3,
-        "claude-3-haiku": msgspec.structs.replace(_CLAUDE_3, max_output_tokens=4_096),
+        "claude-3-haiku": replace(_CLAUDE_3, max_output_tokens=4_096),
         "claude-3-7": _CLAUDE_FORCED,
     },
     "openai": {
@@ -120,22 +141,19 @@ _TABLES: dict[str, dict[str, Capabilities]] = {
     },
     "google": {
         "": _GEMINI,
-        "gemini-2.0": msgspec.structs.replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
-        "gemini-1.5": msgspec.structs.replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
+        "gemini-2.0": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
+        "gemini-1.5": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
         "gemini-3": _GEMINI_3,
-        "gemma": msgspec.structs.replace(
-            _GEMINI, reasoning="none", variants=NO_VARIANTS, files=False
-        ),
+        "gemma": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS, files=False),
     },
-    "openrouter": {"": msgspec.structs.replace(_PLAIN_CHAT, reasoning="effort", variants=_EFFORTS)},
+    "openrouter": {"": replace(_PLAIN_CHAT, reasoning="effort", variants=_EFFORTS)},
     "ollama": {"": _PLAIN_CHAT},
     "vllm": {"": _PLAIN_CHAT},
     "llamacpp": {"": _PLAIN_CHAT},
     "local": {"": _MODEST},
 }
 _TABLES["openai-chat"] = {
-    prefix: msgspec.structs.replace(each, result_images=False)
-    for prefix, each in _TABLES["openai"].items()
+    prefix: replace(each, result_images=False) for prefix, each in _TABLES["openai"].items()
 }
 
 

@@ -30,6 +30,8 @@ class KeySource(msgspec.Struct, frozen=True, kw_only=True):
     is_free: bool = False
 
 
+# Any other server: its address is given in code, and so is its key, if it wants one.
+_SERVER = KeySource(base_url="", is_free=True)
 KEY_SOURCES: dict[str, KeySource] = {
     "anthropic": KeySource(
         base_url="https://api.anthropic.com",
@@ -64,6 +66,8 @@ KEY_SOURCES["openai-chat"] = KEY_SOURCES["openai"]
 
 # SDKs insist on a key, also for a server that needs none.
 _NO_KEY = "no-key-needed"
+# No provider gives out shorter ones.
+_MIN_KEY_CHARS = 12
 
 
 def environment() -> Mapping[str, str]:
@@ -77,12 +81,15 @@ def base_url_for(
     """Return where a provider is asked: as given, as the environment says, or at home.
 
     Raises:
-        ConfigError: that is not an address, or has a password in it.
+        ConfigError: that is not an address, or has a password in it; or there is none.
     """
-    source = KEY_SOURCES[provider]
+    source = KEY_SOURCES.get(provider, _SERVER)
     env = environment() if env is None else env
     named = env.get(source.url_variable, "") if source.url_variable else ""
-    return address_of(given if given is not None else named or source.base_url)
+    address = given if given is not None else named or source.base_url
+    if given is None and not address:
+        raise ConfigError.at("base_url", "none", f"the address of the {provider} server")
+    return address_of(address)
 
 
 def key_for(
@@ -96,29 +103,26 @@ def key_for(
     Raises:
         ConfigError: there is none, naming the variable to set; or it belongs to another host.
     """
-    source = KEY_SOURCES[provider]
+    source = KEY_SOURCES.get(provider, _SERVER)
     env = environment() if env is None else env
     if given is not None:
-        return register_secret(given if isinstance(given, Secret) else _key(given, "api_key"))
+        return _registered(given if isinstance(given, Secret) else _key(given, "api_key"))
     wanted = base_url_for(provider, base_url, env)
     variable = next((name for name in source.variables if env.get(name)), None)
     if variable is not None and _origin(wanted) in _own_origins(source, env):
-        return register_secret(_key(env[variable], variable))
+        return _registered(_key(env[variable], variable))
     if source.is_free or _host(wanted) in _LOOPBACK:
         return Secret(_NO_KEY, name="no key")
     names = " or ".join(source.variables)
     if variable is not None:
+        home, told = _origin(source.base_url), f"the key of {_origin(wanted)} as api_key"
         raise ConfigError(
-            f"api_key: {variable} is for {_origin(source.base_url)} and is not sent to another address; "
-            f"give the key of {_origin(wanted)} as api_key",
+            f"api_key: {variable} is for {home} and is not sent to another address; give {told}",
             field="api_key",
-            wanted="the key of the host in base_url",
+            wanted=told,
         )
-    raise ConfigError(
-        f"api_key: found no key for {provider}; set the environment variable {names}",
-        field="api_key",
-        wanted=names,
-    )
+    told = f"api_key: found no key for {provider}; set the environment variable {names}"
+    raise ConfigError(told, field="api_key", wanted=names)
 
 
 def _key(value: str, name: str) -> Secret:
@@ -146,6 +150,11 @@ def _origin(url: str) -> str:
 
 def _host(url: str) -> str:
     return urlsplit(url).hostname or ""
+
+
+def _registered(key: Secret) -> Secret:
+    # Words such as "ollama" are given to servers that need no key; they are no secret, and stand in many texts.
+    return register_secret(key) if len(key.reveal()) >= _MIN_KEY_CHARS else key
 
 
 def redactor_of(key: Secret | None) -> Redactor:

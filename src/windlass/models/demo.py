@@ -8,13 +8,13 @@ Law 2. It says what it is, and claims nothing that it did not read.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
 from windlass.errors import WindlassError
 from windlass.kernel import (
     Json,
-    ModelMessage,
     ModelReply,
     ModelRequest,
     Text,
@@ -62,13 +62,15 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, request: ModelRequest) -> _Seen:
         messages = list(request.messages)
-        first_system = messages[:1] if messages and messages[0].role == "system" else []
-        spoken = [at for at, each in enumerate(messages) if each.role == "user" and _text_of(each)]
+        has_system = bool(messages) and messages[0].role == "system"
+        spoken = [
+            at for at, each in enumerate(messages) if each.role == "user" and _words(each.parts)
+        ]
         last = spoken[-1] if spoken else len(messages)
         offered = () if request.tool_choice == "none" else request.tools
         return cls(
-            system=" ".join(map(_text_of, first_system)),
-            said=_text_of(messages[last]) if spoken else "",
+            system=_words(messages[0].parts) if has_system else "",
+            said=_words(messages[last].parts) if spoken else "",
             tools=frozenset(tool.name for tool in offered),
             results={
                 part.name: part
@@ -78,7 +80,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
             },
             # Ids of calls derive from it, so that they differ in a conversation.
             place=sum(1 for message in messages if message.role == "assistant"),
-            words=sum(len(_text_of(message).split()) for message in messages),
+            words=sum(len(_words(message.parts).split()) for message in messages),
         )
 
     def call(self, tool: str, **args: Json) -> ModelReply:
@@ -99,7 +101,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
         result = self.results.get(tool)
         if result is None or result.status != "ok":
             return None
-        text = _words(result)
+        text = _words(result.content)
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
@@ -149,13 +151,21 @@ class _Trip(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_step(self) -> ModelReply:
         """Look up, book, notify, pay: the first that is not answered yet, or how it all went."""
-        for step in (self._look_up, self._book, self._notify, self._pay):
-            reply = step()
-            if reply is not None:
-                return reply
+        seen, results = self.seen, self.seen.results
+        searching = self._search()
+        if searching is not None:
+            return searching
+        if "book" not in results:
+            return seen.call("book", hotel=self.offer["hotel"], nights=self.nights)
+        if results["book"].status != "ok":
+            return seen.say(f"{self.stay} is what I wanted: book {_how(results['book'])}.")
+        if "notify" in seen.tools and "notify" not in results:
+            return seen.call("notify", text=f"Booked: {self.stay}.")
+        if "pay" in seen.tools and "pay" not in results:
+            return seen.call("pay", cents=self.cents)
         return self._sum_up()
 
-    def _look_up(self) -> ModelReply | None:
+    def _search(self) -> ModelReply | None:
         seen = self.seen
         if "look_up" not in seen.results:
             return seen.call("look_up", city=self.city)
@@ -166,24 +176,6 @@ class _Trip(msgspec.Struct, frozen=True, kw_only=True):
             cost = f"{self.stay} would cost {_euros(self.cents)}"
             return seen.say(f"{cost}, more than your {self.budget} euros. Nothing is booked.")
         return None
-
-    def _book(self) -> ModelReply | None:
-        seen = self.seen
-        if "book" not in seen.results:
-            return seen.call("book", hotel=self.offer["hotel"], nights=self.nights)
-        if seen.results["book"].status != "ok":
-            return seen.say(f"{self.stay} is what I wanted: book {_how(seen.results['book'])}.")
-        return None
-
-    def _notify(self) -> ModelReply | None:
-        if "notify" not in self.seen.tools or "notify" in self.seen.results:
-            return None
-        return self.seen.call("notify", text=f"Booked: {self.stay}.")
-
-    def _pay(self) -> ModelReply | None:
-        if "pay" not in self.seen.tools or "pay" in self.seen.results:
-            return None
-        return self.seen.call("pay", cents=self.cents)
 
     def _sum_up(self) -> ModelReply:
         results = self.seen.results
@@ -226,7 +218,7 @@ def _introduce(seen: _Seen) -> ModelReply:
 
 def _how(result: ToolResult) -> str:
     """Say how a call ended, in words that claim no more than its status does."""
-    said = _cut(_words(result))
+    said = _cut(_words(result.content))
     match result.status:
         case "ok":
             return f"answered {said}" if said else "answered nothing"
@@ -243,9 +235,5 @@ def _cut(text: str) -> str:
     return words if len(words) <= _QUOTED else f"{words[: _QUOTED - 1].rstrip()}…"
 
 
-def _words(result: ToolResult) -> str:
-    return " ".join(part.text for part in result.content if isinstance(part, Text))
-
-
-def _text_of(message: ModelMessage) -> str:
-    return " ".join(part.text for part in message.parts if isinstance(part, Text)).strip()
+def _words(parts: Sequence[object]) -> str:
+    return " ".join(part.text for part in parts if isinstance(part, Text)).strip()

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from windlass.errors import CallerError, InvalidInput
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
-from windlass.kernel.value import Json, freeze
-from windlass.ports.model import READ_BLOB
+from windlass.kernel import Attachment, Json, Text, ToolCall, ToolResult, canonical, freeze
+from windlass.ports.model import READ_BLOB, EmitModelEvent, ReasoningChunk, TextChunk
 
 
 class Words:
-    """Text as it grows. Half of a character is held back until its other half is there."""
+    """Text as it grows, shown as chunks of a kind. Half of a character waits for its other half."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, emit: EmitModelEvent, kind: type[TextChunk | ReasoningChunk] = TextChunk
+    ) -> None:
+        self._emit = emit
+        self._kind = kind
         self._shown: list[str] = []
         self._half = ""
 
-    def add(self, piece: str) -> str:
-        """Take a piece; return what can be shown now."""
+    def add(self, piece: str) -> None:
+        """Take a piece, and show what can be shown now."""
         given = self._half + piece
         is_half = bool(given) and "\ud800" <= given[-1] <= "\udbff"
         self._half = given[-1] if is_half else ""
         shown = whole_text(given[:-1] if is_half else given)
         self._shown.append(shown)
-        return shown
+        if shown:
+            self._emit(self._kind(text=shown))
 
     @property
     def text(self) -> str:
@@ -34,9 +37,20 @@ class Words:
 
 def whole_text(text: str) -> str:
     """Return text with the halves of characters put together, and without what cannot be stored."""
-    if not text.isascii():
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return clean_text(text)
+    return clean_text(paired(text))
+
+
+def paired(text: str) -> str:
+    """Return text to the letter, but with the halves of characters put together; one that is alone is U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def text_at(owner: object, field: str) -> str:
+    """Return the text in a field of what should be an object; empty where there is none."""
+    found = owner.get(field) if isinstance(owner, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def tool_call(call_id: str, name: str, written: str) -> ToolCall:
@@ -76,6 +90,14 @@ async def bytes_of(attachment: Attachment) -> bytes:
         wanted = "a turn whose store holds its bytes"
         raise InvalidInput.at("Attachment.ref", "an attachment", wanted)
     return await read(attachment.ref)
+
+
+async def attached_words(attachment: Attachment) -> str:
+    """Return an attachment as words: a text with its name above it, of anything else the name. Raises as `bytes_of`."""
+    if not attachment.media_type.startswith("text/"):
+        return stand_in(attachment)
+    words = clean_text((await bytes_of(attachment)).decode(errors="replace"))
+    return f"{stand_in(attachment)}\n{words}"
 
 
 def result_words(result: ToolResult) -> str:

@@ -49,39 +49,34 @@ def model_named(name: str) -> Model | None:
         raise _unknown(provider)
     if not model:
         raise ConfigError.at("model", f"{provider}: without a model", f"{provider}:NAME")
-    _check_installed(provider, maker)
+    check_installed(provider)
     found = getattr(importlib.import_module(maker.module), maker.class_name)
     made = found(model) if maker.dialect is None else found(model, dialect=maker.dialect)
     return cast("Model", made)
 
 
-def _check_installed(provider: str, maker: _Maker) -> None:
-    """Look for the SDK without importing it.
+def check_installed(provider: str) -> None:
+    """Look for a provider's SDK without importing it. A server of another name is asked by OpenAI's.
 
     Raises:
         ConfigError: it is not there.
     """
+    maker = _MAKERS.get(provider, _CHAT)
     try:
         is_there = importlib.util.find_spec(maker.sdk) is not None
     except ModuleNotFoundError:  # of a package above it
         is_there = False
     if not is_there:
-        raise ConfigError(
-            f"model: {provider} needs a package that is not installed: "
-            f"pip install 'windlass[{maker.extra}]'",
-            field="model",
-            wanted=f"windlass[{maker.extra}]",
-        )
+        wanted = f"windlass[{maker.extra}]"
+        told = f"model: {provider} needs a package that is not installed: pip install '{wanted}'"
+        raise ConfigError(told, field="model", wanted=wanted)
 
 
 def _unknown(provider: str) -> ConfigError:
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistyped name needs it
 
     near = get_close_matches(provider, PROVIDERS, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else f"wanted one of {', '.join(PROVIDERS)}"
-    return ConfigError(
-        f"model: found the provider {provider[:40]!r}, which is unknown; {hint}",
-        field="model",
-        found=provider[:40],
-        wanted=near[0] if near else ", ".join(PROVIDERS),
-    )
+    wanted = near[0] if near else ", ".join(PROVIDERS)
+    hint = f"did you mean {wanted}?" if near else f"wanted one of {wanted}"
+    told = f"model: found the provider {provider[:40]!r}, which is unknown; {hint}"
+    return ConfigError(told, field="model", found=provider[:40], wanted=wanted)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from windlass.errors import ConfigError
 from windlass.kernel.model_call import Usage
 from windlass.ports.price import Price
 
@@ -64,21 +63,6 @@ def price_of(
     return None if found is None else _price(found, prompt_tokens)
 
 
-def checked_prices(given: object, *, field: str = "prices") -> dict[str, Price]:
-    """Return configured prices, by model name.
-
-    Raises:
-        ConfigError: something else was given.
-    """
-    if not isinstance(given, Mapping):
-        raise ConfigError.at(field, type(given).__name__, "a Price for each model name")
-    for name, price in given.items():
-        if not isinstance(name, str) or not isinstance(price, Price):
-            found = f"{type(name).__name__}: {type(price).__name__}"
-            raise ConfigError.at(field, found, "a model's name and its Price")
-    return dict(given)
-
-
 def _look_up(provider: str, model: str) -> ModelPrice | None:
     """Return what the package knows, as of today; None without the package."""
     try:
@@ -96,25 +80,14 @@ def _look_up(provider: str, model: str) -> ModelPrice | None:
 def _price(found: ModelPrice, prompt_tokens: int) -> Price | None:
     if any(getattr(found, charge, None) is not None for charge in _NOT_BY_TOKEN):
         return None
-    rates = {
-        ours: _rate(getattr(found, theirs, None), prompt_tokens)
-        for ours, theirs in (
-            ("input", "input_mtok"),
-            ("output", "output_mtok"),
-            ("cached_input", "cache_read_mtok"),
-            ("cache_write", "cache_write_mtok"),
-        )
-    }
-    given, written = rates["input"], rates["output"]
+    given, written, read, kept = (
+        _rate(getattr(found, f"{kind}_mtok", None), prompt_tokens)
+        for kind in ("input", "output", "cache_read", "cache_write")
+    )
     if given is None or written is None:
         # The package lists such a model, too, and would call it free.
         return None
-    return Price(
-        input=given,
-        output=written,
-        cached_input=rates["cached_input"],
-        cache_write=rates["cache_write"],
-    )
+    return Price(input=given, output=written, cached_input=read, cache_write=kept)
 
 
 def _rate(listed: Decimal | TieredPrices | None, prompt_tokens: int) -> Decimal | None:

@@ -14,10 +14,18 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from windlass.errors import Malformed, ProviderError, Rejected, Throttled, Unavailable
+from windlass.errors import (
+    CallerError,
+    Malformed,
+    ProviderError,
+    Rejected,
+    Throttled,
+    Unavailable,
+)
 from windlass.guards.text import clean_text
 from windlass.kernel.model_call import ModelReply
 from windlass.models.credentials import cleaned
+from windlass.models.message_parts import text_at
 
 MAX_WAIT_S = 300.0
 OVERFLOW = "context_overflow"
@@ -95,6 +103,9 @@ def from_exception(error: Exception, *, provider: str) -> ProviderError:
     """Return what an exception of an SDK, or of the HTTP client below it, means."""
     if isinstance(error, ProviderError):
         return error
+    if isinstance(error, CallerError):
+        # windlass cannot keep something in the reply; the error's message names no payload.
+        return malformed(provider, f"a reply that cannot be kept: {error}")
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None) or getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 300:
@@ -126,6 +137,11 @@ def cut_off(provider: str) -> Unavailable:
 def malformed(provider: str, what: str) -> Malformed:
     """Return the error of an answer that breaks the provider's protocol; `what` must not hold a payload."""
     return Malformed(f"{provider}: {clip(what)}")
+
+
+def wrong_kind(provider: str, field: str, found: object, wanted: str) -> Malformed:
+    """Return the error of a field that holds another kind of value than the provider's protocol has there."""
+    return malformed(provider, f"{field}: found {type(found).__name__}, wanted {wanted}")
 
 
 def overflow_reply(error: ProviderError) -> ModelReply:
@@ -189,13 +205,9 @@ def _reason(body: object) -> str:
         error = error.get("error", error)
     if isinstance(error, str):
         return clip(error)
-    if not isinstance(error, dict):
-        return ""
-    names = [error.get(field) for field in ("code", "status", "type")]
-    kind = next((name for name in names if isinstance(name, str) and name), "")
-    said = error.get("message")
-    words = [word for word in (kind, said if isinstance(said, str) else "") if word]
-    return clip(": ".join(words))
+    names = [text_at(error, field) for field in ("code", "status", "type")]
+    kind = next(filter(None, names), "")
+    return clip(": ".join(filter(None, [kind, text_at(error, "message")])))
 
 
 def _json(text: str) -> object:

@@ -53,12 +53,9 @@ class ScriptedModel:
         self.requests.append(request)
         position = max(self._next, replies_so_far(request))
         if position >= len(self._script):
-            raise Rejected(
-                f"{self.name}: the script of {len(self._script)} replies has no reply number {position + 1}",
-                field="replies",
-                found=len(self._script),
-                wanted=position + 1,
-            )
+            found, wanted = len(self._script), position + 1
+            told = f"{self.name}: the script of {found} replies has no reply number {wanted}"
+            raise Rejected(told, field="replies", found=found, wanted=wanted)
         self._next = position + 1
         line = self._script[position]
         if isinstance(line, Exception):
@@ -94,12 +91,7 @@ class FunctionModel:
         if isinstance(answer, str):
             return ModelReply(text=answer)
         if not isinstance(answer, ModelReply):
-            raise InvalidInput(
-                f"{self.name}: found {type(answer).__name__}, wanted a ModelReply or text",
-                field="fn",
-                found=type(answer).__name__,
-                wanted="ModelReply or str",
-            )
+            raise InvalidInput.at(self.name, type(answer).__name__, "a ModelReply or text")
         position = sum(1 for message in request.messages if message.role == "assistant")
         return placed(answer, position)
 

@@ -9,13 +9,15 @@ Law 2. An event counts once its blank line is there; what the end of the stream 
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, Protocol
 
 from windlass.errors import LimitExceeded
 from windlass.guards.limits import INPUT_LIMITS
-from windlass.kernel import canonical
+from windlass.kernel import ModelReply, canonical
 from windlass.models.provider_errors import malformed
 
 # The Responses API repeats all tools and the whole reply in one event, so the table's limit is too narrow.
@@ -25,7 +27,38 @@ DONE = "[DONE]"
 
 _LINE_END = re.compile(rb"[\r\n]")
 _BOM = b"\xef\xbb\xbf"
-_MAX_COUNT = 2**63 - 1
+# A stream that has said its last word is read to its end for so long, so that its connection can be used again.
+_DRAIN_S = 0.05
+
+
+class ByteSource(Protocol):
+    """A response whose bytes come in pieces."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What was said about them."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Return the pieces."""
+        ...
+
+
+class ReplyReader(Protocol):
+    """Reads the events of one reply."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the provider has said that there is no more."""
+        ...
+
+    def take(self, event: dict[str, Any] | None) -> None:
+        """Read one event; None is `[DONE]`."""
+        ...
+
+    def reply(self) -> ModelReply:
+        """Return what was read, once it is whole."""
+        ...
 
 
 class EventReader:
@@ -93,17 +126,32 @@ class EventReader:
             raise malformed(self._provider, "found an event that is not UTF-8") from None
 
     def _too_large(self, what: str, found: int, wanted: int) -> LimitExceeded:
-        return LimitExceeded(
-            f"{self._provider}: found an answer whose {what} has over {wanted:,} bytes",
-            field=what,
-            found=found,
-            wanted=wanted,
-        )
+        told = f"{self._provider}: found an answer whose {what} has over {wanted:,} bytes"
+        return LimitExceeded(told, field=what, found=found, wanted=wanted)
+
+
+async def read_reply(response: ByteSource, reader: ReplyReader, provider: str) -> None:
+    """Hand the events of a response to a reader, until the reply is whole.
+
+    Raises:
+        LimitExceeded, Malformed: as `json_events`; also for an answer that is not a stream of events.
+    """
+    check_is_stream(response.headers.get("content-type", ""), provider)
+    pieces = response.aiter_bytes()
+    async with aclosing(json_events(pieces, provider)) as events:
+        async for event in events:
+            reader.take(event)
+            if reader.is_over:
+                break
+    with suppress(Exception):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in pieces:
+                pass
 
 
 async def json_events(
     pieces: AsyncIterator[bytes], provider: str
-) -> AsyncIterator[dict[str, Any] | None]:
+) -> AsyncGenerator[dict[str, Any] | None, None]:
     """Yield the object in each event, and None for the `[DONE]` that ends some streams.
 
     Raises:
@@ -145,17 +193,3 @@ def check_is_stream(content_type: str, provider: str) -> None:
     kind = content_type.partition(";")[0].strip().lower()
     if kind != "text/event-stream":
         raise malformed(provider, f"content-type: found {kind or 'none'}, wanted text/event-stream")
-
-
-def count_in(counts: object, name: str, provider: str) -> int:
-    """Return a number of tokens that a provider counted; 0 if it did not.
-
-    Raises:
-        Malformed: it is not such a number.
-    """
-    found = counts.get(name) if isinstance(counts, dict) else None
-    if found is None:
-        return 0
-    if type(found) is not int or not 0 <= found <= _MAX_COUNT:
-        raise malformed(provider, f"{name}: found something else, wanted 0 to 2^63 - 1 tokens")
-    return found

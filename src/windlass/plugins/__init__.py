@@ -83,32 +83,26 @@ __all__ = [
     "append",
 ]
 
-# Shipped plugins are imported when they are first used.
-_WHERE = {
-    "AutoContinue": "windlass.plugins.nudges",
-    "Budget": "windlass.plugins.spend_limits",
-    "CallLimit": "windlass.plugins.call_limit",
-    "Compaction": "windlass.plugins.compaction",
-    "ContextWindow": "windlass.plugins.context_window",
-    "LoopGuard": "windlass.plugins.loop_guard",
-    "ModelRetry": "windlass.plugins.model_retry",
-    "OutputBudget": "windlass.plugins.output_budget",
-    "Price": "windlass.plugins.spend_limits",
-    "Recovery": "windlass.plugins.recovery",
-    "Redaction": "windlass.plugins.redaction",
-    "Skills": "windlass.plugins.skills",
-    "SpendLimits": "windlass.plugins.spend_limits",
-    "ToolEnforcement": "windlass.plugins.nudges",
-    "ToolRecovery": "windlass.plugins.recovery",
-    "TurnFacts": "windlass.plugins.turn_facts",
-    "WrapUp": "windlass.plugins.nudges",
+# Shipped plugins are imported when they are first used. By module: what it offers.
+_SHIPPED = {
+    "call_limit": ("CallLimit",),
+    "compaction": ("Compaction",),
+    "context_window": ("ContextWindow",),
+    "loop_guard": ("LoopGuard",),
+    "model_retry": ("ModelRetry",),
+    "nudges": ("AutoContinue", "ToolEnforcement", "WrapUp"),
+    "output_budget": ("OutputBudget",),
+    "recovery": ("Recovery", "ToolRecovery"),
+    "redaction": ("Redaction",),
+    "skills": ("Skills",),
+    "spend_limits": ("Budget", "Price", "SpendLimits"),
+    "turn_facts": ("TurnFacts",),
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    where = _WHERE.get(name)
-    if where is None:
-        raise AttributeError(f"module 'windlass.plugins' has no attribute {name!r}")
-    found = getattr(import_module(where), name)
-    globals()[name] = found
-    return found
+    for module, offered in _SHIPPED.items():
+        if name in offered:
+            found = globals()[name] = getattr(import_module(f"windlass.plugins.{module}"), name)
+            return found
+    raise AttributeError(f"module 'windlass.plugins' has no attribute {name!r}")

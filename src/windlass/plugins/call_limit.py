@@ -13,10 +13,7 @@ from windlass.errors import ConfigError
 from windlass.journal.patch import add
 from windlass.kernel.messages import ToolCall
 from windlass.plugins import options
-from windlass.ports.directives import Stop
-from windlass.ports.plugin import AskedCall, AtCheckpoint, Plugin
-from windlass.ports.plugin_turn import PluginTurn
-from windlass.ports.policy import Deny
+from windlass.ports import AskedCall, AtCheckpoint, Deny, Plugin, PluginTurn, Stop
 
 Then: TypeAlias = Literal["deny", "stop"]
 _SUM_UP = "Sum up what you have and answer."

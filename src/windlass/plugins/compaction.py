@@ -9,13 +9,10 @@ import math
 from collections.abc import Sequence
 
 from windlass.guards.text import is_clean
-from windlass.kernel.model_call import ModelReply
-from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel import ModelReply, Outcome, Stopped
 from windlass.kernel.tokens import tokens_of, tokens_of_tools
 from windlass.plugins import options
-from windlass.ports.directives import Finale
-from windlass.ports.plugin import Plugin, Trouble
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import Finale, Plugin, PluginTurn, Trouble
 
 CONTINUE = "Continue where you stopped."
 

@@ -6,10 +6,12 @@ move when a request has grown too long, far enough not to move again soon.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from windlass.kernel.chain import Chain
+from msgspec.structs import replace
+
+from windlass.kernel import Chain, Message, ModelRequest, Text, ToolResult
 from windlass.kernel.history_view import (
     WHOLE,
     HistoryView,
@@ -17,8 +19,6 @@ from windlass.kernel.history_view import (
     attachment_name,
     is_summary,
 )
-from windlass.kernel.messages import Message, ResultPart, Text, ToolResult
-from windlass.kernel.model_call import ModelRequest
 from windlass.kernel.tokens import (
     FRAME_TOKENS,
     estimate_tokens,
@@ -31,8 +31,7 @@ from windlass.plugins import options
 from windlass.plugins.kept_output import READER
 from windlass.plugins.window_plan import Edges, Places, Planner, Room, Sizes, is_input
 from windlass.plugins.windowing import head_of, shares, tail_of
-from windlass.ports.plugin import Plugin
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import Plugin, PluginTurn
 
 _MOST_RESERVED: Final = 8_192
 _CLEARED: Final = "(output of {name} cleared to save space)"
@@ -121,14 +120,13 @@ class ContextWindow(Plugin):
                     "cleared_messages": max(0, edges.clear - edges.drop),
                 },
             )
-        return _told(
-            HistoryView(
-                drop_before=drop_before,
-                clear_before=clear_before,
-                replace=self._shortened(turn, planner, edges, reader),
-                placeholder="" if clear_before is None else placeholder,
-            )
+        view = HistoryView(
+            drop_before=drop_before,
+            clear_before=clear_before,
+            replace=self._shortened(turn, planner, edges, reader),
+            placeholder="" if clear_before is None else placeholder,
         )
+        return None if view == WHOLE else view
 
     # ------------------------------------------------------------------ inside
 
@@ -163,10 +161,6 @@ class ContextWindow(Plugin):
         return replaced
 
 
-def _told(view: HistoryView) -> HistoryView | None:
-    return None if view == WHOLE else view
-
-
 def _base(turn: PluginTurn) -> int:
     """Return how many tokens a request takes besides the history."""
     return _AROUND + estimate_tokens(turn.system_prompt) + tokens_of_tools(turn.tools)
@@ -183,18 +177,15 @@ def _start(turn: PluginTurn, history: Chain[Message]) -> int:
 
 def _edges(memory: Mapping[str, Any], history: Chain[Message]) -> Edges:
     """Return where the remembered edges are; 0 for edges of another frame."""
-    wanted: dict[str, list[str]] = {}
-    for edge in ("drop", "clear"):
-        if edge in memory:
-            wanted.setdefault(memory[edge], []).append(edge)  # both may be one
-    found = {"drop": 0, "clear": 0}
+    wanted = {memory[edge] for edge in ("drop", "clear") if edge in memory}
+    found: dict[str, int] = {}
     # Both stand in what is shown, so looking for them from the end costs no more than that.
     for place in range(history.length - 1, -1, -1):
-        if not wanted:
+        if len(found) == len(wanted):
             break
-        for edge in wanted.pop(history[place].id, ()):
-            found[edge] = place
-    return Edges(**found)
+        if history[place].id in wanted:
+            found[history[place].id] = place
+    return Edges(found.get(memory.get("drop", ""), 0), found.get(memory.get("clear", ""), 0))
 
 
 def _ids(edges: Edges, history: Chain[Message]) -> tuple[str | None, str | None]:
@@ -255,7 +246,9 @@ def shortened_results(message: Message, tokens: int, reader: str) -> MessageRepl
 def _shortened(result: ToolResult, tokens: int, reader: str) -> ToolResult:
     where = f'; {reader}(call_id="{result.call_id}") shows them' if reader else ""
     room = tokens - FRAME_TOKENS - estimate_tokens(result.name)
-    text = "\n".join(_words(result.content))
+    text = "\n".join(
+        part.text if isinstance(part, Text) else attachment_name(part) for part in result.content
+    )
     size = estimate_tokens(text)
     n_bytes = len(text.encode())
     shown = _cut(text, n_bytes, where)
@@ -263,16 +256,7 @@ def _shortened(result: ToolResult, tokens: int, reader: str) -> ToolResult:
         n_bytes = min(n_bytes * max(room, 0) // size, n_bytes * 7 // 8)
         shown = _cut(text, n_bytes, where)
         size = max(estimate_tokens(shown), 1)
-    return ToolResult(
-        call_id=result.call_id,
-        name=result.name,
-        content=(Text(text=shown.strip()),),
-        status=result.status,
-    )
-
-
-def _words(content: Sequence[ResultPart]) -> list[str]:
-    return [part.text if isinstance(part, Text) else attachment_name(part) for part in content]
+    return replace(result, content=(Text(text=shown.strip()),))
 
 
 def _cut(text: str, n_bytes: int, where: str) -> str:

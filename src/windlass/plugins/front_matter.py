@@ -13,20 +13,19 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
+from windlass.kernel import canonical
+
 _FENCE: Final = "---"
 _MAX_CHARS: Final = 32 * 1024
 _HEAD: Final = re.compile(r"(\w[\w ./-]*?) *:(?:[ \t]+(.*))?")
 _COMMENT: Final = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
-_DOUBLE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_SINGLE: Final = re.compile(r"'((?:[^']|'')*)'")
+_QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""", re.DOTALL)
 _IN_FLOW: Final = re.compile(
-    r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"',\[\]{}][^,\[\]{}]*)\s*(?:,\s*|$)"""
+    rf"""\s*+({_QUOTED.pattern}|[^\s"',\[\]{{}}][^,\[\]{{}}]*+)\s*+(?:,\s*+|$)"""
 )
-# The escapes of JSON. YAML has more, which skills do not use.
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPES: Final = {
-    "\\": "\\", '"': '"', "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
-}  # fmt: skip
+_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 # What starts an anchor, an alias, a tag, a directive, a complex key or block text in YAML, and what it reserves.
 _NOT_PLAIN: Final = "&*!%@`|>]},"
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -56,16 +55,15 @@ class Entry(NamedTuple):
         return self.line + at, lines[at:]
 
 
-class FrontMatter:
-    """The keys of a file, each read as what the caller wants of it; and the text that comes after."""
+class FrontMatter(msgspec.Struct):
+    """The keys of a file, each read as what the caller wants of it; and the text that comes after.
 
-    __slots__ = ("body", "entries", "notes")
+    `notes` say what was read although it is not quite right.
+    """
 
-    def __init__(self, entries: dict[str, Entry], body: str) -> None:
-        self.entries = entries
-        self.body = body
-        self.notes: list[str] = []
-        """What was read although it is not quite right."""
+    entries: dict[str, Entry]
+    body: str
+    notes: list[str] = []
 
     def line(self, key: str) -> int:
         """Return the line of a key; 1 if there is no such key."""
@@ -88,14 +86,13 @@ class FrontMatter:
             Unreadable: it is neither.
         """
         found = self.entries.get(key)
-        if found is None:
-            return None
-        number, lines = found.value()
-        if found.rest.startswith("["):
+        if found is not None and found.rest.startswith("["):
             return _flow_list(found)
-        if not found.rest and lines and _is_item(lines[0]):
-            return _block_list(lines, number)
-        return self._text(found)
+        if found is not None and not found.rest:
+            number, lines = found.value()
+            if lines and _is_item(lines[0]):
+                return _block_list(lines, number)
+        return self.text(key)
 
     def mapping(self, key: str) -> dict[str, str]:
         """Return the texts below a key. A value that is not text is left out, with a note.
@@ -117,8 +114,8 @@ class FrontMatter:
             try:
                 kept[entry.key] = self._text(entry) or ""
             except Unreadable as error:
-                note = f"line {error.line}: {key}.{entry.key} is left out: {error.reason}"
-                self.notes.append(note)
+                left_out = f"{key}.{entry.key} is left out"
+                self.notes.append(f"line {error.line}: {left_out}: {error.reason}")
         return kept
 
     def _text(self, entry: Entry) -> str | None:
@@ -245,9 +242,8 @@ def _folded(lines: Sequence[str]) -> str:
 def _block_text(entry: Entry) -> str:
     header = _bare(entry.rest)
     if header.rstrip("+-") not in ("|", ">") or len(header) > 2:
-        raise Unreadable(
-            f"found {entry.key} beginning with {header[:8]}, wanted | or >", entry.line
-        )
+        found = f"found {entry.key} beginning with {header[:8]}"
+        raise Unreadable(f"{found}, wanted | or >", entry.line)
     margin = next((_indent(line) for line in entry.below if line.strip()), 0)
     for number, line in enumerate(entry.below, entry.line + 1):
         if line.strip() and _indent(line) < margin:
@@ -259,25 +255,25 @@ def _block_text(entry: Entry) -> str:
 
 def _quoted(text: str, number: int) -> str:
     """Return what stands in the quotes that these lines begin with."""
-    found = (_DOUBLE if text[0] == '"' else _SINGLE).match(text)
+    found = _QUOTED.match(text)
     if found is None:
         raise Unreadable("found a quote that is not closed", number)
     for line, behind in enumerate(text[found.end() :].split("\n"), number + found[0].count("\n")):
         if _bare(behind):
             raise Unreadable("found something behind the quotes", line)
-    first, *more = found[1].split("\n")
+    first, *more = found[0][1:-1].split("\n")
     inner = _folded([first.rstrip() if more else first, *(line.strip() for line in more)])
     if text[0] == "'":
         return inner.replace("''", "'")
-    return _ESCAPE.sub(lambda escape: _meant(escape[1], number), inner)
+    return _ESCAPE.sub(lambda escape: _meant(escape[0], number), inner)
 
 
-def _meant(code: str, number: int) -> str:
-    if len(code) > 1:
-        return chr(int(code[1:], 16))
-    if code not in _ESCAPES:
-        raise Unreadable(f"found the escape \\{code}, wanted one that JSON has", number)
-    return _ESCAPES[code]
+def _meant(escape: str, number: int) -> str:
+    """Return what an escape stands for. YAML has more of them than JSON, which skills do not use."""
+    try:
+        return str(canonical.parse(f'"{escape}"'))
+    except ValueError:
+        raise Unreadable(f"found the escape {escape}, wanted one that JSON has", number) from None
 
 
 def _block_list(lines: Sequence[str], number: int) -> list[str]:

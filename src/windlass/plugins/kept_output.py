@@ -106,9 +106,8 @@ def _by_ref(messages: Sequence[Message], ref: str) -> Found:
     if not found:
         raise ToolError("No output of this session has that ref.")
     if len(found) > 1:
-        raise ToolError(
-            f"{len(found)} outputs of this session have a ref like that; give more of it."
-        )
+        several = f"{len(found)} outputs of this session have a ref like that"
+        raise ToolError(f"{several}; give more of it.")
     (one,) = found.values()
     return Found(one.name or "attachment", by_ref(one.ref), ref=one.ref)
 

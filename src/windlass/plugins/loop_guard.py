@@ -13,14 +13,11 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 import msgspec
 
 from windlass.journal.patch import add, append
-from windlass.kernel import canonical
-from windlass.kernel.messages import Message, PluginOrigin, Reasoning, ToolCall, ToolResult
+from windlass.kernel import Message, PluginOrigin, Reasoning, ToolCall, ToolResult, canonical
 from windlass.kernel.model_call import KnownTerminal, ModelReply
 from windlass.plugins import options
 from windlass.plugins.wording import filled, has_room, nudge
-from windlass.ports.directives import Delivery, Stop
-from windlass.ports.plugin import AtCheckpoint, Plugin
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import AtCheckpoint, Delivery, Plugin, PluginTurn, Stop
 
 T = TypeVar("T")
 Then: TypeAlias = Literal["nudge", "stop"]

@@ -20,12 +20,10 @@ from windlass.errors import ConfigError, Throttled
 from windlass.errors import Retry as Repeat
 from windlass.guards.text import is_clean
 from windlass.journal.patch import add
-from windlass.kernel import canonical
-from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel import ModelReply, ModelRequest, canonical
 from windlass.plugins.options import number, refused, whole
+from windlass.ports import Plugin, PluginTurn, Trouble
 from windlass.ports.directives import Continue, ErrorDirective, Retry
-from windlass.ports.plugin import Plugin, Trouble
-from windlass.ports.plugin_turn import PluginTurn
 
 _DAY_S = 86_400.0
 

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from windlass.journal.patch import add
-from windlass.kernel.messages import ToolCall
-from windlass.kernel.outcomes import Finished, FinishedValue, Stopped
+from windlass.kernel import Finished, FinishedValue, Stopped, ToolCall
 from windlass.plugins import options
 from windlass.plugins.wording import filled, has_room, nudge
-from windlass.ports.directives import Delivery
-from windlass.ports.plugin import AtCheckpoint, Plugin
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import AtCheckpoint, Delivery, Plugin, PluginTurn
 
 CONTINUE = "Please continue exactly where you stopped."
 CALL_FIRST = (

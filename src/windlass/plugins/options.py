@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from windlass.errors import ConfigError
 from windlass.guards.text import is_clean
 from windlass.kernel.tool_call import is_tool_name
 
 C = TypeVar("C", bound=str)
+_MOST_S = 3.2e11
 
 
-def whole(found: object, *, field: str, low: int = 0, high: float = inf) -> int:
-    """Return a whole number that is not below `low`, nor above `high`.
+def whole(found: object, *, field: str, low: int = 0, high: float = inf, of: str = "") -> int:
+    """Return a whole number that is not below `low`, nor above `high`; `of` says of what, in a refusal.
 
     Raises:
         ConfigError: it is not one.
     """
     if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
         return found
-    wanted = f"of {low} or more" if high == inf else f"from {low} to {high}"
-    raise refused(found, f"a whole number {wanted}", field=field)
+    wanted = f"of {low} or more" if high == inf else f"from {low} to {high:,}"
+    raise refused(found, f"a whole number {of}{wanted}", field=field)
 
 
 def number(found: object, low: float, high: float, *, field: str) -> float:
@@ -31,7 +32,7 @@ def number(found: object, low: float, high: float, *, field: str) -> float:
     Raises:
         ConfigError: it is not one.
     """
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and low <= found <= high:
+    if is_number(found) and low <= found <= high:
         return float(found)
     raise refused(found, f"a number from {low:g} to {high:g}", field=field)
 
@@ -42,9 +43,20 @@ def share(found: object, *, field: str) -> float:
     Raises:
         ConfigError: it is not one.
     """
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found <= 1:
+    if is_number(found) and 0 < found <= 1:
         return float(found)
     raise refused(found, "a share above 0, at most 1", field=field)
+
+
+def seconds(found: object, *, field: str) -> float:
+    """Return a time, which is not nothing and has an end that a clock can show.
+
+    Raises:
+        ConfigError: it is not one.
+    """
+    if is_number(found) and 0 < found <= _MOST_S:
+        return float(found)
+    raise refused(found, "seconds above 0", field=field)
 
 
 def choice(found: C, wanted: tuple[str, ...], *, field: str) -> C:
@@ -81,6 +93,18 @@ def tool_names(found: object, *, field: str) -> frozenset[str]:
     raise refused(found, "a list of tools' names", field=field)
 
 
+def tool_name(found: object, *, field: str) -> str:
+    """Return the name of a tool.
+
+    Raises:
+        ConfigError: not every provider takes it.
+    """
+    if isinstance(found, str) and is_tool_name(found):
+        return found
+    wanted = "a letter or _, then up to 63 of A-Z a-z 0-9 _ -"
+    raise ConfigError.at(field, "another kind of name", wanted)
+
+
 def by_tool(found: object, *, field: str) -> Mapping[str, Any]:
     """Return what was given for single tools; None means nothing.
 
@@ -96,5 +120,9 @@ def by_tool(found: object, *, field: str) -> Mapping[str, Any]:
 
 def refused(found: object, wanted: str, *, field: str) -> ConfigError:
     """Return the refusal of an option, which shows a number that was found and the type of anything else."""
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    return ConfigError.at(field, found if is_number else type(found).__name__, wanted)
+    return ConfigError.at(field, found if is_number(found) else type(found).__name__, wanted)
+
+
+def is_number(found: object) -> TypeGuard[float]:
+    """Whether it is a number; True and False are none."""
+    return isinstance(found, (int, float)) and not isinstance(found, bool)

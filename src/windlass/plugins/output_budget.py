@@ -6,26 +6,16 @@ The plugin has no state: the history holds what was shown, with the whole text b
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
 import msgspec
 
-from windlass.errors import CallerError, ConfigError
-from windlass.kernel import canonical
+from windlass.errors import CallerError
+from windlass.kernel import CompletedToolCall, Json, canonical
 from windlass.kernel.messages import Attachment, ResultPart, Text
-from windlass.kernel.tool_call import CompletedToolCall, is_tool_name
-from windlass.kernel.value import Json
-from windlass.plugins import options
-from windlass.plugins.kept_output import (
-    READER,
-    CutByTurn,
-    asking,
-    by_ref,
-    cut_by_turn,
-    kept_name,
-    reading_tool,
-)
+from windlass.plugins import kept_output, options
 from windlass.plugins.windowing import (
     Gap,
     Lines,
@@ -37,9 +27,7 @@ from windlass.plugins.windowing import (
     shares,
     window,
 )
-from windlass.ports.plugin import Plugin
-from windlass.ports.plugin_turn import PluginTurn
-from windlass.ports.tool import Tool, ToolProvider
+from windlass.ports import Plugin, PluginTurn, Tool, ToolProvider
 from windlass.tools.results import visible
 
 _KIB: Final = 1024
@@ -73,7 +61,7 @@ class OutputBudget(Plugin):
         max_lines: int = 400,
         windows: Mapping[str, Window] | None = None,
         default: Window = "head",
-        tool_name: str = READER,
+        tool_name: str = kept_output.READER,
         page_lines: int = 200,
     ) -> None:
         self._room = Room(
@@ -87,16 +75,15 @@ class OutputBudget(Plugin):
         }
         self._default: Window = options.choice(default, _WINDOWS, field="OutputBudget.default")
         self._page_lines = options.whole(page_lines, field="OutputBudget.page_lines", low=1)
-        if not is_tool_name(tool_name):
-            wanted = "a letter or _, then up to 63 of A-Z a-z 0-9 _ -"
-            raise ConfigError.at("OutputBudget.tool_name", "another kind of name", wanted)
-        self._tool_name = tool_name
+        self._tool_name = options.tool_name(tool_name, field="OutputBudget.tool_name")
         # Longer lines count as several, so that at least a few of them are on each page.
         self._width = min(_KIB, max_bytes // 16)
 
     def tools(self) -> Sequence[Tool | ToolProvider]:
         """Return the tool that reads on."""
-        return (reading_tool(self._tool_name, self._room, self._width, self._page_lines),)
+        return (
+            kept_output.reading_tool(self._tool_name, self._room, self._width, self._page_lines),
+        )
 
     async def present_result(
         self, turn: PluginTurn, call: CompletedToolCall
@@ -105,7 +92,7 @@ class OutputBudget(Plugin):
         parts = call.as_result(call.name).content
         if _has_room([part.text for part in parts if isinstance(part, Text)], self._room):
             return None
-        cut = cut_by_turn(parts)
+        cut = kept_output.cut_by_turn(parts)
         if cut is not None:
             return await self._of_cut(turn, call, cut)
         items = _items(call, parts)
@@ -115,7 +102,7 @@ class OutputBudget(Plugin):
         return view if whole is None else [*view, whole]
 
     async def _of_cut(
-        self, turn: PluginTurn, call: CompletedToolCall, cut: CutByTurn
+        self, turn: PluginTurn, call: CompletedToolCall, cut: kept_output.CutByTurn
     ) -> list[ResultPart]:
         """Return a window of what the turn kept whole already, instead of its own."""
         raw = (await turn.read(cut.whole.ref)).decode(errors="replace")
@@ -177,7 +164,7 @@ class OutputBudget(Plugin):
     def _rest(self, whole: Attachment | None, start: int, what: str) -> str:
         if whole is None:
             return "the rest is not kept"
-        return f"{asking(self._tool_name, by_ref(whole.ref), start)} reads {what}"
+        return f"{kept_output.asking(self._tool_name, kept_output.by_ref(whole.ref), start)} reads {what}"
 
 
 async def _keep(
@@ -185,7 +172,7 @@ async def _keep(
 ) -> Attachment | None:
     """Keep the whole text; None: the store does not take it, as when it holds a registered secret."""
     kept = "\n".join(item.kept for item in items if isinstance(item, _Source))
-    name = kept_name(call.name, call.call_id)
+    name = kept_output.kept_name(call.name, call.call_id)
     try:
         return await turn.attach(kept.encode(), media_type="text/plain", name=name)
     except CallerError:
@@ -225,10 +212,10 @@ def _merged(items: Sequence[_Source | ResultPart], room: Room) -> Sequence[_Sour
 
 def _given(sources: Sequence[_Source], room: Room) -> list[Room]:
     """Return what each text gets of the room."""
-    n_bytes = shares([len(source.text.encode()) for source in sources], room.n_bytes)
-    n_lines = shares([count_lines(source.text) for source in sources], room.n_lines)
     if len(sources) == 1:
         return [room]
+    n_bytes = shares([len(source.text.encode()) for source in sources], room.n_bytes)
+    n_lines = shares([count_lines(source.text) for source in sources], room.n_lines)
     return list(map(Room, n_bytes, n_lines))
 
 
@@ -291,14 +278,9 @@ def _text(text: str, room: int, kind: Window) -> str:
 
 def _fitting(text: str, room: int) -> int:
     """Return how many characters have room, written as JSON without its quotes."""
-    low, high = 0, min(len(text), max(0, room))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _size(text[:middle]) - 2 <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return boundary(text, low)
+    most = min(len(text), max(0, room))
+    n_chars = bisect_right(range(1, most + 1), room, key=lambda n: _size(text[:n]) - 2)
+    return boundary(text, n_chars)
 
 
 def _list(items: list[Json], room: int, kind: Window) -> Json:

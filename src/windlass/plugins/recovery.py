@@ -14,14 +14,11 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.journal.patch import add, append
-from windlass.kernel.messages import ToolCall
-from windlass.kernel.tool_call import CompletedToolCall
-from windlass.kernel.value import Json
+from windlass.kernel import CompletedToolCall, Json, ToolCall
 from windlass.plugins import options
 from windlass.plugins.wording import clipped, filled, words_of
+from windlass.ports import Plugin, PluginTurn, Trouble
 from windlass.ports.directives import Continue, ErrorDirective, Retry, Stop
-from windlass.ports.plugin import Plugin, Trouble
-from windlass.ports.plugin_turn import PluginTurn
 
 OnError: TypeAlias = Literal["retry", "stop", "continue"]
 Scope: TypeAlias = Literal["turn", "session"]

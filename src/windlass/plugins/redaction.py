@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -21,15 +22,15 @@ from windlass.kernel.messages import Attachment, Part, Reasoning, ResultPart, Te
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.kernel.tool_call import CompletedToolCall, Control, HandOff, ToolOutcome, as_text
 from windlass.kernel.value import Json
-from windlass.plugins import kept_output
+from windlass.plugins import kept_output, options
 from windlass.plugins.secret_patterns import DEFAULTS, KINDS, PERSONAL, Hit, Patterns
-from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports import PluginTurn, ReasoningChunk, TextChunk
 from windlass.ports.plugin import Chunk, Plugin
-from windlass.ports.plugin_turn import PluginTurn
 
 __all__ = ["DEFAULTS", "KINDS", "Redaction"]
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Part | ResultPart)
 
 # Searching more would block every other turn of the process.
 _MAX_WHOLE_BYTES: Final = 4 * 1024 * 1024
@@ -38,6 +39,7 @@ _MANY_CHARS: Final = 16 * 1024
 _TAG_CHARS: Final = 4
 # Replacing one secret may reveal another beside it.
 _MAX_LOOKS: Final = 3
+_NOT_KEPT: Final = "(The whole text is not kept: it is too long to be redacted.)"
 _CUSTOM_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 
 
@@ -64,9 +66,8 @@ class Redaction(Plugin):
         own = _custom({} if custom is None else custom)
         self._patterns = Patterns(_kinds(patterns), own)
         if not isinstance(replacement, str) or not replacement:
-            raise ConfigError.at(
-                "Redaction.replacement", type(replacement).__name__, "text, such as [{kind}]"
-            )
+            wanted = "text, such as [{kind}]"
+            raise options.refused(replacement, wanted, field="Redaction.replacement")
         self._replacement = replacement
         kinds = "|".join(map(re.escape, [*KINDS, *own]))
         around = map(re.escape, replacement.split("{kind}"))
@@ -82,11 +83,8 @@ class Redaction(Plugin):
         """Return what a person said, redacted."""
         if not self._is_for_input:
             return None
-        made = [
-            Text(text=self._clean(part.text, turn)) if isinstance(part, Text) else part
-            for part in parts
-        ]
-        return None if made == list(parts) else made
+        made = self._parts(parts, turn)
+        return None if made == parts else list(made)
 
     def on_stream(self, turn: PluginTurn, chunk: Chunk) -> Chunk | None:  # noqa: ARG002 - the port's
         """Show no preview: half of a secret looks like nothing, and the other half comes later."""
@@ -105,14 +103,12 @@ class Redaction(Plugin):
 
     async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> ToolOutcome | None:
         """Return the result, redacted."""
-        outcome = call.outcome
-        content, shown = outcome.content, outcome.shown
+        outcome = kept = call.outcome
         has_text = isinstance(outcome.value, (str, list, dict))
-        if not has_text and not content and shown is None and outcome.control is None:
+        if not (has_text or outcome.content or outcome.shown is not None or outcome.control):
             return None
-        for whole in _wholes(content, shown):
-            content, shown = await self._without_whole(turn, whole, content, shown)
-        kept = msgspec.structs.replace(outcome, content=content, shown=shown)
+        for whole in _wholes(outcome.content, outcome.shown):
+            kept = await self._without_whole(turn, whole, kept)
         made = await _aside(_n_chars(kept), lambda: self._redacted(kept, turn))
         return None if made == outcome else made
 
@@ -129,34 +125,26 @@ class Redaction(Plugin):
         )
 
     async def _without_whole(
-        self,
-        turn: PluginTurn,
-        whole: Attachment,
-        content: tuple[ResultPart, ...],
-        shown: tuple[ResultPart, ...] | None,
-    ) -> tuple[tuple[ResultPart, ...], tuple[ResultPart, ...] | None]:
-        """Return both views with a redacted whole text in place of the one that the turn kept."""
+        self, turn: PluginTurn, whole: Attachment, outcome: ToolOutcome
+    ) -> ToolOutcome:
+        """Return the result with a redacted whole text in place of the one that the turn kept."""
         data = await turn.read(whole.ref)
         is_too_long = len(data) > _MAX_WHOLE_BYTES
         # No turn shows more than the first MiB.
         text = data[:_MAX_WHOLE_BYTES].decode(errors="ignore" if is_too_long else "replace")
         clean = await _aside(len(text), lambda: self._clean(text, turn))
         if clean == text and not is_too_long:
-            return content, shown
-        kept: tuple[ResultPart, ...] = (
-            Text(text="(The whole text is not kept: it is too long to be redacted.)"),
-        )
+            return outcome
+        kept: ResultPart = Text(text=_NOT_KEPT)
         if not is_too_long:
-            made = await turn.attach(
-                clean.encode(), media_type="text/plain", name=kept_output.FULL_OUTPUT
-            )
-            kept = (made,)
-        more = max(0, len(data) - _MAX_WHOLE_BYTES)
-        views = [content] if shown is None else [content, shown]
-        made_views = [_with_whole(view, clean, more, kept) for view in views]
-        return made_views[0], None if shown is None else made_views[1]
+            name = kept_output.FULL_OUTPUT
+            kept = await turn.attach(clean.encode(), media_type="text/plain", name=name)
+        n_more = max(0, len(data) - _MAX_WHOLE_BYTES)
+        put = partial(_with_whole, text=clean, n_more=n_more, kept=kept)
+        shown = None if outcome.shown is None else put(outcome.shown)
+        return msgspec.structs.replace(outcome, content=put(outcome.content), shown=shown)
 
-    def _parts(self, parts: tuple[ResultPart, ...], turn: PluginTurn) -> tuple[ResultPart, ...]:
+    def _parts(self, parts: tuple[P, ...], turn: PluginTurn) -> tuple[P | Text, ...]:
         return tuple(
             Text(text=self._clean(part.text, turn)) if isinstance(part, Text) else part
             for part in parts
@@ -247,42 +235,33 @@ def _wholes(*views: tuple[ResultPart, ...] | None) -> list[Attachment]:
 
 
 def _with_whole(
-    parts: tuple[ResultPart, ...], text: str, n_more: int, kept: tuple[ResultPart, ...]
+    parts: tuple[ResultPart, ...], *, text: str, n_more: int, kept: ResultPart
 ) -> tuple[ResultPart, ...]:
     """Return a view of a redacted text, cut where the turn had cut it: half a secret is one, too."""
     cut = kept_output.cut_by_turn(parts)
     if cut is None:
-        return tuple(
-            one for part in parts for one in (kept if kept_output.is_whole(part) else (part,))
-        )
+        return tuple(kept if kept_output.is_whole(part) else part for part in parts)
     shown = Text(text=kept_output.cut_again(text, cut.n_shown, n_more))
-    return (shown, *cut.attachments, *kept, *cut.after)
+    return (shown, *cut.attachments, kept, *cut.after)
 
 
 def _kinds(given: object) -> list[str]:
-    wanted = "some of: " + ", ".join(KINDS)
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ConfigError.at("Redaction.patterns", type(given).__name__, wanted)
-    kinds = list(given)
-    for kind in kinds:
-        if kind not in KINDS:
-            found = repr(kind)[:40] if isinstance(kind, str) else type(kind).__name__
-            raise ConfigError.at("Redaction.patterns", found, wanted)
-    return kinds
+        wanted = "some of: " + ", ".join(KINDS)
+        raise options.refused(given, wanted, field="Redaction.patterns")
+    return [options.choice(kind, KINDS, field="Redaction.patterns") for kind in given]
 
 
 def _custom(given: object) -> dict[str, re.Pattern[str]]:
     if not isinstance(given, Mapping):
-        raise ConfigError.at(
-            "Redaction.custom", type(given).__name__, "a dict of names and regular expressions"
-        )
+        wanted = "a dict of names and regular expressions"
+        raise options.refused(given, wanted, field="Redaction.custom")
     made = {}
     for name, regex in given.items():
         if not isinstance(name, str) or not _CUSTOM_NAME.match(name) or name in KINDS:
             found = repr(name)[:40] if isinstance(name, str) else type(name).__name__
-            raise ConfigError.at(
-                "Redaction.custom", found, "a new name of a-z 0-9 -, up to 32, a letter first"
-            )
+            wanted = "a new name of a-z 0-9 -, up to 32, a letter first"
+            raise ConfigError.at("Redaction.custom", found, wanted)
         try:
             made[name] = re.compile(regex)
             made[name].search("")
@@ -296,4 +275,4 @@ def _custom(given: object) -> dict[str, re.Pattern[str]]:
 def _flag(given: object, name: str) -> bool:
     if isinstance(given, bool):
         return given
-    raise ConfigError.at(f"Redaction.{name}", type(given).__name__, "True or False")
+    raise options.refused(given, "True or False", field=f"Redaction.{name}")

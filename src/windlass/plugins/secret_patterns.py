@@ -22,8 +22,11 @@ _KEY_NAMES: Final = (
 # What stands there when there is none.
 _NOT_NULL: Final = r"(?!(?:null|none|nil|undefined|true|false)(?:[\s\"',;&)\]}]|\Z))"
 _BETWEEN: Final = r"(?:\\?[\"'])?\s{0,4}[=:]\s{0,4}"
-_PASSWORD_KEY: Final = re.compile(rf"(?i){_KEY_NAMES}\Z")
-_AUTHORIZATION_KEY: Final = re.compile(r"(?i)authorization\Z")
+# Names of keys that tell what stands under them.
+_KEYS: Final = {
+    "password": re.compile(rf"(?i){_KEY_NAMES}\Z"),
+    "authorization": re.compile(r"(?i)authorization\Z"),
+}
 # By length: the countries.
 _IBAN_COUNTRIES: Final = {
     15: "NO",
@@ -247,14 +250,7 @@ class Patterns:
             [Pattern(name, regex) for name, regex in custom.items()]
             + [pattern for pattern in _ALL if pattern.kind in chosen]
         )
-        self._keys = tuple(
-            (kind, regex)
-            for kind, regex in (
-                ("password", _PASSWORD_KEY),
-                ("authorization", _AUTHORIZATION_KEY),
-            )
-            if kind in chosen
-        )
+        self._keys = [(kind, regex) for kind, regex in _KEYS.items() if kind in chosen]
 
     def hits(self, text: str) -> list[Hit]:
         """Return what is not to be read, from the left, none over another."""

@@ -102,10 +102,8 @@ def _description(top: FrontMatter) -> str:
     if not said:
         raise Unreadable("found no description", top.line("description"))
     if len(said) > MAX_DESCRIPTION_CHARS:
-        top.notes.append(
-            f"line {top.line('description')}: description has {len(said):,} characters and is cut at "
-            f"{MAX_DESCRIPTION_CHARS:,}"
-        )
+        found = f"description has {len(said):,} characters and is cut at {MAX_DESCRIPTION_CHARS:,}"
+        top.notes.append(f"line {top.line('description')}: {found}")
         said = said[: MAX_DESCRIPTION_CHARS - 1].rstrip() + "…"
     return said
 
@@ -113,9 +111,8 @@ def _description(top: FrontMatter) -> str:
 def _compatibility(top: FrontMatter) -> str | None:
     said = _plain(top, "compatibility")
     if said is not None and len(said) > _MAX_COMPATIBILITY_CHARS:
-        top.notes.append(
-            f"line {top.line('compatibility')}: compatibility has over {_MAX_COMPATIBILITY_CHARS} characters"
-        )
+        found = f"compatibility has over {_MAX_COMPATIBILITY_CHARS} characters"
+        top.notes.append(f"line {top.line('compatibility')}: {found}")
     return said
 
 
@@ -129,9 +126,8 @@ def _allowed_tools(top: FrontMatter) -> tuple[str, ...] | None:
     if not all(map(is_clean, names)):
         raise Unreadable("found a character in allowed-tools that cannot be stored", line)
     if len(names) > _MAX_ALLOWED or any(len(name) > _MAX_TOOL_CHARS for name in names):
-        raise Unreadable(
-            f"found allowed-tools beyond {_MAX_ALLOWED} names of {_MAX_TOOL_CHARS} characters", line
-        )
+        most = f"{_MAX_ALLOWED} names of {_MAX_TOOL_CHARS} characters"
+        raise Unreadable(f"found allowed-tools beyond {most}", line)
     return tuple(names)
 
 
@@ -216,29 +212,28 @@ class SkillIndex:
         with self._lock:
             found, left_out = self._found()
             placed: dict[str, Placed] = {}
-            for root, folder in found:
-                name = _name_of(root, folder)
-                if name in disabled or (enabled is not None and name not in enabled):
+            for folder, file in found:
+                if folder.name in disabled or (enabled is not None and folder.name not in enabled):
                     continue
-                made = self._made(root, folder)
+                made = self._made(folder, file)
                 if isinstance(made, LeftOut):
                     left_out.append(made)
-                elif name in placed:
+                elif folder.name in placed:
                     reason = "found a second skill of this name, the first one is used"
-                    left_out.append(LeftOut(_file_of(root, folder), None, reason))
+                    left_out.append(LeftOut(file, None, reason))
                 elif len(placed) == MAX_SKILLS:
-                    reason = f"found more than {MAX_SKILLS} skills"
-                    left_out.append(LeftOut(_file_of(root, folder), None, reason))
+                    left_out.append(LeftOut(file, None, f"found more than {MAX_SKILLS} skills"))
                 else:
-                    placed[name] = Placed(made, folder)
-            known = {folder for _root, folder in found}
+                    placed[folder.name] = Placed(made, folder)
+            known = {folder for folder, _file in found}
             self._read = {at: kept for at, kept in self._read.items() if at in known}
-            names = frozenset(_name_of(root, folder) for root, folder in found)
+            names = frozenset(folder.name for folder in known)
             self.last = Scan(dict(sorted(placed.items())), tuple(left_out), names)
             return self.last
 
-    def _found(self) -> tuple[list[tuple[Root, SkillFolder]], list[LeftOut]]:
-        found: list[tuple[Root, SkillFolder]] = []
+    def _found(self) -> tuple[list[tuple[SkillFolder, str]], list[LeftOut]]:
+        """Return the skills' folders, each with its SKILL.md as the host would write it; and what is left out."""
+        found: list[tuple[SkillFolder, str]] = []
         left_out: list[LeftOut] = []
         for root in self._roots:
             try:
@@ -246,29 +241,26 @@ class SkillIndex:
             except OSError:
                 left_out.append(LeftOut(root.given, None, "found no folder that can be read"))
                 continue
-            found += [(root, folder) for folder in here.folders]
-            left_out += [
-                LeftOut(
-                    f"{root.given}/{name}", None, "found a symbolic link, which is not followed"
-                )
-                for name in here.links
-            ]
+            for folder in here.folders:
+                child = f"{as_shown(folder.child)}/" if folder.child else ""
+                found.append((folder, f"{root.given}/{child}{SKILL_FILE}"))
+            reason = "found a symbolic link, which is not followed"
+            left_out += [LeftOut(f"{root.given}/{name}", None, reason) for name in here.links]
             if not here.is_whole:
                 left_out.append(LeftOut(root.given, None, "found more entries than are looked at"))
         return found, left_out
 
-    def _made(self, root: Root, folder: SkillFolder) -> Skill | LeftOut:
+    def _made(self, folder: SkillFolder, file: str) -> Skill | LeftOut:
         known = self._read.get(folder)
         if known is not None and known[0] == signature_of(folder):
             return known[1]
-        file = _file_of(root, folder)
         try:
             data, signature = folder.read_signed(SKILL_FILE, self._max_bytes)
         except (PathDenied, LimitExceeded) as error:
             return LeftOut(file, None, str(error).partition(": ")[2])
         made: Skill | LeftOut
         try:
-            made, _body = read_skill(data, folder=_name_of(root, folder))
+            made, _body = read_skill(data, folder=folder.name)
         except Unreadable as error:
             made = LeftOut(file, error.line, error.reason)
         self._read[folder] = (signature, made)
@@ -283,12 +275,3 @@ def _root(given: str | os.PathLike[str], field: str) -> Root:
         found = f"no folder {as_shown(str(given))}"
         raise ConfigError.at(field, found, "one that holds skills, or a skill")
     return Root(as_shown(str(given).rstrip("/") or "/"), str(path))
-
-
-def _name_of(root: Root, folder: SkillFolder) -> str:
-    return folder.child or Path(root.path).name
-
-
-def _file_of(root: Root, folder: SkillFolder) -> str:
-    child = f"{folder.child}/" if folder.child else ""
-    return f"{root.given}/{as_shown(child)}{SKILL_FILE}"

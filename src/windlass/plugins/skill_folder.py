@@ -13,7 +13,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied
 from windlass.guards.text import is_clean
@@ -24,14 +25,12 @@ _MAX_SEEN: Final = 5_000
 _MAX_DEPTH: Final = 16
 _MAX_PATH_CHARS: Final = 1_024
 _CHUNK: Final = 256 * 1024
-_NO_FLAG: Final = 0
-_FILE: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", _NO_FLAG)
-    | getattr(os, "O_NONBLOCK", _NO_FLAG)
-    | getattr(os, "O_CLOEXEC", _NO_FLAG)
-)
-_FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", _NO_FLAG)
+# Not every system has all of them; `check_platform` refuses one that would follow links.
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_FILE: Final = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
+# The root is the host's own word, so it may be a link.
+_ROOT: Final = _FOLDER & ~_NO_FOLLOW
 _LINK: Final = "a symbolic link, which is not followed"
 _REASONS: Final = {
     errno.ENOENT: "no such file",
@@ -50,14 +49,8 @@ class Listed(NamedTuple):
     n_bytes: int
 
 
-class Signature(NamedTuple):
-    """What tells that a file is still the one that was read."""
-
-    device: int
-    inode: int
-    n_bytes: int
-    modified_ns: int
-    changed_ns: int
+Signature: TypeAlias = tuple[int, int, int, int, int]
+"""What tells that a file is still the one that was read: device, inode, size, times of its last changes."""
 
 
 class SkillFolder(NamedTuple):
@@ -65,6 +58,11 @@ class SkillFolder(NamedTuple):
 
     root: str
     child: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the folder is called, and so the skill in it."""
+        return self.child or Path(self.root).name
 
     def read(self, path: str, limit: int) -> bytes:
         """Return the bytes of a file.
@@ -90,9 +88,9 @@ class SkillFolder(NamedTuple):
                 return _bytes_of(file, limit, shown), signature
             except OSError as error:
                 reason = _REASONS.get(error.errno or 0, "a file that cannot be opened")
+                if isinstance(error, _NotPlain):
+                    reason = str(error)
                 raise PathDenied(f"{shown}: found {reason}", field=shown, found=reason) from None
-            except _NotPlain as error:
-                raise PathDenied(f"{shown}: found {error}", field=shown, found=str(error)) from None
 
     def files(self) -> tuple[list[Listed], bool]:
         """Return the files that can be read, by path; and whether there are more than are listed."""
@@ -100,7 +98,7 @@ class SkillFolder(NamedTuple):
         try:
             with self._open() as folder:
                 is_whole = _list(folder, "", listed, [_MAX_SEEN])
-        except (OSError, _NotPlain):
+        except OSError:
             return [], False
         listed.sort()
         return listed[:MAX_LISTED], not is_whole or len(listed) > MAX_LISTED
@@ -108,8 +106,7 @@ class SkillFolder(NamedTuple):
     @contextmanager
     def _open(self) -> Iterator[int]:
         with ExitStack() as opened:
-            # The root is the host's own word, so it may be a link.
-            folder = opened.enter_context(_opened(self.root, _FOLDER & ~_no_follow()))
+            folder = opened.enter_context(_opened(self.root, _ROOT))
             if self.child:
                 folder = opened.enter_context(_folder(self.child, folder))
             yield folder
@@ -129,7 +126,7 @@ def look_into(root: str) -> Found:
     Raises:
         OSError: it cannot be read.
     """
-    with _opened(root, _FOLDER & ~_no_follow()) as folder:
+    with _opened(root, _ROOT) as folder:
         if _exists(SKILL_FILE, folder):
             return Found([SkillFolder(root)], [], is_whole=True)
         found, links, n_seen = [], [], 0
@@ -140,11 +137,11 @@ def look_into(root: str) -> Found:
                     break
                 if entry.name.startswith(".") or not is_clean(entry.name):
                     continue
-                if entry.is_symlink():
-                    if entry.is_dir() and _exists(f"{entry.name}/{SKILL_FILE}", folder):
+                if entry.is_dir() and _exists(f"{entry.name}/{SKILL_FILE}", folder):
+                    if entry.is_symlink():
                         links.append(entry.name)
-                elif entry.is_dir() and _exists(f"{entry.name}/{SKILL_FILE}", folder):
-                    found.append(SkillFolder(root, entry.name))
+                    else:
+                        found.append(SkillFolder(root, entry.name))
     return Found(sorted(found), sorted(links), n_seen <= _MAX_SEEN)
 
 
@@ -163,12 +160,9 @@ def check_platform() -> None:
     Raises:
         ConfigError: it cannot.
     """
-    if os.open not in os.supports_dir_fd or os.stat not in os.supports_dir_fd or not _no_follow():
-        raise ConfigError(
-            "Skills: this system cannot open files relative to a folder, so a skill's files cannot be kept apart "
-            "from others",
-            field="Skills",
-        )
+    if not {os.open, os.stat} <= os.supports_dir_fd or not _NO_FOLLOW:
+        told = "this system cannot open files relative to a folder"
+        raise ConfigError(f"Skills: {told}, so a skill cannot be kept apart", field="Skills")
 
 
 def names_of(path: str) -> tuple[str, ...]:
@@ -179,19 +173,16 @@ def names_of(path: str) -> tuple[str, ...]:
     """
     shown = as_shown(path)
     names = tuple(name for name in path.split("/") if name not in ("", "."))
-    if "\x00" in path or not is_clean(path):
-        reason = "a character that no path has"
-    elif len(path) > _MAX_PATH_CHARS or len(names) > _MAX_DEPTH:
-        reason = "a path that is too long"
-    elif path.startswith("/"):
-        reason = "an absolute path"
-    elif ".." in names:
-        reason = "a path that leads upwards"
-    elif not names or path.endswith("/"):
-        reason = "a folder"
-    elif any(name.startswith(".") for name in names):
-        reason = "a hidden file"
-    else:
+    refusals = {
+        "a character that no path has": not is_clean(path),
+        "a path that is too long": len(path) > _MAX_PATH_CHARS or len(names) > _MAX_DEPTH,
+        "an absolute path": path.startswith("/"),
+        "a path that leads upwards": ".." in names,
+        "a folder": not names or path.endswith("/"),
+        "a hidden file": any(name.startswith(".") for name in names),
+    }
+    reason = next((reason for reason, is_so in refusals.items() if is_so), None)
+    if reason is None:
         return names
     wanted = "a path in the skill's folder, such as references/guide.md"
     raise PathDenied(f"{shown}: found {reason}, wanted {wanted}", field=shown, found=reason)
@@ -206,7 +197,7 @@ def as_shown(path: str) -> str:
 # ------------------------------------------------------------------------------------- opening
 
 
-class _NotPlain(Exception):
+class _NotPlain(OSError):
     """What was found in the place of a file or a folder."""
 
 
@@ -253,12 +244,8 @@ def _bytes_of(file: int, limit: int, shown: str) -> bytes:
             return b"".join(pieces)
         pieces.append(piece)
         size = sum(map(len, pieces))
-    raise LimitExceeded(
-        f"{shown}: found {size:,} bytes, the limit is {limit:,}",
-        field=shown,
-        found=size,
-        wanted=limit,
-    )
+    told = f"{shown}: found {size:,} bytes, the limit is {limit:,}"
+    raise LimitExceeded(told, field=shown, found=size, wanted=limit)
 
 
 def _list(folder: int, prefix: str, listed: list[Listed], left: list[int]) -> bool:
@@ -287,14 +274,12 @@ def _list_below(folder: int, name: str, prefix: str, listed: list[Listed], left:
     try:
         with _folder(name, folder) as below:
             return _list(below, prefix, listed, left)
-    except (OSError, _NotPlain):
+    except OSError:
         return True  # gone, or changed into something else, since it was seen
 
 
 def _signature(found: os.stat_result) -> Signature:
-    return Signature(
-        found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-    )
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _exists(path: str, folder: int) -> bool:
@@ -303,7 +288,3 @@ def _exists(path: str, folder: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _no_follow() -> int:
-    return getattr(os, "O_NOFOLLOW", _NO_FLAG)

@@ -12,24 +12,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, NamedTuple, cast
 
-from windlass.errors import ConfigError, PathDenied
+from windlass.errors import ConfigError, LimitExceeded, PathDenied, ToolError
 from windlass.guards.limits import INPUT_LIMITS
-from windlass.kernel import canonical
-from windlass.kernel.outcomes import Outcome
-from windlass.kernel.tool_call import CompletedToolCall
+from windlass.guards.text import is_clean
+from windlass.kernel import CompletedToolCall, Outcome, Text, canonical
+from windlass.kernel.messages import ResultPart
+from windlass.plugins import options
+from windlass.plugins.front_matter import Unreadable
 from windlass.plugins.kept_output import READER
-from windlass.plugins.options import refused
-from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name
-from windlass.plugins.skill_folder import SKILL_FILE, SkillFolder, check_platform, names_of
-from windlass.plugins.skill_reader import SkillReader, file_of
-from windlass.ports.directives import Finale
-from windlass.ports.plugin import AskedCall, Plugin
-from windlass.ports.plugin_turn import PluginTurn
-from windlass.ports.policy import Deny
-from windlass.ports.prompt import Contribution
-from windlass.ports.tool import Tool
+from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name, read_skill
+from windlass.plugins.skill_folder import (
+    SKILL_FILE,
+    Listed,
+    SkillFolder,
+    as_shown,
+    check_platform,
+    names_of,
+)
+from windlass.ports import AskedCall, Contribution, Deny, Finale, Plugin, PluginTurn, Tool
+from windlass.ports.tool import ToolContext
+from windlass.tools import FunctionTool, tool
 from windlass.tools.body import Body
 from windlass.tools.toolbox import FINDER, Toolbox
 
@@ -42,6 +46,22 @@ _MAX_TOLD: Final = 10
 # What the model needs to get at its tools and at what they returned.
 _ALWAYS_ALLOWED: Final = frozenset({FINDER, READER})
 _MAX_TOLD_CHARS: Final = 200
+
+_MAX_NAMED: Final = 50
+_IMAGES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+class Image(NamedTuple):
+    """A file that a model may look at."""
+
+    path: str
+    media_type: str
+    data: bytes
 
 
 class Skills(Plugin):
@@ -67,7 +87,8 @@ class Skills(Plugin):
         check_platform()
         if not folders:
             raise ConfigError.at("folders", "none", "at least one")
-        _check_bytes(max_file_bytes)
+        most = INPUT_LIMITS.attachment_bytes
+        options.whole(max_file_bytes, field="max_file_bytes", low=1, high=most, of="of bytes ")
         self._enabled = None if enabled is None else _names(enabled, "enabled")
         self._disabled = _names(disabled, "disabled")
         self._own_tools = _own_tools(tools)
@@ -78,16 +99,10 @@ class Skills(Plugin):
         named = {"tools": self._own_tools, "enabled": enabled or (), "disabled": self._disabled}
         for field, names in named.items():
             _check_known(names, self._index.last.names, field)
-        self._tool_name = tool_name
-        reader = SkillReader(
-            tool_name=tool_name,
-            folders=self._folders,
-            own_tools=self._own_tools,
-            enforces=self._enforces,
-            max_bytes=max_file_bytes,
-        )
+        self._tool_name = options.tool_name(tool_name, field="tool_name")
+        self._max_bytes = max_file_bytes
         own = {id(tool): tool for tools in self._own_tools.values() for tool in tools}
-        self._tools = (reader.tool(), *own.values())
+        self._tools = (self._reading_tool(), *own.values())
         Toolbox(self._tools, field="tools")
 
     @property
@@ -145,30 +160,25 @@ class Skills(Plugin):
         owners = self._owners(call.name)
         if owners and not any(owner in turn.memory.get("read", ()) for owner in owners):
             offered = [owner for owner in owners if owner in turn.state.get("revisions", owners)]
+            belongs = f"{call.name} belongs to the skill {(offered or owners)[0]}"
             if not offered:
-                return Deny(
-                    reason=f"{call.name} belongs to the skill {owners[0]}, which is not there now."
-                )
-            return Deny(
-                reason=f"{call.name} belongs to the skill {offered[0]}. Read that first: "
-                f'{self._tool_name}(name="{offered[0]}")'
-            )
+                return Deny(reason=f"{belongs}, which is not there now.")
+            how = f'{self._tool_name}(name="{offered[0]}")'
+            return Deny(reason=f"{belongs}. Read that first: {how}")
         opened, allowed = turn.state.get("opened"), turn.state.get("allowed")
         if not self._enforces or allowed is None or call.name in _ALWAYS_ALLOWED:
             return None
         if call.name in allowed or opened in owners:
             return None
-        named = ", ".join(allowed) or "none"
-        return Deny(
-            reason=f"{call.name} is not among the tools that the skill {opened}, which was read last, allows: {named}"
-        )
+        allows = f"the skill {opened}, which was read last, allows: {', '.join(allowed) or 'none'}"
+        return Deny(reason=f"{call.name} is not among the tools that {allows}")
 
     async def after_tool(self, turn: PluginTurn, call: CompletedToolCall) -> None:
         """Record that a skill was read, and which tools it allows."""
         if call.name != self._tool_name or call.outcome.status != "ok":
             return
         skill_name = call.args.get("name")
-        if not _is_skill_file(file_of(call.args)):
+        if not _is_skill_file(call.args.get("file") or SKILL_FILE):
             return
         seen = cast("Scan", await self._scanning.call())
         placed = seen.placed.get(skill_name or "")
@@ -191,13 +201,78 @@ class Skills(Plugin):
         ]
         return Finale(issues=issues) if issues else None
 
+    # ------------------------------------------------------------------ the tool that reads
+
+    def _reading_tool(self) -> FunctionTool[..., Any]:
+        """Return the tool with which the model reads skills."""
+        reading = Body(self._read, name=f"tool {self._tool_name}")
+
+        async def read_file(  # noqa: D417 - what a model is told of; it gives no context
+            ctx: ToolContext[Any], name: str, file: str = SKILL_FILE
+        ) -> str | list[ResultPart]:
+            """Read the instructions of a skill, or one of its files.
+
+            Args:
+                name: The skill's name.
+                file: A file by its path in the skill's folder. Left out: the instructions.
+            """
+            # Some models send an empty text for an argument that they could leave out.
+            found = cast("str | Image", await reading.call(name, file or SKILL_FILE))
+            if isinstance(found, str):
+                return found
+            label = found.path.rpartition("/")[2]
+            attachment = await ctx.attach(found.data, media_type=found.media_type, name=label)
+            said = f"{found.path}: {found.media_type}, {len(found.data):,} bytes"
+            return [Text(text=said), attachment]
+
+        return tool(read_file, name=self._tool_name, effect="pure")
+
+    def _read(self, name: str, file: str) -> str | Image:
+        """Return a file of a skill. Of SKILL.md: the instructions, and which files there are.
+
+        Raises:
+            ToolError: saying why it cannot be read, in words for the model.
+        """
+        folder = self._folder(name)
+        try:
+            names = names_of(file)
+            data = folder.read(file, self._max_bytes)
+            if names == (SKILL_FILE,):
+                return self._instructions(name, folder, data)
+        except (PathDenied, LimitExceeded) as error:
+            raise ToolError(str(error)) from None
+        except Unreadable as error:
+            place = f"{as_shown(file)}: {error}"
+            raise ToolError(f"{place}. The skill {name} cannot be used now.") from None
+        return _content("/".join(names), data)
+
+    def _folder(self, name: str) -> SkillFolder:
+        placed = self._index.last.placed
+        if name in placed:
+            return placed[name].folder
+        known = sorted(placed)
+        more = ", …" if len(known) > _MAX_NAMED else ""
+        there = f"there are: {', '.join(known[:_MAX_NAMED])}{more}" if known else "there is none"
+        raise ToolError(f"name: found no skill {as_shown(name)}; {there}")
+
+    def _instructions(self, name: str, folder: SkillFolder, data: bytes) -> str:
+        skill, body = read_skill(data, folder=name)
+        pieces = [f"Skill {name}, revision {skill.revision}", body or "(no instructions)"]
+        if tools := self._own_tools.get(name):
+            named = ", ".join(tool.spec.name for tool in tools)
+            pieces.append(f"Tools of this skill: {named}")
+        if skill.allowed_tools is not None and self._enforces:
+            named = ", ".join(skill.allowed_tools) or "none"
+            pieces.append(f"Other tools that may be called in this turn from now on: {named}")
+        files, has_more = folder.files()
+        if files:
+            pieces.append(_listing(self._tool_name, name, files, has_more=has_more))
+        return "\n\n".join(pieces)
+
     # ------------------------------------------------------------------ the index
 
     def _scan(self) -> Scan:
         return self._index.scan(enabled=self._enabled, disabled=self._disabled)
-
-    def _folders(self) -> Mapping[str, SkillFolder]:
-        return {name: placed.folder for name, placed in self._index.last.placed.items()}
 
     def _owners(self, tool_name: str) -> list[str]:
         return [
@@ -239,19 +314,38 @@ def _is_skill_file(file: object) -> bool:
         return False
 
 
+def _listing(tool_name: str, name: str, files: Sequence[Listed], *, has_more: bool) -> str:
+    lines = [f'Files of this skill, for {tool_name}(name="{name}", file=…):']
+    lines += [f"- {file.path} ({file.n_bytes:,} bytes)" for file in files]
+    if has_more:
+        lines.append("- (there are more, which are not listed)")
+    return "\n".join(lines)
+
+
+def _content(path: str, data: bytes) -> str | Image:
+    if kind := _image_type(data):
+        return Image(path, kind, data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        return f"({path} is not text: {len(data):,} bytes, not UTF-8 from byte {error.start:,} on)"
+    if not is_clean(text):
+        return f"({path} is not text: {len(data):,} bytes, with NUL among them)"
+    return text or f"({path} is empty)"
+
+
+def _image_type(data: bytes) -> str | None:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _IMAGES if data.startswith(start)), None)
+
+
 # ------------------------------------------------------------------------------------- options
-
-
-def _check_bytes(given: object) -> None:
-    most = INPUT_LIMITS.attachment_bytes
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= most:
-        wanted = f"a whole number of bytes from 1 to {most:,}"
-        raise refused(given, wanted, field="max_file_bytes")
 
 
 def _names(given: object, field: str) -> frozenset[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise refused(given, "names of skills", field=field)
+        raise options.refused(given, "names of skills", field=field)
     names = list(given)
     for at, name in enumerate(names):
         if not is_skill_name(name):
@@ -263,7 +357,7 @@ def _own_tools(given: object) -> dict[str, tuple[Tool, ...]]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise refused(given, "lists of tools by the name of a skill", field="tools")
+        raise options.refused(given, "lists of tools by the name of a skill", field="tools")
     _names(given, "tools")
     for name, tools in given.items():
         Toolbox(tools, field=f"tools[{name}]")  # refuses anything that is not a tool

@@ -10,12 +10,12 @@ is never less than what was spent, and is over a budget by no more than one call
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.errors import ConfigError
 from windlass.guards.text import is_clean
@@ -24,12 +24,18 @@ from windlass.journal.patch import add
 from windlass.kernel.model_call import NO_USAGE, ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tokens import tokens_of_request
-from windlass.kernel.value import Json
-from windlass.plugins.options import choice, refused, whole
-from windlass.ports.directives import Hold, Send, Stop
-from windlass.ports.plugin import Plugin
-from windlass.ports.plugin_turn import PluginTurn
-from windlass.ports.price import Money, Price, product_of, read_money, shown, sum_of
+from windlass.kernel.value import Json, set_field
+from windlass.plugins import options
+from windlass.ports import Hold, Plugin, PluginTurn, Send, Stop
+from windlass.ports.price import (
+    Money,
+    Price,
+    checked_prices,
+    product_of,
+    read_money,
+    shown,
+    sum_of,
+)
 
 __all__ = ["Budget", "Price", "SpendLimits", "WhenSpent"]
 
@@ -62,9 +68,9 @@ class SpendLimits(Plugin):
         given = [budget for budget in self._budgets.values() if budget is not None]
         if not given:
             raise ConfigError.at("SpendLimits", "no budget", "one for the turn or the session")
-        choice(when_spent, get_args(WhenSpent), field="when_spent")
+        options.choice(when_spent, get_args(WhenSpent), field="when_spent")
         self._asks = when_spent == "ask"
-        self._prices = _prices(prices)
+        self._prices = {} if prices is None else checked_prices(prices)
         has_cost = any(budget.cost is not None for budget in given)
         if has_cost and not self._prices:
             raise ConfigError("prices: found none, but a budget has a cost", field="prices")
@@ -73,7 +79,7 @@ class SpendLimits(Plugin):
         elif cheaper is not None:
             raise ConfigError('cheaper: wants when_spent="cheaper"', field="cheaper")
         self._cheaper = cheaper
-        self._max_output = whole(max_output, field="max_output", low=1)
+        self._max_output = options.whole(max_output, field="max_output", low=1)
 
     # ------------------------------------------------------------------ hooks
 
@@ -81,17 +87,15 @@ class SpendLimits(Plugin):
         """Reserve what the call may take, if every budget has room for it."""
         if request.generation.max_output_tokens is None:
             # A reservation is a bound only if the model is bound by it, too.
-            generation = msgspec.structs.replace(
-                request.generation, max_output_tokens=self._max_output
-            )
-            request = msgspec.structs.replace(request, generation=generation)
+            generation = replace(request.generation, max_output_tokens=self._max_output)
+            request = replace(request, generation=generation)
         accounts = [each for each in self._accounts(turn) if each.budget is not None]
         for account in accounts:
             if not account.take_answers():
                 return Stop(f"The {account.scope} may not spend more: so it was answered.", "limit")
         short, reserve = self._reserve(accounts, request)
         if isinstance(short, Over) and self._cheaper is not None:
-            request = msgspec.structs.replace(request, model=self._cheaper)
+            request = replace(request, model=self._cheaper)
             short, reserve = self._reserve(accounts, request)
         if short is None:
             return Send(request=request, reserve=reserve)
@@ -135,25 +139,12 @@ def _budget(given: object, field: str) -> Budget | None:
     raise ConfigError.at(field, type(given).__name__, "a Budget")
 
 
-def _prices(given: object) -> dict[str, Price]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ConfigError.at("prices", type(given).__name__, "a mapping")
-    for model, price in given.items():
-        if not isinstance(model, str) or not isinstance(price, Price):
-            raise ConfigError("prices: wanted a Price for each model's name", field="prices")
-    return dict(given)
-
-
 def _check_cheaper(name: object, prices: Mapping[str, Price], *, has_cost: bool) -> None:
     if not isinstance(name, str) or not name or not is_clean(name):
         raise ConfigError("cheaper: wanted the name of a model", field="cheaper")
     if not has_cost:
-        raise ConfigError(
-            "cheaper: wants a budget with a cost; tokens, time and calls are no cheaper elsewhere",
-            field="cheaper",
-        )
+        wants = "a budget with a cost; tokens, time and calls are no cheaper elsewhere"
+        raise ConfigError(f"cheaper: wants {wants}", field="cheaper")
     if name not in prices:
         raise ConfigError(f"prices: found none for {name}, the cheaper model", field="prices")
 
@@ -166,31 +157,35 @@ Scope: TypeAlias = Literal["turn", "session"]
 _MOST_TIMES = 1_000_000
 
 
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """What may be used up: tokens, money, seconds, model calls; None: as much as it takes."""
 
-    __slots__ = ("calls", "cost", "seconds", "tokens")
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+    cost: Money | None = None
 
-    def __init__(
-        self,
-        *,
-        tokens: int | None = None,
-        cost: Money | None = None,
-        seconds: float | None = None,
-        calls: int | None = None,
-    ) -> None:
-        if tokens is cost is seconds is calls is None:
+    def __post_init__(self) -> None:
+        """Refuse what is no amount.
+
+        Raises:
+            ConfigError: naming the field.
+        """
+        if self.tokens is self.calls is self.seconds is self.cost is None:
             raise ConfigError.at("Budget", "nothing", "tokens, cost, seconds or calls")
-        self.tokens = None if tokens is None else whole(tokens, field="Budget.tokens", low=1)
-        self.calls = None if calls is None else whole(calls, field="Budget.calls", low=1)
-        self.seconds = None if seconds is None else _read_seconds(seconds, field="Budget.seconds")
-        self.cost = None if cost is None else read_money(cost, field="Budget.cost")
+        for field in ("tokens", "calls"):
+            if (amount := getattr(self, field)) is not None:
+                options.whole(amount, field=f"Budget.{field}", low=1)
+        if self.seconds is not None:
+            options.seconds(self.seconds, field="Budget.seconds")
+        if self.cost is not None:
+            set_field(self, "cost", read_money(self.cost, field="Budget.cost"))
         if self.cost == 0:
             raise ConfigError.at("Budget.cost", 0, "an amount above 0")
 
     def amounts(self) -> dict[str, Decimal]:
         """Return what is limited, and to how much."""
-        given = {what: getattr(self, what) for what in ("tokens", "calls", "seconds", "cost")}
+        given = {what: getattr(self, what) for what in self.__struct_fields__}
         return {what: Decimal(str(amount)) for what, amount in given.items() if amount is not None}
 
 
@@ -346,22 +341,13 @@ def _read_times(answer: Json) -> float | None:
     if not isinstance(answer, dict):
         return None
     factor = answer.get("factor", 1)
-    if not isinstance(factor, (int, float)) or isinstance(factor, bool):
-        return None
-    return factor if math.isfinite(factor) and 0 < factor <= _MOST_TIMES else None
-
-
-def _read_seconds(found: object, *, field: str) -> float:
-    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-    if is_number and 0 < found <= 3.2e11:  # type: ignore[operator]  # a number
-        return float(found)  # type: ignore[arg-type]  # a number
-    raise refused(found, "seconds above 0", field=field)
+    return factor if options.is_number(factor) and 0 < factor <= _MOST_TIMES else None
 
 
 # -------------------------------------------------------------------------------------------- bills
 
 
-class Bill(msgspec.Struct, frozen=True, kw_only=True):
+class Bill(NamedTuple):
     """What usage costs. `unpriced` names a model that was used and has no price: the cost is at least this."""
 
     cost: Decimal = Decimal(0)

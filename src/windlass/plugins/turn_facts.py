@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.kernel import canonical
-from windlass.kernel.messages import Message, ToolCall, ToolResult
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel import Message, Outcome, ToolCall, ToolResult, canonical
 from windlass.plugins import options
 from windlass.plugins.wording import clipped
-from windlass.ports.plugin import Plugin
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import Plugin, PluginTurn
 
 _TITLE = "[what the tools did in the turn before]"
 _ARGS_CHARS = 120

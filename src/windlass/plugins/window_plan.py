@@ -107,10 +107,9 @@ class Sizes:
                 known[place] = (tokens_of(message), tokens_when_cleared(message, placeholder))
         sizes = [known[place] for place in range(since, history.length)]
         self._since = since
-        # A summary that the history begins with is shown under any edges.
-        has_summary = history.length > 0 and is_summary(history[0])
         self._summary = (0, 0)
-        if has_summary:
+        if history.length > 0 and is_summary(history[0]):
+            # A summary that the history begins with is shown under any edges.
             first = history[0]
             self._summary = (tokens_of(first), tokens_when_cleared(first, placeholder))
         self._whole = [0, *accumulate(whole for whole, _ in sizes)]
@@ -138,32 +137,33 @@ def tokens_when_cleared(message: Message, placeholder: str) -> int:
     )
 
 
-class Planner:
-    """Finds the edges under which a history has room."""
+class Planner(NamedTuple):
+    """Finds the edges under which a history has room.
 
-    def __init__(self, room: Room, places: Places, sizes: Sizes, base: int, scale: float) -> None:
-        self._room = room
-        self._places = places
-        self._sizes = sizes
-        # What stands around the history, and how far estimates were off the last time.
-        self._base = base
-        self._scale = scale
+    `base` is what stands around the history, `scale` how far estimates were off the last time.
+    """
+
+    room: Room
+    places: Places
+    sizes: Sizes
+    base: int
+    scale: float
 
     def size(self, edges: Edges) -> int:
         """Return how many tokens a request takes under these edges."""
-        return math.ceil((self._base + self._sizes.under(edges)) * self._scale)
+        return math.ceil((self.base + self.sizes.under(edges)) * self.scale)
 
     def over(self, edges: Edges) -> int:
         """Return how many estimated tokens are too many under these edges; none, if it is 0 or below."""
-        return math.ceil((self.size(edges) - self._room.usable) / self._scale)
+        return math.ceil((self.size(edges) - self.room.usable) / self.scale)
 
     def last_results(self, history: Sequence[Message]) -> Message | None:
         """Return the results of the last step of the turn that runs."""
-        return history[self._places.calls[-1] + 1] if self._places.calls else None
+        return history[self.places.calls[-1] + 1] if self.places.calls else None
 
     def plan(self, now: Edges) -> Edges:
         """Return the edges from now on: the same, as long as there is room."""
-        room, places = self._room, self._places
+        room, places = self.room, self.places
         size = self.size(now)
         if size <= room.clear_at:
             return now
@@ -185,12 +185,12 @@ class Planner:
         return self._first(edges, [edges.clearing(call) for call in places.calls])
 
     def _drops(self, edges: Edges, limit: int) -> list[Edges]:
-        return [edges.dropping(cut) for cut in self._places.cuts if edges.drop < cut <= limit]
+        return [edges.dropping(cut) for cut in self.places.cuts if edges.drop < cut <= limit]
 
     def _first(self, now: Edges, further: Iterable[Edges]) -> Edges:
         """Return the first edges that come down to the target, or the furthest."""
         for edges in further:
             now = edges
-            if self.size(edges) <= self._room.target:
+            if self.size(edges) <= self.room.target:
                 break
         return now

@@ -9,6 +9,7 @@ Law 3. A window, with all that it says about itself, is within its limits.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -55,6 +56,10 @@ class Lines:
     def place(self, at: int) -> int:
         """Return where line `at` begins."""
         return self._ends[at - 1] if at else 0
+
+    def until(self, place: int) -> int:
+        """Return how many lines end at or before a place."""
+        return bisect_right(self._ends, place)
 
     def fitting(self, room: Room, first: int = 0) -> int:
         """Return how many lines from `first` on have room."""
@@ -135,22 +140,10 @@ def window(lines: Lines, room: Room, kind: Window, mark: Mark) -> str:
         head = _head(lines, Room(room.n_bytes // 2, room.n_lines // 2))
         rest = Room(room.n_bytes - len(head.encode()), room.n_lines - count_lines(head))
         tail = _tail(lines, rest)
-    before, after = _lines_in(lines, len(head)), _lines_in(lines, len(lines.text) - len(tail))
+    before, after = lines.until(len(head)), lines.until(len(lines.text) - len(tail))
     gap = Gap(size - len(head.encode()) - len(tail.encode()), max(1, after - before), before + 1)
     over = "\n" if head and not head.endswith("\n") else ""
     return head + over + mark(gap) + ("\n" + tail if tail else "")
-
-
-def _lines_in(lines: Lines, place: int) -> int:
-    """Return how many lines end at or before a place."""
-    low, high = 0, len(lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if lines.place(middle) <= place:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _head(lines: Lines, room: Room) -> str:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 
 from windlass.kernel.messages import ResultPart, Text
-from windlass.ports.directives import Delivery
-from windlass.ports.plugin_turn import PluginTurn
+from windlass.ports import Delivery, PluginTurn
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Context, Decimal, InvalidOperation
 from typing import TypeAlias
@@ -61,6 +62,21 @@ class Price:
         if self.cache_write > self.input:
             return Usage(cache_write_tokens=prompt_tokens, output_tokens=output_tokens)
         return Usage(input_tokens=prompt_tokens, output_tokens=output_tokens)
+
+
+def checked_prices(given: object, *, field: str = "prices") -> dict[str, Price]:
+    """Return configured prices, by model name.
+
+    Raises:
+        ConfigError: something else was given.
+    """
+    if not isinstance(given, Mapping):
+        raise ConfigError.at(field, type(given).__name__, "a Price for each model name")
+    for name, price in given.items():
+        if not isinstance(name, str) or not isinstance(price, Price):
+            found = f"{type(name).__name__}: {type(price).__name__}"
+            raise ConfigError.at(field, found, "a model's name and its Price")
+    return dict(given)
 
 
 def sum_of(*amounts: Decimal) -> Decimal:

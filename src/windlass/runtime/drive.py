@@ -59,7 +59,6 @@ from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.responses import CheckpointPassed
 from windlass.kernel.tool_call import CompletedToolCall
-from windlass.ports.model import READ_BLOB
 from windlass.ports.probe import Phase
 from windlass.ports.turn_info import TurnInfo
 from windlass.runtime.around_model import ModelHooks
@@ -175,8 +174,6 @@ class Drive:
             StopTurn: the worker stops.
             StoreError: the store refused; the turn may belong to another worker now.
         """
-        # Model adapters read the bytes of attachments through it.
-        READ_BLOB.set(self._services.store.get_blob)
         try:
             return await self._drive(self._job)
         except TurnCancelled:

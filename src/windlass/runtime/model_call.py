@@ -47,6 +47,7 @@ from windlass.kernel.model_call import (
     ModelRequest,
 )
 from windlass.kernel.responses import ModelReplied
+from windlass.ports import Store
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import (
     READ_BLOB,
@@ -178,8 +179,7 @@ class ModelCalls:
                 model = self._model
                 if model is None or model.name != request.model:
                     model = self._model_of(request.model, is_fallback=request.model != first)
-                asks = _ask_screened if REGISTERED.secrets else ask
-                result = await asks(model, request, stream.emit)
+                result = await ask(model, request, stream.emit, self._turn.services.store)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if not isinstance(result, ModelFailure):
@@ -243,7 +243,7 @@ class ModelCalls:
                 turn.claim(asked, reserved=reserve, reserved_for=sent.model)
                 await turn.lane.durable()
             began_ms = now_ms()
-            result = await self._ask_with_blobs(model, sent)
+            result = await ask(model, sent, _ignore, turn.services.store)
         except ProviderError:
             if turn.spent.settle(key):
                 turn.lane.add(Released(key=key))
@@ -261,16 +261,6 @@ class ModelCalls:
             took_ms=max(0, now_ms() - began_ms),
         )
         return known
-
-    async def _ask_with_blobs(
-        self, model: Model, request: ModelRequest
-    ) -> ModelReply | ModelFailure:
-        """Ask with the session's store at hand: user code may ask from another context than the drive's."""
-        reading = READ_BLOB.set(self._turn.services.store.get_blob)
-        try:
-            return await _ask_screened(model, request, _ignore)
-        finally:
-            READ_BLOB.reset(reading)
 
     # ------------------------------------------------------------------ models and providers
 
@@ -334,29 +324,24 @@ class ModelCalls:
         raise ParkTurn
 
 
-async def _ask_screened(
-    model: Model, request: ModelRequest, emit: EmitModelEvent
-) -> ModelReply | ModelFailure:
-    """Ask a model; no registered secret is in what it shows or answers."""
-    screen = KeyScreen(REGISTERED, emit)
-    answer = await ask(model, request, screen.emit)
-    return screen.reply(answer) if type(answer) is ModelReply else cleaned(answer)
-
-
 async def ask(
-    model: Model, request: ModelRequest, emit: EmitModelEvent
+    model: Model, request: ModelRequest, emit: EmitModelEvent, store: Store
 ) -> ModelReply | ModelFailure:
     """Ask a model; whatever it raises besides a ProviderError is a failure of the adapter.
+
+    It reads the bytes of attachments from the store. No registered secret is in what it shows or answers.
 
     Raises:
         ProviderError: as the adapter says.
     """
+    screen = KeyScreen(REGISTERED, emit) if REGISTERED.secrets else None
+    reading = READ_BLOB.set(store.get_blob)
     try:
-        reply = await model.complete(request, emit)
+        reply = await model.complete(request, emit if screen is None else screen.emit)
     except ProviderError:
         raise
     except WindlassError as error:
-        return ModelFailure(message=str(error), code=error.code)
+        return cleaned(ModelFailure(message=str(error), code=error.code))
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -366,12 +351,14 @@ async def ask(
         # Where it was raised is for its author; what it says may hold anything.
         _log.error("%s:\n%s", why, "".join(format_tb(error.__traceback__)))
         return ModelFailure(message=why, code="adapter_error")
+    finally:
+        READ_BLOB.reset(reading)
     if type(reply) is not ModelReply:
         found = type(reply).__name__
         return ModelFailure(
             message=f"the model adapter returned {found}, wanted ModelReply", code="adapter_error"
         )
-    return reply
+    return reply if screen is None else screen.reply(reply)
 
 
 def _failure(error: ProviderError) -> ModelFailure:

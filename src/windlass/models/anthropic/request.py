@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.kernel import canonical
+from windlass.kernel import canonical, thaw
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult, is_blank
 from windlass.kernel.model_call import ModelMessage, ModelRequest, ReplyPart
-from windlass.kernel.value import thaw
-from windlass.models.capabilities import Capabilities
+from windlass.models.capabilities import Capabilities, stated
 from windlass.models.message_parts import bytes_of, stand_in
 from windlass.models.route import Route, own_blob
 
@@ -45,7 +44,9 @@ async def body_of(request: ModelRequest, *, route: Route, capabilities: Capabili
         schema = output_schema(thaw(request.output))
         if schema is None:
             capabilities = replace(capabilities, structured_output="tool")
-    max_tokens = _max_tokens(request, capabilities)
+    # The API wants a number, and none above what the model can.
+    most = capabilities.max_output_tokens or _USUAL_OUTPUT
+    max_tokens = min(request.generation.max_output_tokens or _USUAL_OUTPUT, most)
     thinking = _thinking(request, route, capabilities, max_tokens)
     shown = capabilities.reasoning == "effort" or thinking is not None
     system, messages = await _Messages(route, capabilities, sends_thoughts=shown).of(request)
@@ -53,27 +54,21 @@ async def body_of(request: ModelRequest, *, route: Route, capabilities: Capabili
         "model": route.model,
         "max_tokens": max_tokens,
         "messages": messages,
-        "stream": True,
+        "system": system or None,
+        "thinking": thinking,
+        "stop_sequences": list(request.generation.stop) or None,
+        "output_config": _output_config(request, route, capabilities, schema) or None,
     }
-    if system:
-        body["system"] = system
-    if thinking is not None:
-        body["thinking"] = thinking
-    _add_generation(body, request, capabilities)
+    if thinking is None:
+        body |= _sampling(request, capabilities)
     answer_tool = _add_tools(body, request, capabilities)
-    _add_output_config(body, request, capabilities, schema)
+    body = stated(body)
     if capabilities.cache_marks:
         _mark(body)
     return Sent(body, answer_tool)
 
 
 # --- settings ------------------------------------------------------------------------------------
-
-
-def _max_tokens(request: ModelRequest, capabilities: Capabilities) -> int:
-    """Return how much may be written: the API wants a number, and none above what the model can."""
-    most = capabilities.max_output_tokens or _USUAL_OUTPUT
-    return min(request.generation.max_output_tokens or _USUAL_OUTPUT, most)
 
 
 def _thinking(
@@ -114,17 +109,12 @@ def _misses_thought(request: ModelRequest, route: Route) -> bool:
     return False
 
 
-def _add_generation(body: _Block, request: ModelRequest, capabilities: Capabilities) -> None:
-    generation = request.generation
-    if generation.stop:
-        body["stop_sequences"] = list(generation.stop)
-    if not capabilities.sampling or "thinking" in body:
-        return
+def _sampling(request: ModelRequest, capabilities: Capabilities) -> dict[str, float]:
+    sampling = capabilities.sampling_of(request.generation)
+    if "temperature" not in sampling:
+        return sampling
     # Newer models refuse both at once.
-    if generation.temperature is not None:
-        body["temperature"] = min(generation.temperature, 1.0)
-    elif generation.top_p is not None:
-        body["top_p"] = generation.top_p
+    return {"temperature": min(sampling["temperature"], 1.0)}
 
 
 def _add_tools(
@@ -156,28 +146,26 @@ def _add_tools(
     return answer_tool
 
 
-def _add_output_config(
-    body: _Block, request: ModelRequest, capabilities: Capabilities, schema: _Block | None
-) -> None:
+def _output_config(
+    request: ModelRequest, route: Route, capabilities: Capabilities, schema: _Block | None
+) -> _Block:
     config: _Block = {}
     if capabilities.reasoning == "effort" and request.variant is not None:
-        config["effort"] = capabilities.effort(request.variant, model=body["model"])
+        config["effort"] = capabilities.effort(request.variant, model=route.model)
     if schema is not None:
         config["format"] = {"type": "json_schema", "schema": schema}
-    if config:
-        body["output_config"] = config
+    return config
 
 
 # --- messages ------------------------------------------------------------------------------------
 
 
-class _Messages:
+class _Messages(NamedTuple):
     """Writes the messages of a request, neighbours of one role as one."""
 
-    def __init__(self, route: Route, capabilities: Capabilities, *, sends_thoughts: bool) -> None:
-        self._route = route
-        self._capabilities = capabilities
-        self._sends_thoughts = sends_thoughts
+    route: Route
+    capabilities: Capabilities
+    sends_thoughts: bool
 
     async def of(self, request: ModelRequest) -> tuple[list[_Block], list[_Block]]:
         """Return the system prompt's blocks, and the messages."""
@@ -207,16 +195,12 @@ class _Messages:
         match part:
             case Text() if not is_blank(part):
                 return {"type": "text", "text": part.text}
-            case Reasoning() if self._sends_thoughts:
-                blob = own_blob(part.replay, self._route)
+            case Reasoning() if self.sends_thoughts:
+                blob = own_blob(part.replay, self.route)
                 return None if blob is None else dict(thaw(blob))
             case ToolCall():
-                return {
-                    "type": "tool_use",
-                    "id": part.call_id,
-                    "name": part.name,
-                    "input": thaw(part.args),
-                }
+                call = {"id": part.call_id, "name": part.name, "input": thaw(part.args)}
+                return {"type": "tool_use", **call}
             case ToolResult():
                 return await self._result(part)
             case Attachment():
@@ -243,30 +227,21 @@ class _Messages:
 
         The text of a tool's result was left out on purpose, so it is not put back in.
         """
-        media, capabilities = attachment.media_type, self._capabilities
-        if capabilities.images and media in capabilities.image_types:
-            return {"type": "image", "source": await _base64(attachment)}
-        if capabilities.files and media in capabilities.file_types:
-            if media != "text/plain":
-                return _titled("document", attachment, await _base64(attachment))
-            if is_inlined:
-                data = (await bytes_of(attachment)).decode(errors="replace")
-                source = {"type": "text", "media_type": media, "data": data}
-                return _titled("document", attachment, source)
-        return {"type": "text", "text": stand_in(attachment)}
+        media = attachment.media_type
+        kind = self.capabilities.taken_as(media)
+        if kind is None or (media == "text/plain" and not is_inlined):
+            return {"type": "text", "text": stand_in(attachment)}
+        data = await bytes_of(attachment)
+        source = {"type": "base64", "media_type": media, "data": b64encode(data).decode()}
+        if kind == "image":
+            return {"type": "image", "source": source}
+        if media == "text/plain":
+            source = {"type": "text", "media_type": media, "data": data.decode(errors="replace")}
+        title = {"title": attachment.name} if attachment.name else {}
+        return {"type": "document", "source": source, **title}
 
 
 _THOUGHTS = ("thinking", "redacted_thinking")
-
-
-async def _base64(attachment: Attachment) -> _Block:
-    data = b64encode(await bytes_of(attachment)).decode()
-    return {"type": "base64", "media_type": attachment.media_type, "data": data}
-
-
-def _titled(kind: str, attachment: Attachment, source: _Block) -> _Block:
-    title = {"title": attachment.name} if attachment.name else {}
-    return {"type": kind, "source": source, **title}
 
 
 # --- cache marks ---------------------------------------------------------------------------------

@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.errors import CallerError
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Json, Reasoning, Text, ToolCall
 from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart, Usage
-from windlass.kernel.value import Json
 from windlass.models.anthropic.request import AnswerTool
-from windlass.models.message_parts import Words, tool_call, whole_text
+from windlass.models.message_parts import Words, paired, text_at, tool_call, whole_text
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
-from windlass.models.server_events import count_in, object_in
+from windlass.models.usage_report import UsageReport
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 _PROVIDER = "anthropic"
@@ -42,13 +41,20 @@ _KINDS = frozenset(kind for kind, _ in _DELTAS.values())
 class _Block:
     """A block as far as it has come."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
+    def __init__(self, start: dict[str, Any], emit: EmitModelEvent) -> None:
         self.kind = start.get("type")
         self.start = start
-        self.text = [_words(start, "text" if self.kind == "text" else "thinking")]
-        self.shown = Words()
-        self.signature = [_words(start, "signature")]
+        self.text: list[str] = []
+        self.shown = Words(emit, TextChunk if self.kind == "text" else ReasoningChunk)
+        self.signature = [text_at(start, "signature")]
         self.is_whole = False
+        self.add(text_at(start, "text" if self.kind == "text" else "thinking"))
+
+    def add(self, said: str) -> None:
+        """Take more of it; words and thoughts are shown, arguments are not."""
+        self.text.append(said)
+        if self.kind in ("text", "thinking"):
+            self.shown.add(said)
 
 
 class StreamReader:
@@ -64,21 +70,19 @@ class StreamReader:
         self._emit = emit
         self._answer_tool = answer_tool
         self._blocks: dict[int, _Block] = {}
-        self._usage: dict[str, Any] = {}
+        self._usage = UsageReport(route)
         self._stop: dict[str, Any] = {}
-        self._served = ""
         self._is_begun = False
         self.is_over = False
 
-    def take(self, data: str) -> None:
+    def take(self, event: dict[str, Any] | None) -> None:
         """Read one event; what comes behind the last one is nothing.
 
         Raises:
             ProviderError: it says that there will be no reply, or cannot be understood.
         """
-        if self.is_over or not data.strip():
+        if self.is_over or event is None:
             return
-        event = object_in(data, _PROVIDER)
         kind = event.get("type")
         if kind == "error":
             raise from_error_object(event.get("error"), provider=_PROVIDER)
@@ -91,15 +95,13 @@ class StreamReader:
             raise malformed(_PROVIDER, "a second message began in one reply")
         self._is_begun = True
         message = _part(event, "message")
-        self._served = _words(message, "model")
-        self._add_usage(message)
+        self._add_usage(message, served=message.get("model"))
 
     def _block_start(self, event: dict[str, Any]) -> None:
         at = _number(event)
         if at in self._blocks:
             raise malformed(_PROVIDER, "one block of a reply began twice")
-        block = self._blocks[at] = _Block(_part(event, "content_block"))
-        self._show(block, block.text[0])
+        self._blocks[at] = _Block(_part(event, "content_block"), self._emit)
 
     def _block_delta(self, event: dict[str, Any]) -> None:
         block = self._open_block(event)
@@ -110,12 +112,11 @@ class StreamReader:
         wanted, field = _DELTAS[kind]
         if block.kind in _KINDS and block.kind != wanted:
             raise malformed(_PROVIDER, "a block was continued as one of another kind")
-        said = _words(delta, field)
+        said = text_at(delta, field)
         if kind == "signature_delta":
             block.signature.append(said)
-            return
-        block.text.append(said)
-        self._show(block, said)
+        else:
+            block.add(said)
 
     def _block_stop(self, event: dict[str, Any]) -> None:
         self._open_block(event).is_whole = True
@@ -133,21 +134,12 @@ class StreamReader:
     def _message_stop(self, _event: dict[str, Any]) -> None:
         self.is_over = True
 
-    def _show(self, block: _Block, said: str) -> None:
-        words = block.shown.add(said)
-        if words and block.kind == "text":
-            self._emit(TextChunk(text=words))
-        elif words and block.kind == "thinking":
-            self._emit(ReasoningChunk(text=words))
-
-    def _add_usage(self, owner: dict[str, Any]) -> None:
-        """Counts are sums so far, so a later one replaces an earlier one."""
+    def _add_usage(self, owner: dict[str, Any], *, served: object = None) -> None:
+        """Counts are sums so far; one that is null says nothing."""
         found = owner.get("usage")
-        if found is None:
-            return
-        if not isinstance(found, dict):
-            raise malformed(_PROVIDER, "usage: found something else, wanted an object")
-        self._usage.update({key: value for key, value in found.items() if value is not None})
+        if isinstance(found, dict):
+            found = {key: value for key, value in found.items() if value is not None}
+        self._usage.take(found, served=served)
 
     # --- the reply --------------------------------------------------------------------------------
 
@@ -172,14 +164,8 @@ class StreamReader:
             usage=_usage(self._usage),
             terminal=terminal,
             diagnostic=self._diagnostic(),
-            provider_usage=self._provider_usage(),
+            provider_usage=self._usage.provider_usage(),
         )
-
-    def _provider_usage(self) -> Json:
-        """Return what was counted, and the model that was served where that is another."""
-        if not self._served or self._served == self._route.model:
-            return self._usage or None
-        return {**self._usage, "served_model": whole_text(self._served)}
 
     def _reply_part(self, block: _Block) -> ReplyPart | None:
         said = block.shown.text
@@ -189,7 +175,7 @@ class StreamReader:
             case "thinking":
                 return Reasoning(text=said, replay=self._signed(block))
             case "redacted_thinking":
-                data = _words(block.start, "data")
+                data = text_at(block.start, "data")
                 blob = {"type": "redacted_thinking", "data": data}
                 return Reasoning(replay=replay_blob(blob, self._route))
             case "tool_use":
@@ -202,16 +188,17 @@ class StreamReader:
         signature = "".join(block.signature)
         if not signature:
             return None
-        blob = {"type": "thinking", "thinking": _joined(block.text), "signature": signature}
+        thought = paired("".join(block.text))
+        blob = {"type": "thinking", "thinking": thought, "signature": signature}
         return replay_blob(blob, self._route)
 
     def _diagnostic(self) -> str | None:
-        details = self._stop.get("stop_details")
-        told = details.get("explanation") if isinstance(details, dict) else None
-        if isinstance(told, str) and told:
+        told = text_at(self._stop.get("stop_details"), "explanation")
+        if told:
             return clip(told)
-        if self._served and not self._served.startswith(self._route.model):
-            return clip(f"answered by {self._served}")
+        served = self._usage.other_model
+        if served is not None and not served.startswith(self._route.model):
+            return clip(f"answered by {served}")
         return None
 
 
@@ -227,7 +214,7 @@ _READERS = {
 
 def _call(block: _Block) -> ToolCall:
     """Return a call with its arguments, if they can be read; the text is kept either way."""
-    call_id, name = _words(block.start, "id"), _words(block.start, "name")
+    call_id, name = text_at(block.start, "id"), text_at(block.start, "name")
     if not call_id or not name:
         raise malformed(_PROVIDER, "a call without an id or a name")
     written = "".join(block.text)
@@ -240,14 +227,13 @@ def _call(block: _Block) -> ToolCall:
         return tool_call(call_id, name, written)
 
 
-def _usage(found: dict[str, Any]) -> Usage:
-    details = found.get("output_tokens_details")
+def _usage(report: UsageReport) -> Usage:
     return Usage(
-        input_tokens=count_in(found, "input_tokens", _PROVIDER),
-        output_tokens=count_in(found, "output_tokens", _PROVIDER),
-        cached_input_tokens=count_in(found, "cache_read_input_tokens", _PROVIDER),
-        cache_write_tokens=count_in(found, "cache_creation_input_tokens", _PROVIDER),
-        reasoning_tokens=count_in(details, "thinking_tokens", _PROVIDER),
+        input_tokens=report.count("input_tokens"),
+        output_tokens=report.count("output_tokens"),
+        cached_input_tokens=report.count("cache_read_input_tokens"),
+        cache_write_tokens=report.count("cache_creation_input_tokens"),
+        reasoning_tokens=report.count("thinking_tokens", of="output_tokens_details"),
     )
 
 
@@ -263,14 +249,3 @@ def _number(event: dict[str, Any]) -> int:
     if type(found) is not int:
         raise malformed(_PROVIDER, "a block without its number")
     return found
-
-
-def _joined(pieces: list[str]) -> str:
-    """Return pieces to the letter, with the characters whole that were cut in two."""
-    units = "".join(pieces).encode("utf-16-le", "surrogatepass")
-    return units.decode("utf-16-le", "replace")
-
-
-def _words(owner: dict[str, Any], field: str) -> str:
-    found = owner.get(field)
-    return found if isinstance(found, str) else ""

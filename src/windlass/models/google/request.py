@@ -10,11 +10,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel import Attachment, Reasoning, Text, ToolCall, ToolResult, ToolSpec, thaw
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
-from windlass.kernel.value import thaw
-from windlass.models.capabilities import Capabilities
-from windlass.models.message_parts import bytes_of, result_words, schema_words, stand_in
+from windlass.models.capabilities import Capabilities, stated
+from windlass.models.message_parts import attached_words, bytes_of, result_words, schema_words
 from windlass.models.route import Route, own_blob
 
 # A call that this route did not make has no signature, and Gemini 3 refuses the request without one.
@@ -107,7 +106,8 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
         if isinstance(part, ToolResult):
             results.append(_result(part))
             shown = [each for each in part.content if isinstance(each, Attachment)]
-            seen += [await _inline(each) for each in shown if _is_shown(each, can)]
+            if can.result_images:
+                seen += [await _inline(each) for each in shown if can.taken_as(each.media_type)]
         elif isinstance(part, Attachment):
             others.append(await _attached(part, can))
         elif isinstance(part, Text):
@@ -117,32 +117,15 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
 
 def _result(result: ToolResult) -> dict[str, Any]:
     field = "output" if result.status == "ok" else "error"
-    return {
-        "function_response": {
-            "id": result.call_id,
-            "name": result.name,
-            "response": {field: result_words(result)},
-        }
-    }
-
-
-def _is_shown(attachment: Attachment, can: Capabilities) -> bool:
-    """Whether the model sees an attachment of a result, and not only its name."""
-    return can.result_images and _takes(attachment, can)
-
-
-def _takes(attachment: Attachment, can: Capabilities) -> bool:
-    kind = attachment.media_type
-    return (can.images and kind in can.image_types) or (can.files and kind in can.file_types)
+    response = {field: result_words(result)}
+    answer = {"id": result.call_id, "name": result.name, "response": response}
+    return {"function_response": answer}
 
 
 async def _attached(attachment: Attachment, can: Capabilities) -> dict[str, Any]:
-    if _takes(attachment, can):
+    if can.taken_as(attachment.media_type):
         return await _inline(attachment)
-    if attachment.media_type.startswith("text/"):
-        words = (await bytes_of(attachment)).decode("utf-8", "replace")
-        return {"text": f"{stand_in(attachment)}\n{words}"}
-    return {"text": stand_in(attachment)}
+    return {"text": await attached_words(attachment)}
 
 
 async def _inline(attachment: Attachment) -> dict[str, Any]:
@@ -165,8 +148,7 @@ def _config(
     }
     tools = request.tools if can.tools else ()
     if tools:
-        declared = [_declaration(tool.name, tool.description, tool.parameters) for tool in tools]
-        config["tools"] = [{"function_declarations": declared}]
+        config["tools"] = [{"function_declarations": [_declaration(tool) for tool in tools]}]
         if request.tool_choice != "auto":
             mode = _MODES[request.tool_choice]
             config["tool_config"] = {"function_calling_config": {"mode": mode}}
@@ -181,26 +163,20 @@ def _config(
     return config
 
 
-def _declaration(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    declared: dict[str, Any] = {"name": name, "description": description}
-    if parameters.get("properties"):
-        declared["parameters_json_schema"] = thaw(parameters)
+def _declaration(tool: ToolSpec) -> dict[str, Any]:
+    declared: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if tool.parameters.get("properties"):
+        declared["parameters_json_schema"] = thaw(tool.parameters)
     return declared
 
 
 def _generation(wanted: Generation, can: Capabilities) -> dict[str, Any]:
-    config: dict[str, Any] = {
+    config = {
         "seed": wanted.seed,
         "stop_sequences": list(wanted.stop) or None,
-        "max_output_tokens": _within(wanted.max_output_tokens, can.max_output_tokens),
+        "max_output_tokens": can.output_limit(wanted),
     }
-    if can.sampling:
-        config |= {"temperature": wanted.temperature, "top_p": wanted.top_p}
-    return {name: value for name, value in config.items() if value is not None}
-
-
-def _within(wanted: int | None, most: int | None) -> int | None:
-    return wanted if wanted is None or most is None else min(wanted, most)
+    return {**stated(config), **can.sampling_of(wanted)}
 
 
 def _thinking(request: ModelRequest, route: Route, can: Capabilities) -> dict[str, Any]:

@@ -7,29 +7,21 @@ Law 2. What was signed is not joined with what comes behind it: a signature belo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.chain import Chain
-from windlass.kernel.messages import Reasoning, Text, ToolCall
-from windlass.kernel.model_call import (
-    NO_USAGE,
-    KnownTerminal,
-    ModelReply,
-    ModelRequest,
-    ReplyPart,
-    Usage,
-)
-from windlass.kernel.value import Json
+from windlass.kernel import Chain, Json, Reasoning, Text, ToolCall, canonical
+from windlass.kernel.model_call import KnownTerminal, ModelReply, ModelRequest, ReplyPart, Usage
 from windlass.models.google.request import signature_blob
 from windlass.models.message_parts import Words
-from windlass.models.provider_errors import cut_off, malformed
+from windlass.models.provider_errors import cut_off, malformed, wrong_kind
 from windlass.models.route import Route, replay_blob
-from windlass.models.server_events import EventReader, check_is_stream, count_in, object_in
+from windlass.models.server_events import ByteSource, EventReader, check_is_stream, object_in
+from windlass.models.usage_report import UsageReport, count_in
 from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
 
 if TYPE_CHECKING:
@@ -64,10 +56,9 @@ class ReplyReader:
         self._route = route
         self._emit = emit
         self._parts: list[_Open] = []
-        self._usage = _Counts()
+        self._usage = UsageReport(route)
         self._finish: str | None = None
         self._blocked: str | None = None
-        self._served: str | None = None
         self._left_out: set[str] = set()
 
     def take(self, chunk: types.GenerateContentResponse) -> None:
@@ -76,11 +67,9 @@ class ReplyReader:
         Raises:
             Malformed: it is not what Gemini may send.
         """
-        self._served = chunk.model_version or self._served
-        if chunk.usage_metadata is not None:
-            self._usage.take(
-                chunk.usage_metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
-            )
+        used = chunk.usage_metadata
+        counts = used and used.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self._usage.take(counts, served=chunk.model_version)
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
             self._blocked = _word(chunk.prompt_feedback.block_reason)
         for candidate in (chunk.candidates or [])[:1]:
@@ -106,10 +95,10 @@ class ReplyReader:
             terminal = "tool_use"
         return ModelReply(
             parts=parts,
-            usage=self._usage.usage(),
+            usage=_usage(self._usage),
             terminal=terminal,
             diagnostic=diagnostic,
-            provider_usage=self._usage.said(self._route.model, self._served),
+            provider_usage=self._usage.provider_usage(),
         )
 
     def _end(self) -> tuple[str, str | None]:
@@ -127,7 +116,8 @@ class ReplyReader:
     def _take_part(self, part: types.Part) -> None:
         signature = part.thought_signature or None
         if part.function_call is not None:
-            self._parts.append(_Open("call", signature, call=self._call(part.function_call)))
+            made = self._call(part.function_call)
+            self._parts.append(_Open("call", Words(self._emit), signature, made))
         elif part.text is not None:
             self._take_text(part.text, "thought" if part.thought else "text", signature)
         elif signature is not None and part.thought:
@@ -138,12 +128,11 @@ class ReplyReader:
     def _take_text(self, given: str, kind: str, signature: bytes | None) -> None:
         last = self._parts[-1] if self._parts else None
         if last is None or last.kind != kind or last.signature is not None:
-            last = _Open(kind, None)
+            chunk = TextChunk if kind == "text" else ReasoningChunk
+            last = _Open(kind, Words(self._emit, chunk))
             self._parts.append(last)
-        text = last.words.add(given)
+        last.words.add(given)
         last.signature = signature
-        if text:
-            self._emit(TextChunk(text=text) if kind == "text" else ReasoningChunk(text=text))
 
     def _call(self, said: types.FunctionCall) -> ToolCall:
         if not said.name or said.will_continue or said.partial_args:
@@ -191,16 +180,13 @@ class ReplyReader:
         return [Reasoning(text=thought, replay=replay), *words]
 
 
-class _Open:
+class _Open(msgspec.Struct):
     """A part that may still grow."""
 
-    __slots__ = ("call", "kind", "signature", "words")
-
-    def __init__(self, kind: str, signature: bytes | None, call: ToolCall | None = None) -> None:
-        self.kind = kind
-        self.signature = signature
-        self.call = call
-        self.words = Words()
+    kind: str
+    words: Words
+    signature: bytes | None = None
+    call: ToolCall | None = None
 
     def replay(self, route: Route) -> Json:
         if self.signature is None:
@@ -208,40 +194,20 @@ class _Open:
         return replay_blob(signature_blob(self.signature, on=self.kind), route)
 
 
-class _Counts:
-    """The token counts, as far as they were told: only the last chunk has them all."""
+def _usage(report: UsageReport) -> Usage:
+    """Return the counts in windlass's buckets.
 
-    def __init__(self) -> None:
-        self._said: dict[str, Any] = {}
-
-    def take(self, said: dict[str, Any]) -> None:
-        self._said |= said
-
-    def said(self, asked: str, served: str | None) -> dict[str, Any] | None:
-        """Return what Gemini counted, and which model it served where that is another."""
-        if served is None or served == asked.removeprefix("models/"):
-            return self._said or None
-        return {**self._said, "served_model": clean_text(served)}
-
-    def usage(self) -> Usage:
-        """Return the counts in windlass's buckets.
-
-        Gemini's prompt includes what was read from a cache; its candidates do not include thoughts.
-        """
-        if not self._said:
-            return NO_USAGE
-        prompt = self._count("promptTokenCount") + self._count("toolUsePromptTokenCount")
-        cached = min(self._count("cachedContentTokenCount"), prompt)
-        thoughts = self._count("thoughtsTokenCount")
-        return Usage(
-            input_tokens=prompt - cached,
-            cached_input_tokens=cached,
-            output_tokens=self._count("candidatesTokenCount") + thoughts,
-            reasoning_tokens=thoughts,
-        )
-
-    def _count(self, name: str) -> int:
-        return count_in(self._said, name, _PROVIDER)
+    Gemini's prompt includes what was read from a cache; its candidates do not include thoughts.
+    """
+    prompt = report.count("promptTokenCount") + report.count("toolUsePromptTokenCount")
+    cached = min(report.count("cachedContentTokenCount"), prompt)
+    thoughts = report.count("thoughtsTokenCount")
+    return Usage(
+        input_tokens=prompt - cached,
+        cached_input_tokens=cached,
+        output_tokens=report.count("candidatesTokenCount") + thoughts,
+        reasoning_tokens=thoughts,
+    )
 
 
 def _word(reason: object) -> str:
@@ -250,19 +216,6 @@ def _word(reason: object) -> str:
 
 
 # -------------------------------------------------------------------------------- lines for the SDK
-
-
-class ByteSource(Protocol):
-    """A response whose bytes come in pieces."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What was said about them."""
-        ...
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Return the pieces."""
-        ...
 
 
 async def event_lines(response: ByteSource) -> AsyncIterator[str]:
@@ -292,7 +245,7 @@ def _check(data: str) -> None:
     """Refuse what the SDK would take for something else."""
     usage = object_in(data, _PROVIDER).get("usageMetadata") or {}
     if not isinstance(usage, dict):
-        raise malformed(_PROVIDER, "usageMetadata: found something else, wanted an object")
+        raise wrong_kind(_PROVIDER, "usageMetadata", usage, "an object")
     for name in usage:
         if name.endswith("TokenCount"):
             count_in(usage, name, _PROVIDER)

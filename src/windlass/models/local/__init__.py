@@ -11,23 +11,12 @@ from typing import Literal
 
 from windlass.errors import ConfigError, ProviderError, Rejected
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.messages import ToolCall
-from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
-from windlass.kernel.value import Json
-from windlass.models.capabilities import capabilities_of
-from windlass.models.local.engine import PROVIDER, Generated, check_engine, engine_of
-from windlass.models.local.prompt import (
-    ANSWER,
-    ARGUMENTS,
-    TOOL,
-    AnswerReader,
-    messages_of,
-    offered_tools,
-    read_object,
-    schema_of,
-)
+from windlass.kernel import Generation, Json, ModelReply, ModelRequest, ToolCall, Usage, canonical
+from windlass.models.capabilities import capabilities_of, stated
+from windlass.models.local import prompt
+from windlass.models.local.engine import PROVIDER, Generated, engine_of
 from windlass.models.local.weights import find_weights, how_to_get, weights_named
+from windlass.models.names import check_installed
 from windlass.models.provider_errors import overflow_reply
 from windlass.ports.model import EmitModelEvent, TextChunk
 
@@ -52,8 +41,8 @@ class LocalModel:
         weights: Path | None = None,
         context_tokens: int = CONTEXT_TOKENS,
     ) -> None:
+        check_installed(PROVIDER)
         known = weights_named(model)
-        check_engine()
         path = find_weights(known) if weights is None else weights
         if path is None or not path.is_file():
             how = how_to_get(known)
@@ -79,9 +68,9 @@ class LocalModel:
         """
         _ABLE.effort(request.variant, model=self.name)
         reply = _Reply(request, emit)
-        body = {"messages": messages_of(request), **_options(request.generation)}
+        body = {"messages": prompt.messages_of(request), **_options(request.generation)}
         try:
-            generated = await self._engine.generate(body, schema_of(request), reply.take)
+            generated = await self._engine.generate(body, prompt.schema_of(request), reply.take)
         except ProviderError as error:
             return overflow_reply(error)
         return reply.made(generated)
@@ -91,21 +80,19 @@ class LocalModel:
 
 
 def _options(generation: Generation) -> dict[str, Json]:
-    wanted: dict[str, Json] = {
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        # Chunks without words, while the prompt is read: there it can be stopped.
-        "return_progress": True,
-        "temperature": 0.0 if generation.temperature is None else generation.temperature,
-        "max_tokens": generation.max_output_tokens or MAX_OUTPUT_TOKENS,
-    }
-    if generation.top_p is not None:
-        wanted["top_p"] = generation.top_p
-    if generation.seed is not None:
-        wanted["seed"] = generation.seed
-    if generation.stop:
-        wanted["stop"] = list(generation.stop)
-    return wanted
+    return stated(
+        {
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            # Chunks without words, while the prompt is read: there it can be stopped.
+            "return_progress": True,
+            "temperature": generation.temperature or 0.0,
+            "top_p": generation.top_p,
+            "max_tokens": generation.max_output_tokens or MAX_OUTPUT_TOKENS,
+            "seed": generation.seed,
+            "stop": list(generation.stop) or None,
+        }
+    )
 
 
 class _Reply:
@@ -114,8 +101,8 @@ class _Reply:
     def __init__(self, request: ModelRequest, emit: EmitModelEvent) -> None:
         self._request = request
         self._emit = emit
-        self._reader = AnswerReader()
-        self._is_choice = bool(offered_tools(request))
+        self._reader = prompt.AnswerReader()
+        self._is_choice = bool(prompt.offered_tools(request))
         self._words: list[str] = []
 
     def take(self, piece: str) -> None:
@@ -158,26 +145,24 @@ class _Reply:
             Rejected: it wrote something else.
         """
         written = self._reader.written
-        found = read_object(written)
+        found = prompt.read_object(written)
         if found is None and written.lstrip()[:1] not in ("{", ""):
-            raise Rejected(
-                f"{PROVIDER}: the engine cannot hold a reply to the schemas of these tools",
-                field="tools",
-            )
+            told = f"{PROVIDER}: the engine cannot hold a reply to the schemas of these tools"
+            raise Rejected(told, field="tools")
         if found is None:
             return None
-        if TOOL in found:
+        if prompt.TOOL in found:
             return self._call(found)
         if self._request.output is not None:
-            self._say(canonical.encode(found.get(ANSWER)).decode())
+            self._say(canonical.encode(found.get(prompt.ANSWER)).decode())
         return "answer"
 
     def _call(self, found: dict[str, Json]) -> ToolCall:
-        args = found.get(ARGUMENTS)
+        args = found.get(prompt.ARGUMENTS)
         args = args if isinstance(args, dict) else {}
         return ToolCall(
             call_id=f"call_{canonical.digest(self._request)[:16]}",
-            name=str(found[TOOL]),
+            name=str(found[prompt.TOOL]),
             args=args,
             raw=canonical.encode(args).decode(),
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import secrets
 import threading
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.errors import ConfigError, ProviderError, Rejected
+from windlass.errors import ProviderError, Rejected
 from windlass.kernel.value import Json
 from windlass.models.provider_errors import clip, cut_off, from_error_object
 
@@ -181,18 +180,3 @@ def engine_of(path: Path, context_tokens: int) -> Engine:
         if key not in _engines:
             _engines[key] = Engine(path, context_tokens)
         return _engines[key]
-
-
-def check_engine() -> None:
-    """Look for the engine without loading it.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise ConfigError(
-            "model: local models need a package that is not installed: "
-            "pip install 'windlass[local]'",
-            field="model",
-            wanted="windlass[local]",
-        )

@@ -16,11 +16,8 @@ import msgspec
 
 from windlass.errors import CallerError
 from windlass.guards.text import clean_text
-from windlass.kernel import canonical
-from windlass.kernel.messages import Attachment, Text, ToolCall, ToolResult
+from windlass.kernel import Attachment, Json, Text, ToolCall, ToolResult, ToolSpec, canonical
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json
 from windlass.models.message_parts import result_words, stand_in
 
 ANSWER = "answer"
@@ -174,8 +171,6 @@ _READABLE = re.compile(
     rf"|{_HIGH}{_LOW}"
     rf"|{_HIGH}(?=[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]))*"
 )
-_ESCAPE = re.compile(rf"{_HIGH}{_LOW}|\\u[0-9a-fA-F]{{4}}|\\.")
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class AnswerReader:
@@ -200,23 +195,13 @@ class AnswerReader:
     def _read(self) -> str:
         found = _READABLE.match(self._unread)
         segment = found.group() if found else ""
-        if not segment:
-            return ""
         self._unread = self._unread[len(segment) :]
-        return clean_text(_ESCAPE.sub(_unescaped, segment))
+        return clean_text(canonical.parse(f'"{segment}"'))
 
     @property
     def written(self) -> str:
         """All that the model wrote."""
         return "".join(self._written)
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    found = escape.group()
-    if found[1] != "u":
-        return _SHORT.get(found[1], found[1])
-    units = bytes.fromhex(found.replace("\\u", ""))
-    return units.decode("utf-16-be", "surrogatepass")
 
 
 def read_object(text: str) -> dict[str, Json] | None:

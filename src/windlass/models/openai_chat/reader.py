@@ -8,22 +8,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from windlass.errors import ProviderError
-from windlass.kernel import canonical
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Json, Reasoning, Text, ToolCall, canonical
 from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart
-from windlass.kernel.value import Json
-from windlass.models.message_parts import Words, tool_call
-from windlass.models.openai.parts import UsageReport
+from windlass.models.message_parts import Words, text_at, tool_call
+from windlass.models.openai.parts import objects_in, reply_of, texts_in
 from windlass.models.openai_chat.dialects import Dialect
-from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
+from windlass.models.provider_errors import (
+    clip,
+    cut_off,
+    from_error_object,
+    malformed,
+    wrong_kind,
+)
 from windlass.models.route import Route, replay_blob
-from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+from windlass.models.usage_report import UsageReport
+from windlass.ports.model import EmitModelEvent, ReasoningChunk
 
 _TERMINALS: dict[str, KnownTerminal] = {
     "stop": "stop",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
+    "tool_calls": "stop",
+    "function_call": "stop",
     "length": "output_limit",
     "content_filter": "content_filter",
 }
@@ -39,13 +46,12 @@ class ChatReader:
     ) -> None:
         self._route = route
         self._dialect = dialect
-        self._emit = emit
         self._wants_value = wants_value
-        self._words = Words()
-        self._thoughts = Words()
+        self._words = Words(emit)
+        self._thoughts = Words(emit, ReasoningChunk)
         self._details: list[dict[str, Any]] = []
         self._calls = CallPieces(route.provider, numbered=dialect.calls_numbered)
-        self._usage = UsageReport(route.provider)
+        self._usage = UsageReport(route)
         self._reason: str | None = None
         self._refused = False
         self._has_chunks = False
@@ -65,18 +71,8 @@ class ChatReader:
         if event.get("error"):
             raise self._fault(event["error"])
         self._has_chunks = True
-        self._usage.take(event.get("usage"))
-        served = event.get("model")
-        if isinstance(served, str) and served:
-            self._usage.served_model = served
-        choices = event.get("choices")
-        if choices is None:
-            return
-        if not isinstance(choices, list):
-            raise self._wrong("choices", choices, "a list")
-        for choice in choices:
-            if not isinstance(choice, dict):
-                raise self._wrong("choices[]", choice, "an object")
+        self._usage.take(event.get("usage"), served=event.get("model"))
+        for choice in objects_in(event, "choices", self._route.provider):
             if not choice.get("index"):
                 self._take_choice(choice)
 
@@ -93,15 +89,12 @@ class ChatReader:
             is_ended = self.is_over and dialect.done_is_enough and self._has_chunks
         if not is_ended:
             raise cut_off(self._route.provider)
-        calls = self._calls.calls()
-        terminal, diagnostic = self._terminal(calls)
-        return ModelReply(
-            parts=(*self._said(), *calls),
-            usage=self._usage.usage(),
-            terminal=terminal,
-            diagnostic=diagnostic,
-            provider_usage=self._usage.provider_usage(self._route.model),
-        )
+        reason = "stop" if self._reason is None else self._reason
+        terminal = _TERMINALS.get(reason, "unknown")
+        diagnostic = f"finish_reason: {clip(reason)}" if terminal == "unknown" else None
+        parts = (*self._said(), *self._calls.calls())
+        is_refused = self._refused and self._wants_value
+        return reply_of(parts, self._usage, terminal, diagnostic, is_refused=is_refused)
 
     # --- chunks -------------------------------------------------------------------------------------
 
@@ -112,65 +105,50 @@ class ChatReader:
             raise self._fault(choice["error"])
         delta = choice.get("delta") or choice.get("message") or {}
         if not isinstance(delta, dict):
-            raise self._wrong("delta", delta, "an object")
+            raise wrong_kind(self._route.provider, "delta", delta, "an object")
         self._think(delta)
-        self._say(self._text_in(delta.get("content")))
-        refusal = delta.get("refusal")
-        if isinstance(refusal, str) and refusal:
-            self._refused = True
-            self._say(refusal)
-        self._calls.take(delta.get("tool_calls"))
+        self._words.add(self._text_in(delta.get("content")))
+        refusal = text_at(delta, "refusal")
+        self._refused = self._refused or bool(refusal)
+        self._words.add(refusal)
+        for piece in objects_in(delta, "tool_calls", self._route.provider):
+            self._calls.take(piece)
         self._end(choice.get("finish_reason"))
 
     def _think(self, delta: dict[str, Any]) -> None:
-        for field in self._dialect.reasoning_fields:
-            thought = delta.get(field)
-            if isinstance(thought, str) and thought:
-                shown = self._thoughts.add(thought)
-                if shown:
-                    self._emit(ReasoningChunk(text=shown))
-                break
+        thoughts = [text_at(delta, field) for field in self._dialect.reasoning_fields]
+        self._thoughts.add(next(filter(None, thoughts), ""))
         details = delta.get("reasoning_details")
         if self._dialect.replay_field == "reasoning_details" and isinstance(details, list):
             for detail in details:
                 if isinstance(detail, dict):
                     _add_detail(self._details, detail)
 
-    def _say(self, piece: str) -> None:
-        shown = self._words.add(piece) if piece else ""
-        if shown:
-            self._emit(TextChunk(text=shown))
-
     def _text_in(self, content: object) -> str:
         """Return the words of a delta: text, or a list of parts, as some servers write it."""
         if content is None or isinstance(content, str):
             return content or ""
         if not isinstance(content, list):
-            raise self._wrong("content", content, "text")
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join([text for text in texts if isinstance(text, str)])
+            raise wrong_kind(self._route.provider, "content", content, "text")
+        return "".join(texts_in(content))
 
     def _end(self, reason: object) -> None:
         if reason is None or reason == "":
             return
         if not isinstance(reason, str):
-            raise self._wrong("finish_reason", reason, "text")
+            raise wrong_kind(self._route.provider, "finish_reason", reason, "text")
         if reason in _GAVE_UP:
             raise self._fault({"type": "server_error", "message": f"finish_reason {reason}"})
         self._reason = reason
 
     def _fault(self, error: object) -> ProviderError:
         said = error if isinstance(error, dict) else {"message": str(error)}
-        code = said.get("code")
+        code = text_at(said, "code")
         if code == "context_length_exceeded":
             said = {**said, "status": 400}
-        elif isinstance(code, str) and code.isdecimal() and len(code) == 3:
+        elif code.isdecimal() and len(code) == 3:
             said = {**said, "status": int(code)}
         return from_error_object(said, provider=self._route.provider)
-
-    def _wrong(self, field: str, found: object, wanted: str) -> ProviderError:
-        kind = type(found).__name__
-        return malformed(self._route.provider, f"{field}: found {kind}, wanted {wanted}")
 
     # --- the reply ----------------------------------------------------------------------------------
 
@@ -188,17 +166,6 @@ class ChatReader:
         field = self._dialect.replay_field
         kept: object = self._details if field == "reasoning_details" else thoughts
         return replay_blob({field: kept}, self._route) if field is not None and kept else None
-
-    def _terminal(self, calls: tuple[ToolCall, ...]) -> tuple[str, str | None]:
-        reason = "stop" if self._reason is None else self._reason
-        terminal = _TERMINALS.get(reason)
-        if terminal is None:
-            return "unknown", f"finish_reason: {clip(reason)}"
-        if terminal in ("stop", "tool_use"):
-            terminal = "tool_use" if calls else "stop"
-        if terminal == "stop" and self._refused and self._wants_value:
-            return "content_filter", "The model refused to answer."
-        return terminal, None
 
 
 def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
@@ -220,14 +187,13 @@ def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
 # ----------------------------------------------------------------------------- tool calls in pieces
 
 
-class _Draft:
+class _Draft(msgspec.Struct):
     """A call as far as it is there."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.call_id = ""
-        self.name = ""
-        self.written: list[str] = []
+    number: int
+    call_id: str = ""
+    name: str = ""
+    written: list[str] = []
 
     @property
     def is_whole(self) -> bool:
@@ -250,27 +216,17 @@ class CallPieces:
         self._drafts: list[_Draft] = []
         self._at: dict[int, _Draft] = {}
 
-    def take(self, deltas: object) -> None:
-        """Take the `tool_calls` of one chunk.
+    def take(self, delta: dict[str, Any]) -> None:
+        """Take one of the `tool_calls` of a chunk.
 
         Raises:
-            Malformed: they are not in the protocol.
+            Malformed: it is not in the protocol.
         """
-        if deltas is None:
-            return
-        if not isinstance(deltas, list):
-            raise self._wrong("tool_calls", deltas, "a list")
-        for delta in deltas:
-            if not isinstance(delta, dict):
-                raise self._wrong("tool_calls[]", delta, "an object")
-            self._take_one(delta)
-
-    def _take_one(self, delta: dict[str, Any]) -> None:
         function = delta.get("function")
         if function is None:
             function = {}
         if not isinstance(function, dict):
-            raise self._wrong("function", function, "an object")
+            raise wrong_kind(self._provider, "function", function, "an object")
         call_id = self._text(delta, "id")
         name = self._text(function, "name")
         draft = self._draft_for(delta.get("index"), call_id, name)
@@ -283,7 +239,7 @@ class CallPieces:
         elif isinstance(arguments, str):
             draft.written.append(arguments)
         elif arguments is not None:
-            raise self._wrong("arguments", arguments, "text")
+            raise wrong_kind(self._provider, "arguments", arguments, "text")
 
     def _draft_for(self, index: object, call_id: str, name: str) -> _Draft:
         """Return the call that a piece belongs to, or a new one."""
@@ -322,11 +278,8 @@ class CallPieces:
         if found is None:
             return ""
         if not isinstance(found, str):
-            raise self._wrong(field, found, "text")
+            raise wrong_kind(self._provider, field, found, "text")
         return found
-
-    def _wrong(self, field: str, found: object, wanted: str) -> Exception:
-        return malformed(self._provider, f"{field}: found {type(found).__name__}, wanted {wanted}")
 
 
 def _is_another(known: _Draft, call_id: str, name: str) -> bool:

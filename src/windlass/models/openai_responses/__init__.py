@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Unpack
 
-from windlass.guards.secret import Secret
-from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.models.capabilities import Capabilities, capabilities_of
-from windlass.models.openai.connection import DEFAULT_TIMEOUT_S, OpenAIConnection
-from windlass.models.openai_responses.input import ResponseInput
+from windlass.kernel import Attachment, Reasoning, Text, ToolCall, ToolResult, thaw
+from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart
+from windlass.models.capabilities import stated
+from windlass.models.message_parts import schema_words, stand_in
+from windlass.models.openai import parts
+from windlass.models.openai.connection import OpenAIModel
 from windlass.models.openai_responses.reader import ResponseReader
+from windlass.models.route import own_blob
+from windlass.models.sdk_model import Prepared, Settings
 from windlass.ports.model import EmitModelEvent
 
-if TYPE_CHECKING:
-    from httpx2 import AsyncClient
 
-
-class OpenAIResponsesModel:
+class OpenAIResponsesModel(OpenAIModel):
     """A model behind `/responses`: OpenAI's own, or a server that speaks the same.
 
     Nothing is stored at the provider (`store=false`); what a model thought comes back encrypted and is
@@ -24,40 +24,115 @@ class OpenAIResponsesModel:
     OpenAI does for organizations that it has verified.
     """
 
-    def __init__(  # noqa: PLR0913 - the settings of a client
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | Secret | None = None,
-        capabilities: Capabilities | None = None,
-        timeout: float = DEFAULT_TIMEOUT_S,
-        http_client: AsyncClient | None = None,
-        reasoning_summary: str | None = None,
-    ) -> None:
-        self._connection = OpenAIConnection(
-            "openai", base_url=base_url, api_key=api_key, timeout=timeout, http_client=http_client
-        )
-        self.route = self._connection.route(model)
-        self.name = f"openai:{model}"
-        self.capabilities = capabilities or capabilities_of("openai", model)
-        self._input = ResponseInput(
-            route=self.route, able=self.capabilities, summary=reasoning_summary
-        )
+    provider = "openai"
+    path = "/responses"
 
-    async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-        """Ask, show what comes, and return the reply once the provider has ended it.
+    def __init__(
+        self, model: str, *, reasoning_summary: str | None = None, **settings: Unpack[Settings]
+    ) -> None:
+        super().__init__(model, **settings)
+        self._summary = reasoning_summary
+
+    async def _prepare(self, request: ModelRequest, emit: EmitModelEvent) -> Prepared:
+        reader = ResponseReader(self.route, emit, wants_value=request.output is not None)
+        return await self._body(request), reader
+
+    # --- the request ----------------------------------------------------------------------------------
+
+    async def _body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request's parameters.
 
         Raises:
-            ProviderError: there is no reply.
-            InvalidInput: the request cannot be said to this model.
-            LimitExceeded: the answer is larger than any reply.
+            InvalidInput: the model has no such variant, or an attachment cannot be read.
         """
-        body = await self._input.body(request)
-        screen = self._connection.screen(emit)
-        reader = ResponseReader(self.route, screen.emit, wants_value=request.output is not None)
-        return screen.reply(await self._connection.ask("responses", body, reader))
+        body: dict[str, Any] = {
+            "model": self.route.model,
+            "input": [item for message in request.messages for item in await self._items(message)],
+            "store": False,
+            "prompt_cache_key": parts.cache_key(request),
+            "max_output_tokens": self.capabilities.output_limit(request.generation),
+            **self.capabilities.sampling_of(request.generation),
+        }
+        self._add_reasoning(body, request)
+        self._add_tools(body, request)
+        self._add_output(body, request)
+        return stated(body)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._connection.aclose()
+    def _add_reasoning(self, body: dict[str, Any], request: ModelRequest) -> None:
+        effort = self.capabilities.effort(request.variant, model=self.route.model)
+        if self.capabilities.reasoning == "none":
+            return
+        body["include"] = ["reasoning.encrypted_content"]
+        body["reasoning"] = stated({"effort": effort, "summary": self._summary}) or None
+
+    def _add_tools(self, body: dict[str, Any], request: ModelRequest) -> None:
+        if not request.tools or not self.capabilities.tools:
+            return
+        body["tools"] = [
+            {"type": "function", **parts.function_of(tool), "strict": False}
+            for tool in request.tools
+        ]
+        body["tool_choice"] = request.tool_choice
+        body["parallel_tool_calls"] = self.capabilities.parallel_tools
+
+    def _add_output(self, body: dict[str, Any], request: ModelRequest) -> None:
+        if request.output is None:
+            return
+        if self.capabilities.structured_output != "native" or not parts.is_object_schema(
+            request.output
+        ):
+            words = {"role": "system", "content": schema_words(request.output)}
+            body["input"].append(words)
+            return
+        body["text"] = {"format": {"type": "json_schema", **parts.named_schema(request.output)}}
+
+    async def _items(self, message: ModelMessage) -> list[dict[str, Any]]:
+        if message.role == "assistant":
+            return self._said(message)
+        items: list[dict[str, Any]] = []
+        content: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                items.append(await self._result(part))
+            elif isinstance(part, Text):
+                content.append({"type": "input_text", "text": part.text})
+            elif isinstance(part, Attachment):
+                content.append(await self._attached(part))
+        if content:
+            items.append({"role": message.role, "content": content})
+        return items
+
+    def _said(self, message: ModelMessage) -> list[dict[str, Any]]:
+        items = [self._said_item(part) for part in message.parts]
+        return [item for item in items if item is not None]
+
+    def _said_item(self, part: RequestPart) -> dict[str, Any] | None:
+        if isinstance(part, Text):
+            content = [{"type": "output_text", "text": part.text}]
+            return {"type": "message", "role": "assistant", "content": content}
+        if isinstance(part, ToolCall):
+            return {"type": "function_call", "call_id": part.call_id, **parts.called(part)}
+        blob = own_blob(part.replay, self.route) if isinstance(part, Reasoning) else None
+        return None if blob is None else dict(thaw(blob))
+
+    async def _result(self, result: ToolResult) -> dict[str, Any]:
+        content = [await self._in_result(part) for part in result.content]
+        output: Any = content
+        if all(each["type"] == "input_text" for each in content):
+            output = "\n".join([each["text"] for each in content])
+        return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+    async def _in_result(self, part: Text | Attachment) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "input_text", "text": part.text}
+        if not self.capabilities.result_images:
+            return {"type": "input_text", "text": stand_in(part)}
+        return await self._attached(part, is_result=True)
+
+    async def _attached(self, attachment: Attachment, *, is_result: bool = False) -> dict[str, Any]:
+        found = await parts.shown(attachment, self.capabilities, is_result=is_result)
+        if found.kind == "image":
+            return {"type": "input_image", "image_url": found.content, "detail": "auto"}
+        if found.kind == "file":
+            return {"type": "input_file", "filename": found.name, "file_data": found.content}
+        return {"type": "input_text", "text": found.content}

@@ -13,11 +13,18 @@ from typing import Any
 from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart
-from windlass.models.message_parts import Words, tool_call, whole_text
-from windlass.models.openai.parts import UsageReport
-from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
+from windlass.models.message_parts import Words, text_at, tool_call, whole_text
+from windlass.models.openai.parts import reply_of, texts_in
+from windlass.models.provider_errors import (
+    clip,
+    cut_off,
+    from_error_object,
+    malformed,
+    wrong_kind,
+)
 from windlass.models.route import Route, replay_blob
-from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+from windlass.models.usage_report import UsageReport
+from windlass.ports.model import EmitModelEvent, ReasoningChunk
 
 _CUT_BY: dict[str, KnownTerminal] = {
     "max_output_tokens": "output_limit",
@@ -42,12 +49,12 @@ _BLOB_FIELDS = ("id", "type", "summary", "content", "encrypted_content")
 class _Item:
     """One item of the output, as far as it is there."""
 
-    def __init__(self, order: int) -> None:
+    def __init__(self, order: int, emit: EmitModelEvent) -> None:
         self.order = order
         self.found: dict[str, Any] = {}
         self.is_done = False
-        self.words = Words()
-        self.thoughts = Words()
+        self.words = Words(emit)
+        self.thoughts = Words(emit, ReasoningChunk)
         self.written: list[str] = []
 
 
@@ -61,7 +68,7 @@ class ResponseReader:
         self._items: dict[object, _Item] = {}
         self._last_number = -1
         self._refused = False
-        self._usage = UsageReport(route.provider)
+        self._usage = UsageReport(route)
         self._ended: dict[str, Any] | None = None
         self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "response.output_item.added": self._on_item,
@@ -116,32 +123,22 @@ class ResponseReader:
         self._take_final_items(ended)
         terminal, diagnostic = self._terminal(ended)
         parts = self._parts(is_whole=terminal == "stop")
-        if terminal == "stop" and any(isinstance(part, ToolCall) for part in parts):
-            terminal = "tool_use"
-        if self._refused and self._wants_value and terminal == "stop":
-            terminal, diagnostic = "content_filter", "The model refused to answer."
-        return ModelReply(
-            parts=parts,
-            usage=self._usage.usage(),
-            terminal=terminal,
-            diagnostic=diagnostic,
-            provider_usage=self._usage.provider_usage(self._route.model),
-        )
+        is_refused = self._refused and self._wants_value
+        return reply_of(parts, self._usage, terminal, diagnostic, is_refused=is_refused)
 
     # --- events -------------------------------------------------------------------------------------
 
     def _item_of(self, event: dict[str, Any]) -> _Item:
         """Return the item that an event is about: by its place, or by its id where places are not told."""
-        item = event.get("item")
         place = event.get("output_index")
-        named = item.get("id") if isinstance(item, dict) else None
-        key = place if type(place) is int else event.get("item_id") or named
-        if not isinstance(key, (int, str)):
+        named = text_at(event, "item_id") or text_at(event.get("item"), "id")
+        key: int | str = place if type(place) is int else named
+        if key == "":
             raise malformed(self._route.provider, "event: found no output_index, wanted a number")
         known = self._items.get(key)
         if known is None:
             order = key if isinstance(key, int) else len(self._items)
-            known = self._items[key] = _Item(order)
+            known = self._items[key] = _Item(order, self._emit)
         return known
 
     def _on_item(self, event: dict[str, Any]) -> None:
@@ -153,19 +150,15 @@ class ResponseReader:
         item.is_done = event["type"] == "response.output_item.done"
 
     def _on_words(self, event: dict[str, Any]) -> None:
-        shown = self._item_of(event).words.add(self._delta(event))
-        if shown:
-            self._emit(TextChunk(text=shown))
+        self._item_of(event).words.add(self._delta(event))
 
     def _on_thought_begun(self, event: dict[str, Any]) -> None:
         item = self._item_of(event)
         if item.thoughts.text:
-            self._emit(ReasoningChunk(text=item.thoughts.add("\n\n")))
+            item.thoughts.add("\n\n")
 
     def _on_thought(self, event: dict[str, Any]) -> None:
-        shown = self._item_of(event).thoughts.add(self._delta(event))
-        if shown:
-            self._emit(ReasoningChunk(text=shown))
+        self._item_of(event).thoughts.add(self._delta(event))
 
     def _on_arguments(self, event: dict[str, Any]) -> None:
         self._item_of(event).written.append(self._delta(event))
@@ -173,8 +166,7 @@ class ResponseReader:
     def _delta(self, event: dict[str, Any]) -> str:
         delta = event.get("delta")
         if not isinstance(delta, str):
-            found = type(delta).__name__
-            raise malformed(self._route.provider, f"delta: found {found}, wanted text")
+            raise wrong_kind(self._route.provider, "delta", delta, "text")
         return delta
 
     def _on_end(self, event: dict[str, Any]) -> None:
@@ -183,14 +175,12 @@ class ResponseReader:
             raise malformed(self._route.provider, "event: found no response, wanted an object")
         if event["type"] == "response.failed":
             self._on_failed(response)
-        self._usage.take(response.get("usage"))
-        served = response.get("model")
-        self._usage.served_model = served if isinstance(served, str) else None
+        self._usage.take(response.get("usage"), served=response.get("model"))
         self._ended = {**response, "type": event["type"]}
 
     def _on_failed(self, response: dict[str, Any]) -> None:
         error = response.get("error")
-        if not (isinstance(error, dict) and error.get("code") in _POLICY):
+        if text_at(error, "code") not in _POLICY:
             raise self._fault(error)
 
     def _on_error(self, event: dict[str, Any]) -> None:
@@ -199,8 +189,7 @@ class ResponseReader:
 
     def _fault(self, error: object) -> ProviderError:
         """Return what an error of a running response means; an unknown one may pass."""
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(error, dict) and isinstance(code, str) and code.startswith(_REQUESTS_FAULT):
+        if isinstance(error, dict) and text_at(error, "code").startswith(_REQUESTS_FAULT):
             error = {**error, "status": 400}
         return from_error_object(error, provider=self._route.provider)
 
@@ -213,21 +202,17 @@ class ResponseReader:
             if not isinstance(found, dict):
                 continue
             key = place if place in self._items or not self._items else found.get("id", place)
-            item = self._items.setdefault(key, _Item(place))
+            item = self._items.setdefault(key, _Item(place, self._emit))
             if not item.is_done:
                 item.found, item.is_done = found, True
 
     def _terminal(self, ended: dict[str, Any]) -> tuple[str, str | None]:
-        error = ended.get("error")
         if ended["type"] == "response.failed":
-            said = error.get("message") if isinstance(error, dict) else None
-            return "content_filter", clip(said) if isinstance(said, str) else None
+            return "content_filter", clip(text_at(ended.get("error"), "message")) or None
         if ended["type"] == "response.completed" and ended.get("status") != "incomplete":
             return "stop", None
-        details = ended.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, dict) else None
-        told = clip(reason) if isinstance(reason, str) else "no reason given"
-        return _CUT_BY.get(str(reason), "unknown"), f"incomplete: {told}"
+        reason = text_at(ended.get("incomplete_details"), "reason")
+        return _CUT_BY.get(reason, "unknown"), f"incomplete: {clip(reason) or 'no reason given'}"
 
     def _parts(self, *, is_whole: bool) -> tuple[ReplyPart, ...]:
         parts: list[ReplyPart] = []
@@ -247,29 +232,25 @@ class ResponseReader:
         content = item.found.get("content")
         texts: list[str] = []
         for part in content if item.is_done and isinstance(content, list) else ():
-            said = part.get("text") if isinstance(part, dict) else None
-            if isinstance(part, dict) and part.get("type") == "refusal":
-                self._refused = True
-                said = part.get("refusal")
-            if isinstance(said, str):
-                texts.append(said)
+            is_refusal = text_at(part, "type") == "refusal"
+            self._refused = self._refused or is_refusal
+            texts.append(text_at(part, "refusal" if is_refusal else "text"))
         text = whole_text("".join(texts)) if item.is_done else item.words.text
         return [Text(text=text)] if text else []
 
     def _call(self, item: _Item) -> ToolCall:
         found = item.found
-        name, call_id = found.get("name"), found.get("call_id")
+        name = text_at(found, "name")
         written = found.get("arguments") if item.is_done else "".join(item.written)
-        if not isinstance(name, str) or not isinstance(written, str):
-            raise malformed(
-                self._route.provider, "function_call: found no name or arguments, wanted text"
-            )
-        return tool_call(call_id if isinstance(call_id, str) else "", name, written)
+        if not name or not isinstance(written, str):
+            what = "function_call: found no name or arguments, wanted text"
+            raise malformed(self._route.provider, what)
+        return tool_call(text_at(found, "call_id"), name, written)
 
     def _reasoning(self, item: _Item) -> list[ReplyPart]:
         found = item.found
-        summary = _texts(found.get("summary"))
-        text = whole_text("\n\n".join(summary) or "".join(_texts(found.get("content"))))
+        summary = texts_in(found.get("summary"))
+        text = whole_text("\n\n".join(summary) or "".join(texts_in(found.get("content"))))
         text = text or item.thoughts.text
         replay = None
         # Without its encrypted content the provider could not know the item again.
@@ -278,9 +259,3 @@ class ResponseReader:
             blob.setdefault("summary", [])
             replay = replay_blob(blob, self._route)
         return [Reasoning(text=text, replay=replay)] if text or replay else []
-
-
-def _texts(parts: object) -> list[str]:
-    found = parts if isinstance(parts, list) else []
-    texts = [part.get("text") for part in found if isinstance(part, dict)]
-    return [text for text in texts if isinstance(text, str)]
