@@ -6,11 +6,11 @@ from typing import get_args
 
 import msgspec
 
-from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
+from windlass.errors import JournalCorrupt
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
+from windlass.stores import rules
 from windlass.stores.sqlite.connection import first, select
-from windlass.stores.sqlite.leases import check_fence
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
@@ -35,45 +35,22 @@ def enqueue(
     digest = item.digest()
     if known is not None:
         _check_state(session.id, item.item_id, known[0])
-        if known[1] != digest:
-            raise IdempotencyConflict(
-                f"item {item.item_id}: is known with other content", field="item_id"
-            )
+        rules.check_same(known[1], digest, f"item {item.item_id}", field="NewItem.item_id")
         return InboxReceipt(item_id=item.item_id, state=known[0], known=True)
-    arrived = session.arrivals + 1
-    rows.db.execute("UPDATE sessions SET arrivals = ? WHERE no = ?", (arrived, session.no))
+    arrived = rows.next_arrival(session)
     rows.db.execute(
         "INSERT INTO inbox (session, id, arrived, state, due, digest, ended_ms, item)"
         " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
         (session.no, item.item_id, arrived, item.when, digest, now_ms, encoder.pack(item)),
     )
-    session.arrivals = arrived
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 
 def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
-    """Take items into a turn that is being accepted; it has no generation yet.
-
-    Raises:
-        InvalidInput: there is no such item.
-        IdempotencyConflict: it does not wait any more.
-    """
+    """Take items into a turn that is being accepted; it has no generation yet."""
     for item_id in dict.fromkeys(takes):
-        query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
-        known = first(rows.db, query, (session.no, item_id))
-        if known is None:
-            raise InvalidInput(
-                f"NewTurn.takes: the inbox has no item {item_id}", field="NewTurn.takes"
-            )
-        number, state = known
-        _check_state(session.id, item_id, state)
-        if state != "pending":
-            raise IdempotencyConflict(
-                f"NewTurn.takes: item {item_id} is {state}",
-                field="NewTurn.takes",
-                found=state,
-                wanted="pending",
-            )
+        number, state = _find(rows, session, item_id)
+        rules.check_enters(item_id, state)
         rows.db.execute(
             "UPDATE inbox SET state = 'taken', turn = ? WHERE no = ?", (turn_no, number)
         )
@@ -85,7 +62,7 @@ def take(
     """Take what waits for now into a turn, and again what it took before."""
     session = rows.session(session_id)
     turn = rows.turn(session, turn_id)
-    check_fence(session, turn, generation)
+    rules.check_fence(session, turn, generation)
     if turn.cancel is not None:
         return ()
     found = select(
@@ -113,9 +90,7 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
             (now_ms, turn.session.no, item_id, turn.no),
         )
         if not rows.db.changes():
-            raise InvalidInput(
-                f"TurnCommit.settle: the turn did not take {item_id}", field="TurnCommit.settle"
-            )
+            raise rules.not_taken(item_id)
     rows.db.execute(
         "UPDATE inbox SET state = 'pending', turn = NULL, generation = NULL"
         " WHERE session = ? AND state IN ('pending', 'taken') AND turn = ? AND state = 'taken'",
@@ -126,18 +101,12 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
 def withdraw(rows: Rows, session_id: str, item_id: str) -> WithdrawReceipt:
     """Take an item back that no turn has taken."""
     again, session = rows.earlier is not None, rows.session(session_id)
-    query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
-    known = first(rows.db, query, (session.no, item_id))
-    if known is None:
-        return WithdrawReceipt(status="unknown")
-    number, state = known
-    _check_state(session.id, item_id, state)
+    number, state = _find(rows, session, item_id)
     if state == "pending":
         rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (number,))
+    if state == "withdrawn" and again:
         return WithdrawReceipt(status="withdrawn")
-    if state == "withdrawn":
-        return WithdrawReceipt(status="withdrawn" if again else "already")
-    return WithdrawReceipt(status=state)
+    return rules.withdraw_receipt(state)
 
 
 def read_first(rows: Rows, session_id: str, number: int) -> InboxItem:
@@ -160,6 +129,15 @@ def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
         _item(session.id, stored, arrived, state, turn_id, generation)
         for arrived, state, stored, turn_id, generation in found
     )
+
+
+def _find(rows: Rows, session: SessionRow, item_id: str) -> tuple[int | None, str | None]:
+    """Return number and state of an item; None of both if there is none."""
+    query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
+    number, state = first(rows.db, query, (session.no, item_id)) or (None, None)
+    if state is not None:
+        _check_state(session.id, item_id, state)
+    return number, state
 
 
 def _check_state(session_id: str, item_id: str, state: str) -> None:

@@ -29,7 +29,8 @@ from windlass.ports.views import (
     SessionView,
     TurnView,
 )
-from windlass.stores.sqlite import inbox, turns, waits
+from windlass.stores import facts
+from windlass.stores.sqlite import inbox, waits
 from windlass.stores.sqlite.connection import FileIdentity, first, select
 from windlass.stores.sqlite.history import lineage, load_frame, load_history, load_page
 from windlass.stores.sqlite.leases import Liveness
@@ -64,19 +65,13 @@ def load_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView:
     pages: list[HistoryPage] = []
     if wanted != "none":
         pages = (load_frame if wanted == "frame" else load_history)(rows.db, session)
-    return SessionView(
-        session_id=session.id,
-        agent=session.agent,
-        created_ms=session.created_ms,
-        head=session.head,
-        generation=session.generation,
-        owner=session.owner,
+    return facts.session_view(
+        session,
+        pages,
         active=_active(rows.db, session),
         queued=_queued(rows.db, session),
         usage=read_usage(session),
         parent=_parent(rows.db, session),
-        parent_head=session.parent_head,
-        pages=tuple(pages),
     )
 
 
@@ -115,35 +110,15 @@ def load_turn(rows: Rows, session_id: str, turn_id: str) -> TurnView | None:
     turn = rows.find_turn(session, turn_id)
     if turn is None:
         return None
-    done = turn.state == "done"
-    end = _end(rows.db, turn) if done else None
-    mine = session.active == turn.no
+    end = _end(rows.db, turn) if turn.state == "done" else None
     pages: list[JournalPage] = []
     if turn.strand is not None:
         pages, _ = load_pages(rows.db, turn)
     request = _request(rows.db, turn)
     if request is not None:  # else the journal was reclaimed with it
         _check_length(turn, len(pages))
-    return TurnView(
-        session_id=session_id,
-        turn_id=turn_id,
-        agent=turn.agent,
-        state=turn.state,
-        request=request,
-        request_digest=turn.digest,
-        turn_index=turn.strand,
-        generation=session.generation if mine else 0,
-        owner=session.owner if mine else None,
-        takeovers=turn.takeovers,
-        cancel=turn.cancel,
-        submitter=turn.submitter,
-        by=turn.asked_by,
-        pages=tuple(pages),
-        waits=waits.of_turn(rows.db, turn),
-        outcome=None if end is None else end.outcome,
-        page=end,
-        receipt=turns.receipt_of(turn) if done else None,
-    )
+    found = waits.of_turn(rows.db, turn)
+    return facts.turn_view(turn, request=request, pages=pages, waits=found, end=end)
 
 
 def _request(db: apsw.Connection, turn: TurnRow) -> TurnRequest | None:

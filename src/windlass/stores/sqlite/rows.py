@@ -15,22 +15,22 @@ from typing import Any, get_args
 
 import apsw
 
-from windlass.errors import InvalidInput, JournalCorrupt, SessionDeleted, UnknownSession
+from windlass.errors import JournalCorrupt
 from windlass.journal import JournalPage, UsageLine, strand_seed
 from windlass.ports.unit import TurnState
+from windlass.stores import rules
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.pages import Strand, unpack
 
 _MAX_SESSIONS = 4_096
 
-_SESSION = (
-    "SELECT no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals,"
-    " parent, parent_head, usage FROM sessions WHERE id = ?"
+SESSION_COLUMNS = "no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals, parent, parent_head, usage"
+TURN_COLUMNS = (
+    "no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark, answered, head,"
+    " commit_digest, pages, asked_by"
 )
-_TURN = (
-    "SELECT no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark,"
-    " answered, head, commit_digest, pages, asked_by FROM turns WHERE "
-)
+_SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 - a constant
+_TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE session = ? AND id = ?"  # noqa: S608 - a constant
 _PAGE_COUNT = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
 _TURN_STATES = frozenset(get_args(TurnState))
 
@@ -43,13 +43,10 @@ class TurnRow:
         "link", "no", "pages", "session", "state", "strand", "submitter", "takeover_mark", "takeovers",
     )  # fmt: skip
 
-    def __init__(self, session: SessionRow) -> None:
+    def __init__(self, session: SessionRow, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
         self.session = session
         self.link: bytes | None = None
         self.pages = 0
-
-    def fill(self, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
-        """Take the values of the row."""
         (
             self.no, self.id, self.state, self.arrived, self.strand, self.agent, self.digest, self.submitter,
             self.cancel, self.takeovers, self.takeover_mark, self.answered, self.head, self.commit_digest,
@@ -151,25 +148,16 @@ class Rows:
         Raises:
             UnknownSession, SessionDeleted: there is none, or no more.
         """
-        session = self.find_session(session_id)
-        if session is None:
-            raise UnknownSession(
-                f"session {session_id}: there is none of this id", field="session_id"
-            )
-        if session.deleted_ms is not None:
-            raise SessionDeleted(f"session {session_id}: was deleted", field="session_id")
-        return session
+        return rules.living(self.find_session(session_id), session_id)
 
     def find_turn(self, session: SessionRow, turn_id: str) -> TurnRow | None:
         """Return a turn of a session, finished or not."""
         turn = session.turns.get(turn_id)
         if turn is None:
-            query = _TURN + "session = ? AND id = ?"
-            values = first(self.db, query, (session.no, turn_id))
+            values = first(self.db, _TURN, (session.no, turn_id))
             if values is None:
                 return None
-            turn = TurnRow(session)
-            turn.fill(values)
+            turn = TurnRow(session, values)
             turn.check()
             if turn.state != "done":  # of those a session can have any number
                 session.turns[turn_id] = turn
@@ -181,10 +169,15 @@ class Rows:
         Raises:
             InvalidInput: there is none of that id.
         """
-        turn = self.find_turn(session, turn_id)
-        if turn is None:
-            raise InvalidInput(f"turn {turn_id}: the session has none of this id", field="turn_id")
-        return turn
+        return rules.existing(self.find_turn(session, turn_id), turn_id)
+
+    def next_arrival(self, session: SessionRow) -> int:
+        """Return the next place in the session's one queue of turns and items."""
+        session.arrivals += 1
+        self.db.execute(
+            "UPDATE sessions SET arrivals = ? WHERE no = ?", (session.arrivals, session.no)
+        )
+        return int(session.arrivals)
 
     def find_tail(self, turn: TurnRow) -> None:
         """Learn where the next page of a turn's journal goes, from pages that are each checked against their links.
