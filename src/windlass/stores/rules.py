@@ -7,7 +7,7 @@ A rule reads the facts of rows; but for the count of takeovers it changes nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from windlass.errors import (
     HeadMoved,
@@ -167,6 +167,14 @@ def lease_of(turn: TurnFacts, worker_id: str, until_ms: int) -> Lease:
         until_ms=until_ms,
         takeovers=turn.takeovers,
     )
+
+
+WHY_DUE: dict[str, Literal["queued", "answered", "abandoned"]] = {
+    "queued": "queued",
+    "ready": "answered",
+    "running": "abandoned",
+}
+"""Why a turn is to be driven, by its state. One that has begun is due only when its session is free."""
 
 
 # ------------------------------------------------------------------ units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter, itemgetter
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -89,12 +89,10 @@ def _due_turns(tables: Tables, workers: Workers, now_ms: int) -> Iterator[tuple[
     """At most one turn of a session is due: the one under way, or else the oldest that waits."""
     for session in tables.live_sessions():
         turn = session.next_turn
-        if turn is None or turn.state == "parked":
+        why = None if turn is None else rules.WHY_DUE.get(turn.state)
+        if turn is None or why is None:
             continue
-        if turn.state == "queued" or workers.is_free(session, now_ms):
-            why: Literal["queued", "answered", "abandoned"] = "queued"
-            if turn.state != "queued":
-                why = "answered" if turn.state == "ready" else "abandoned"
+        if why == "queued" or workers.is_free(session, now_ms):
             found = DueTurn(
                 session_id=session.id,
                 turn_id=turn.id,

@@ -13,8 +13,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from windlass.errors import InvalidInput, JournalCorrupt, StoreContended
-from windlass.stores.sqlite.connection import first
+from windlass.errors import InvalidInput, StoreContended
+from windlass.stores.sqlite.connection import corrupt, first
 from windlass.stores.sqlite.rows import Rows
 
 MAX_ROW_BYTES = 1024 * 1024
@@ -63,7 +63,7 @@ class BlobFolder:
         try:
             data = (self.folder / digest).read_bytes()
         except FileNotFoundError:
-            raise JournalCorrupt(f"blob {digest[:12]}: its file is missing", field="blob") from None
+            raise corrupt(f"blob {digest[:12]}", "its file is missing") from None
         return check(digest, data)
 
     def remove(self, digest: str) -> None:
@@ -84,9 +84,7 @@ class BlobFolder:
 def check(digest: str, data: bytes) -> bytes:
     """Return bytes that are those of their digest."""
     if sha256(data).hexdigest() != digest:
-        raise JournalCorrupt(
-            f"blob {digest[:12]}: its bytes are not those of its digest", field="blob"
-        )
+        raise corrupt(f"blob {digest[:12]}", "its bytes are not those of its digest")
     return data
 
 

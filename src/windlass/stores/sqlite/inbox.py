@@ -6,11 +6,10 @@ from typing import get_args
 
 import msgspec
 
-from windlass.errors import JournalCorrupt
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
 from windlass.stores import rules
-from windlass.stores.sqlite.connection import first, select
+from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
@@ -142,8 +141,7 @@ def _find(rows: Rows, session: SessionRow, item_id: str) -> tuple[int | None, st
 
 def _check_state(session_id: str, item_id: str, state: str) -> None:
     if state not in _STATES:
-        place = f"inbox of {session_id}, item {item_id}"
-        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+        raise corrupt(f"inbox of {session_id}, item {item_id}", "is in a state that is none")
 
 
 def _item(

@@ -38,13 +38,7 @@ def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: L
         _extend(rows, start.worker_id, until_ms, start.until_ms)
 
 
-def take_over(
-    rows: Rows,
-    session_id: str,
-    turn_id: str,
-    wanted: Start,
-    gone: Liveness,
-) -> Lease:
+def take_over(rows: Rows, session_id: str, turn_id: str, wanted: Start, gone: Liveness) -> Lease:
     """Own the session of an unfinished turn under a new generation."""
     worker_id = wanted.worker_id
     session = rows.session(session_id)

@@ -27,7 +27,7 @@ from windlass.journal.bodies import Body, redact
 from windlass.kernel import canonical
 from windlass.kernel.value import Value
 from windlass.ports.unit import NewTurn, TurnRequest, Unit
-from windlass.stores.sqlite.connection import first, select
+from windlass.stores.sqlite.connection import corrupt, first, select
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def _at(place: str, error: WindlassError) -> ReplayError:
         return FormatUnsupported(
             f"{place}: {error}", field=place, found=error.found, wanted=error.wanted
         )
-    return JournalCorrupt(f"{place}: {error}", field=place)
+    return corrupt(place, str(error))
 
 
 class Strand(Generic[T]):
@@ -130,10 +130,9 @@ class Strand(Generic[T]):
 
     def _corrupt(self, seq: int, wanted: int) -> JournalCorrupt:
         if seq != wanted:
-            return JournalCorrupt(f"{self._place}: page {wanted} is missing", field=self._place)
-        place = f"{self._place}, page {seq}"
-        return JournalCorrupt(
-            f"{place}: the page is not the one that was written there", field=place
+            return corrupt(self._place, f"page {wanted} is missing")
+        return corrupt(
+            f"{self._place}, page {seq}", "the page is not the one that was written there"
         )
 
 
@@ -310,7 +309,7 @@ def unpack(stored: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - re
         JournalCorrupt: not what was written.
     """
     if not isinstance(stored, bytes) or stored[: len(_MAGIC)] != _MAGIC or len(stored) < _BODY:
-        raise JournalCorrupt(f"{place}: found something that windlass did not write", field=place)
+        raise corrupt(place, "found something that windlass did not write")
     found = stored[len(_MAGIC) : _HEAD]
     if found != _FORMAT:
         raise FormatUnsupported(
@@ -321,8 +320,8 @@ def unpack(stored: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - re
         )
     data = stored[_BODY:]
     if sha256(data).digest() != stored[_HEAD:_BODY]:
-        raise JournalCorrupt(f"{place}: its bytes are not those of its digest", field=place)
+        raise corrupt(place, "its bytes are not those of its digest")
     try:
         return canonical.read(data, type)
     except (InvalidInput, LimitExceeded) as error:
-        raise JournalCorrupt(f"{place}: {error}", field=place) from None
+        raise corrupt(place, str(error)) from None

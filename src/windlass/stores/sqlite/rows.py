@@ -15,11 +15,10 @@ from typing import Any, get_args
 
 import apsw
 
-from windlass.errors import JournalCorrupt
 from windlass.journal import JournalPage, UsageLine, strand_seed
 from windlass.ports.unit import TurnState
 from windlass.stores import rules
-from windlass.stores.sqlite.connection import first
+from windlass.stores.sqlite.connection import corrupt, first
 from windlass.stores.sqlite.pages import Strand, unpack
 
 _MAX_SESSIONS = 4_096
@@ -58,11 +57,9 @@ class TurnRow:
         place = f"turn {self.session.id}/{self.id}"
         check_state(self.state, place=place)
         if (self.strand is None) != (self.state == "queued"):
-            raise JournalCorrupt(
-                f"{place}: is {self.state}, and its journal says otherwise", field=place
-            )
+            raise corrupt(place, f"is {self.state}, and its journal says otherwise")
         if self.state == "done" and (self.head is None or self.commit_digest is None):
-            raise JournalCorrupt(f"{place}: has ended, and its end is missing", field=place)
+            raise corrupt(place, "has ended, and its end is missing")
 
 
 def check_state(state: str, *, place: str) -> None:
@@ -72,7 +69,7 @@ def check_state(state: str, *, place: str) -> None:
         JournalCorrupt: it is in one that no release has written.
     """
     if state not in _TURN_STATES:
-        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+        raise corrupt(place, "is in a state that is none")
 
 
 class SessionRow:
@@ -192,10 +189,6 @@ class Rows:
         else:
             pages, turn.link = load_pages(self.db, turn)
             turn.pages = len(pages)
-
-    def drop_turn(self, turn: TurnRow) -> None:
-        """Forget a turn that has ended: a session can have any number of those."""
-        turn.session.turns.pop(turn.id, None)
 
     def _refresh(self, session: SessionRow | None, session_id: str, values: Any) -> SessionRow:  # noqa: ANN401 - a row of apsw's
         if session is None:

@@ -6,10 +6,9 @@ from typing import Any, get_args
 
 import apsw
 
-from windlass.errors import JournalCorrupt
 from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
 from windlass.stores import rules
-from windlass.stores.sqlite.connection import first, select
+from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
@@ -118,11 +117,11 @@ def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
     answer = None if packed is None else unpack(packed, WaitAnswer, place=f"answer to a {place}")
     columns = (session_id, turn_id, key, kind, expires_ms)
     if columns != (wait.session_id, wait.turn_id, wait.key, wait.kind, wait.expires_ms):
-        raise JournalCorrupt(f"{place}: the row is of another wait", field=place)
+        raise corrupt(place, "the row is of another wait")
     if state not in _STATES:
-        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+        raise corrupt(place, "is in a state that is none")
     unanswered = answer is None and state in _UNANSWERED
     answered = answer is not None and answer.status == state
     if not (unanswered or answered) or (consumed and state != "answered"):
-        raise JournalCorrupt(f"{place}: is {state}, and its answer says otherwise", field=place)
+        raise corrupt(place, f"is {state}, and its answer says otherwise")
     return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer)

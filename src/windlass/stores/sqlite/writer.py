@@ -255,11 +255,6 @@ class Writer:
         """Whether a single turn is at work, on a disk that is fast enough for the loop to wait for."""
         return len(self._queue) <= _ALONE and self._pace_s < _FAST_DISK_S and self._rows is not None
 
-    def commit_now(self) -> None:
-        """Commit what waits in this call, on the conditions of Law 5; else leave it to the pass that is asked for."""
-        if self.is_alone and threading.get_ident() == self._loop_thread:
-            self._decide()
-
     def _decide(self) -> None:
         self._deciding = False
         if self._queue and not self._write_here():  # empty: the thread was faster
@@ -371,14 +366,17 @@ class Writer:
     def _begin(self) -> bool:
         """Begin a transaction unless another connection holds the lock. Other trouble shows when it is written."""
         try:
-            rows = self._ready()
-            rows.db.execute("BEGIN IMMEDIATE")
-            rows.begin()
+            self._begin_with(self._ready())
         except (apsw.Error, WindlassError, OSError) as error:
             if is_contention(error):
                 return False
             self._let_go()
         return True
+
+    def _begin_with(self, rows: Rows) -> Rows:
+        rows.db.execute("BEGIN IMMEDIATE")
+        rows.begin()
+        return rows
 
     def _begin_patiently(self) -> bool:
         pause, deadline = _FIRST_PAUSE_S, _clock() + self._busy_s
@@ -397,9 +395,7 @@ class Writer:
         try:
             rows = self._rows
             if rows is None or not rows.db.in_transaction:  # it could not begin; now it says why
-                rows = self._ready()
-                rows.db.execute("BEGIN IMMEDIATE")
-                rows.begin()
+                rows = self._begin_with(self._ready())
             if not self._apply_all(rows, batch):
                 self._apply_apart(rows, batch)
             if self._is_new and any(operation.refusal is None for operation in batch):
@@ -442,8 +438,7 @@ class Writer:
         """Apply a batch from its beginning, each in its savepoint."""
         rows.db.execute("ROLLBACK")
         rows.forget()
-        rows.db.execute("BEGIN IMMEDIATE")
-        rows.begin()
+        self._begin_with(rows)
         for operation in batch:
             rows.db.execute("SAVEPOINT unit")
             try:

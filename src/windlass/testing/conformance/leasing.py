@@ -99,9 +99,7 @@ async def an_expired_lease_frees_a_session_at_its_very_end(scene: Scene, turn: D
     expect((await scene.session()).owner, other)
 
 
-async def an_owner_whose_own_lease_is_over_may_start_under_either_generation(
-    scene: Scene,
-) -> None:
+async def an_owner_whose_own_lease_is_over_may_start_under_either_generation(scene: Scene) -> None:
     for generation in (1, 2):
         turn = await scene.begin(session_id=f"s{generation}")
         await scene.commit_and_accept(turn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -198,6 +198,12 @@ class Scene:
         if store is None:
             raise AssertionError("a durable store: found nothing after a crash")
         self.store = store
+
+    async def keeps(self, look: Callable[[], Awaitable[object]]) -> None:
+        """Fail unless the same is seen before and after a crash."""
+        before = await look()
+        await self.crash()
+        expect(await look(), before, "what is there after a crash")
 
     # ---------------------------------------------------------------- looking
 

@@ -237,9 +237,7 @@ async def _disks(store: str) -> AsyncIterator[Callable[[], Disk]]:
         yield MemoryDisk
         return
     if kind != "sqlite":
-        raise ConfigError(
-            f"store: found {store!r}, wanted memory or sqlite", field="store", found=store
-        )
+        raise ConfigError.at("store", repr(store), "memory or sqlite")
     with tempfile.TemporaryDirectory(prefix="windlass-", ignore_cleanup_errors=True) as folder:
         blank = Path(folder, "blank.db")
         await make_blank(blank)

@@ -208,12 +208,8 @@ async def _made(make: MakeScenario) -> Scenario:
     if isinstance(scenario, Scenario) and callable(make):
         return scenario
     found = type(scenario).__name__
-    raise ConfigError(
-        f"kill_everywhere: found {found}, wanted a function that makes a Scenario: "
-        "each crash point gets a world of its own",
-        field="make",
-        found=found,
-    )
+    wanted = "a function that makes a Scenario: each crash point gets a world of its own"
+    raise ConfigError.at("make", found, wanted)
 
 
 async def _broken(scenario: Scenario, fate: Fate) -> BaseException | None:
