@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from windlass.journal import HistoryPage, JournalPage
+from windlass.ports.inbox import ItemState
 from windlass.ports.unit import CommitReceipt, TurnCommit, TurnRequest, TurnState
 from windlass.ports.views import SessionView, TurnView
 from windlass.ports.waits import WaitView
@@ -52,6 +53,13 @@ class TurnFacts(Protocol):
 
     @property
     def answered(self) -> object: ...
+
+
+class ItemFacts(Protocol):
+    """A row of an inbox, whatever the store."""
+
+    @property
+    def state(self) -> ItemState: ...
 
 
 def history_page(turn: TurnFacts, end: TurnCommit) -> HistoryPage:

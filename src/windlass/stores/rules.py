@@ -24,10 +24,11 @@ from windlass.kernel.outcomes import Stopped
 from windlass.ports.unit import Lease, Start, TurnCommit, TurnState, Unit, UnitReceipt
 from windlass.ports.views import CancelReceipt, WithdrawReceipt
 from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitView
-from windlass.stores.facts import SessionFacts, TurnFacts, receipt_of
+from windlass.stores.facts import ItemFacts, SessionFacts, TurnFacts, receipt_of
 
 S = TypeVar("S", bound=SessionFacts)
 T = TypeVar("T", bound=TurnFacts)
+ItemT = TypeVar("ItemT", bound=ItemFacts)
 E = TypeVar("E", bound=WindlassError)
 
 
@@ -328,13 +329,20 @@ def late_answer(wait: WaitView) -> WaitReceipt:
     return WaitReceipt(status=ended, answer=wait.answer)
 
 
-def check_enters(item_id: str, state: str | None) -> None:
-    """Refuse an item that cannot come in with a turn: there is none, or it does not wait any more."""
+def entering(item_id: str, item: ItemT | None) -> ItemT:
+    """Return an item that can come in with a turn.
+
+    Raises:
+        InvalidInput: there is no such item.
+        IdempotencyConflict: it does not wait any more.
+    """
     field = "NewTurn.takes"
-    if state is None:
+    if item is None:
         raise InvalidInput(f"{field}: the inbox has no item {item_id}", field=field)
-    if state != "pending":
-        raise IdempotencyConflict.at(field, f"item {item_id}, which is {state}", "a pending one")
+    if item.state != "pending":
+        found = f"item {item_id}, which is {item.state}"
+        raise IdempotencyConflict.at(field, found, "a pending one")
+    return item
 
 
 def not_taken(item_id: str) -> InvalidInput:

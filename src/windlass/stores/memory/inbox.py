@@ -28,8 +28,7 @@ def enter(turn: TurnRow, takes: tuple[str, ...], changes: Changes) -> None:
     """Take items into a turn that is being accepted; it has no generation yet."""
     items = turn.session.items
     for item_id in dict.fromkeys(takes):
-        rules.check_enters(item_id, items[item_id].item.state if item_id in items else None)
-        row = items[item_id]
+        row = rules.entering(item_id, items.get(item_id))
         changes.set(row, item=replace(row.item, state="taken", turn_id=turn.id))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from windlass.journal import HistoryPage, JournalPage, UsageLine
 from windlass.kernel import canonical
-from windlass.ports import InboxItem, TurnRequest, TurnState, WaitView
+from windlass.ports import InboxItem, ItemState, TurnRequest, TurnState, WaitView
 from windlass.stores import rules
 
 
@@ -21,6 +21,11 @@ class ItemRow:
     digest: str
     no: int
     enqueued_ms: int
+
+    @property
+    def state(self) -> ItemState:
+        """Whether it waits, and if not, what became of it."""
+        return self.item.state
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -29,13 +29,10 @@ def enqueue(
     rows: Rows, session: SessionRow, item: NewItem, encoder: Encoder, now_ms: int
 ) -> InboxReceipt:
     """Keep an item, once. One that is withdrawn ended when it came."""
-    query = "SELECT state, digest FROM inbox WHERE session = ? AND id = ?"
-    known = first(rows.db, query, (session.no, item.item_id))
-    digest = item.digest()
+    known, digest = _find(rows, session, item.item_id), item.digest()
     if known is not None:
-        _check_state(session.id, item.item_id, known[0])
-        rules.check_same(known[1], digest, f"item {item.item_id}", field="NewItem.item_id")
-        return InboxReceipt(item_id=item.item_id, state=known[0], known=True)
+        rules.check_same(known.digest, digest, f"item {item.item_id}", field="NewItem.item_id")
+        return InboxReceipt(item_id=item.item_id, state=known.state, known=True)
     arrived = rows.next_arrival(session)
     rows.db.execute(
         "INSERT INTO inbox (session, id, arrived, state, due, digest, ended_ms, item)"
@@ -48,11 +45,9 @@ def enqueue(
 def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
     """Take items into a turn that is being accepted; it has no generation yet."""
     for item_id in dict.fromkeys(takes):
-        number, state = _find(rows, session, item_id)
-        rules.check_enters(item_id, state)
-        rows.db.execute(
-            "UPDATE inbox SET state = 'taken', turn = ? WHERE no = ?", (turn_no, number)
-        )
+        known = rules.entering(item_id, _find(rows, session, item_id))
+        taken = "UPDATE inbox SET state = 'taken', turn = ? WHERE no = ?"
+        rows.db.execute(taken, (turn_no, known.no))
 
 
 def take(
@@ -66,18 +61,17 @@ def take(
         return ()
     found = select(
         rows.db,
-        "SELECT no, id, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
+        "SELECT no, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
         " AND (state = 'pending' AND due = 'now' OR turn = ?) ORDER BY arrived LIMIT ?",
         (session.no, turn.no, limit),
     )
-    items = []
-    for number, _, arrived, stored in found:
+    taken = {"state": "taken", "turn_id": turn.id, "generation": session.generation}
+    for number, *_ in found:
         rows.db.execute(
             "UPDATE inbox SET state = 'taken', turn = ?, generation = ? WHERE no = ?",
             (turn.no, session.generation, number),
         )
-        items.append(_item(session.id, stored, arrived, "taken", turn.id, session.generation))
-    return tuple(items)
+    return tuple(_item(session.id, stored, arrived, **taken) for _, arrived, stored in found)
 
 
 def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> None:
@@ -100,19 +94,19 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
 def withdraw(rows: Rows, session_id: str, item_id: str) -> WithdrawReceipt:
     """Take an item back that no turn has taken."""
     again, session = rows.earlier is not None, rows.session(session_id)
-    number, state = _find(rows, session, item_id)
-    if state == "pending":
-        rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (number,))
-    if state == "withdrawn" and again:
+    known = _find(rows, session, item_id)
+    if known is not None and known.state == "pending":
+        rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (known.no,))
+    if known is not None and known.state == "withdrawn" and again:
         return WithdrawReceipt(status="withdrawn")
-    return rules.withdraw_receipt(state)
+    return rules.withdraw_receipt(None if known is None else known.state)
 
 
 def read_first(rows: Rows, session_id: str, number: int) -> InboxItem:
     """Return an item that waits, by its number."""
     query = "SELECT arrived, item FROM inbox WHERE no = ?"
     arrived, stored = first(rows.db, query, (number,))
-    return _item(session_id, stored, arrived, "pending", None, None)
+    return _item(session_id, stored, arrived)
 
 
 def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
@@ -125,41 +119,31 @@ def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
         (session.no,),
     )
     return tuple(
-        _item(session.id, stored, arrived, state, turn_id, generation)
+        _item(session.id, stored, arrived, state=state, turn_id=turn_id, generation=generation)
         for arrived, state, stored, turn_id, generation in found
     )
 
 
-def _find(rows: Rows, session: SessionRow, item_id: str) -> tuple[int | None, str | None]:
-    """Return number and state of an item; None of both if there is none."""
-    query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
-    number, state = first(rows.db, query, (session.no, item_id)) or (None, None)
-    if state is not None:
-        _check_state(session.id, item_id, state)
-    return number, state
+class _Known(NamedTuple):
+    no: int
+    state: ItemState
+    digest: str
 
 
-def _check_state(session_id: str, item_id: str, state: str) -> None:
-    if state not in _STATES:
-        raise corrupt(f"inbox of {session_id}, item {item_id}", "is in a state that is none")
+def _find(rows: Rows, session: SessionRow, item_id: str) -> _Known | None:
+    query = "SELECT no, state, digest FROM inbox WHERE session = ? AND id = ?"
+    found = first(rows.db, query, (session.no, item_id))
+    if found is None:
+        return None
+    known = _Known(*found)
+    if known.state not in _STATES:
+        raise corrupt(f"inbox of {session.id}, item {item_id}", "is in a state that is none")
+    return known
 
 
-def _item(
-    session_id: str,
-    stored: bytes,
-    arrived: int,
-    state: str,
-    turn_id: str | None,
-    generation: int | None,
-) -> InboxItem:
+def _item(session_id: str, stored: bytes, arrived: int, **shown: Any) -> InboxItem:
     item = unpack(stored, NewItem, place=f"inbox of {session_id}, item {arrived}")
-    return InboxItem(
-        **msgspec.structs.asdict(item),
-        arrived=arrived,
-        state=state,  # type: ignore[arg-type]  # as the table has it
-        turn_id=turn_id,
-        generation=generation,
-    )
+    return InboxItem(**msgspec.structs.asdict(item), arrived=arrived, **shown)
 
 
 def awaited_blobs(rows: Rows) -> frozenset[str]:

@@ -7,6 +7,7 @@ is `WL1 <32 bytes of SHA-256> <canonical bytes>`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
@@ -59,26 +60,18 @@ def _at(place: str, error: WindlassError) -> ReplayError:
     return corrupt(place, str(error))
 
 
+@dataclass(slots=True)
 class Strand(Generic[T]):
     """Reads the pages of a strand in order, each checked against its link.
 
     Sessions have thousands of pages and all are read when one is opened, so the way of a good page is short.
     """
 
-    def __init__(
-        self,
-        db: apsw.Connection,
-        place: str,
-        kind: type[T],
-        *,
-        link: bytes,
-        turn: tuple[str, str] | None = None,
-    ) -> None:
-        self._db = db
-        self._turn = turn
-        self._place = place
-        self._kind = kind
-        self.link = link
+    db: apsw.Connection
+    place: str
+    kind: type[T]
+    link: bytes
+    turn: tuple[str, str] | None = None
 
     def read(self, stored: Iterable[Any], *, start: int) -> list[T]:
         """Return the pages of (seq, link, data) rows; the first is to have the number `start`.
@@ -119,20 +112,20 @@ class Strand(Generic[T]):
             link, page = link_before, data
 
     def _read(self, data: bytes, seq: int) -> T:
-        if self._turn is not None:
-            data = lengthened(data, *self._turn)
+        if self.turn is not None:
+            data = lengthened(data, *self.turn)
         if bodies.MARK in data:
-            return read_page(self._db, data, self._kind, place=f"{self._place}, page {seq}")
+            return read_page(self.db, data, self.kind, place=f"{self.place}, page {seq}")
         try:
-            return canonical.read(data, self._kind)
+            return canonical.read(data, self.kind)
         except (InvalidInput, LimitExceeded, FormatUnsupported) as error:
-            raise _at(f"{self._place}, page {seq}", error) from None
+            raise _at(f"{self.place}, page {seq}", error) from None
 
     def _corrupt(self, seq: int, wanted: int) -> JournalCorrupt:
         if seq != wanted:
-            return corrupt(self._place, f"page {wanted} is missing")
+            return corrupt(self.place, f"page {wanted} is missing")
         return corrupt(
-            f"{self._place}, page {seq}", "the page is not the one that was written there"
+            f"{self.place}, page {seq}", "the page is not the one that was written there"
         )
 
 

@@ -17,7 +17,7 @@ from windlass.journal import (
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
 from windlass.ports.inbox import NewItem
-from windlass.ports.unit import CommitReceipt, NewTurn, TurnReceipt, Unit
+from windlass.ports.unit import CommitReceipt, NewTurn, TurnReceipt, Unit, UnitReceipt
 from windlass.ports.views import CancelReceipt
 from windlass.ports.waits import Wait, WaitAnswer
 from windlass.stores import rules
@@ -67,20 +67,24 @@ def when(unit: Unit) -> int:
 
 
 def accept(
-    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage, encoder: Encoder
-) -> TurnReceipt:
+    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage | None, encoder: Encoder
+) -> TurnReceipt | None:
     """Accept a turn, in a session that is made if it is new."""
+    assert request is not None  # noqa: S101 - it is encoded with the acceptance
+    earlier: UnitReceipt | None = rows.earlier
     check_place(unit.session_id, unit.turn_id)
     session_id, turn_id = unit.session_id, unit.turn_id
     session = rows.find_session(session_id)
     if session is None:
-        session = create_session(rows, session_id, turn.agent, turn.now_ms)
+        origin = Origin(0, strand_seed(session_id))
+        session = create_session(rows, session_id, turn.agent, turn.now_ms, origin)
     rules.living(session, session_id)
     digest = turn.request.digest()
     known = rows.find_turn(session, turn_id)
     if known is not None:
         rules.check_same(known.digest, digest, f"turn {turn_id}", field="turn_id")
-        return TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
+        again = TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
+        return again if earlier is None else earlier.accepted
     arrived = rows.next_arrival(session)
     submitter = encoder.words(turn.submitter or "") or None
     by = encoder.words(turn.by or "") or None
@@ -105,19 +109,13 @@ class Origin(NamedTuple):
 
 
 def create_session(
-    rows: Rows, session_id: str, agent: str, now_ms: int, origin: Origin | None = None
+    rows: Rows, session_id: str, agent: str, now_ms: int, origin: Origin
 ) -> SessionRow:
     """Make a session."""
-    values = (session_id, agent, now_ms, *(origin or Origin(0, strand_seed(session_id))))
     session = rows.sessions[session_id] = SessionRow(session_id)
-    session.fill(first(rows.db, _INSERT_SESSION, values))
+    session.fill(first(rows.db, _INSERT_SESSION, (session_id, agent, now_ms, *origin)))
     session.seen, session.head_checked = rows.version, True
     return session
-
-
-def park(rows: Rows, turn: TurnRow) -> None:
-    """Park a turn until one of its waits is answered; if one was meanwhile, it is ready again."""
-    set_state(rows, turn, rules.parked_state(turn))
 
 
 def set_running(rows: Rows, turn: TurnRow) -> None:

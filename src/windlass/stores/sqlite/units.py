@@ -9,7 +9,7 @@ it is read.
 from __future__ import annotations
 
 from windlass.journal import link_page
-from windlass.ports.unit import TurnReceipt, Unit, UnitReceipt
+from windlass.ports.unit import Unit, UnitReceipt
 from windlass.stores import rules
 from windlass.stores.rules import check_fence
 from windlass.stores.sqlite import turns, waits
@@ -38,7 +38,8 @@ def apply_unit(
     Raises:
         WindlassError: it is refused; whatever it wrote is to be rolled back.
     """
-    accepted = None if unit.accept is None else _accept(rows, unit, request, encoder)
+    new = unit.accept
+    accepted = None if new is None else turns.accept(rows, unit, new, request, encoder)
     session = rows.sessions.get(unit.session_id)
     if session is None or session.seen != rows.version:
         session = rows.session(unit.session_id)
@@ -64,21 +65,11 @@ def apply_unit(
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
 
 
-def _accept(
-    rows: Rows, unit: Unit, request: SplitPage | None, encoder: Encoder
-) -> TurnReceipt | None:
-    earlier: UnitReceipt | None = rows.earlier
-    assert unit.accept is not None  # noqa: S101 - the caller looked
-    assert request is not None  # noqa: S101 - it is encoded with the acceptance
-    accepted = turns.accept(rows, unit, unit.accept, request, encoder)
-    return earlier.accepted if accepted.known and earlier is not None else accepted
-
-
 def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> None:
     for wait in unit.waits:
         waits.open_wait(rows, turn, wait, encoder)
     if unit.parks:
-        turns.park(rows, turn)
+        turns.set_state(rows, turn, rules.parked_state(turn))
 
 
 def _landed(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage | None) -> UnitReceipt | None:
