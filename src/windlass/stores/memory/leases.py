@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 from windlass.errors import InvalidInput, LeaseLost
@@ -85,19 +86,18 @@ class Workers:
 
 def begin(workers: Workers, turn: TurnRow, start: Start, generation: int, changes: Changes) -> None:
     """Begin an accepted turn under a generation."""
-    session = turn.session
     workers.check(start.worker_id)
-    if not rules.may_begin(turn, start, generation, lambda: workers.is_free(session, start.now_ms)):
-        return
-    _own(turn, start.worker_id, generation, changes)
-    changes.at_last(lambda: workers.extend(start.worker_id, start.until_ms))
+    is_free = partial(workers.is_free, turn.session, start.now_ms)
+    if rules.may_begin(turn, start, generation, is_free):
+        _own(turn, start.worker_id, generation, changes)
+        changes.at_last(partial(workers.extend, start.worker_id, start.until_ms))
 
 
 def take_over(workers: Workers, turn: TurnRow, wanted: Start) -> Lease:
     """Own the session of an unfinished turn, under a new generation."""
     session, worker_id = turn.session, wanted.worker_id
     workers.check(worker_id)
-    rules.check_takeover(turn, worker_id, lambda: workers.is_free(session, wanted.now_ms))
+    rules.check_takeover(turn, worker_id, partial(workers.is_free, session, wanted.now_ms))
     if turn.state != "queued":
         rules.count_takeover(turn, count_recorded(turn.read_pages()))
     _own(turn, worker_id, session.generation + 1, Changes())

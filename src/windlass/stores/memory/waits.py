@@ -54,12 +54,11 @@ def _wake(turn: TurnRow) -> None:
 
 def open_waits(tables: Tables, wanted: dict[str, str | None]) -> Iterator[WaitView]:
     """Return the open waits whose fields are as wanted, where something is; oldest first."""
-    told = {name: value for name, value in wanted.items() if value is not None}
+    told = [(name, value) for name, value in wanted.items() if value is not None]
     for key, turn in tables.waits.items():
         view = turn.waits[key]
-        if view.state == "open" and all(
-            getattr(view.wait, name) == value for name, value in told.items()
-        ):
+        is_wanted = all(getattr(view.wait, name) == value for name, value in told)
+        if view.state == "open" and is_wanted:
             yield view
 
 

@@ -93,14 +93,12 @@ class SqliteStore:
             StoreUnavailable: it cannot be opened or written.
         """
         connection.check_release()
+        name = self.path.name
         if self._was_opened:
-            raise ConfigError(
-                f"{self.path.name}: this store was opened before; make another", field="store"
-            )
+            raise ConfigError(f"{name}: this store was opened before; make another", field="store")
         if not self.path.parent.is_dir():
-            raise ConfigError(
-                f"path: the folder of {self.path.name} does not exist; make it first", field="path"
-            )
+            said = f"path: the folder of {name} does not exist; make it first"
+            raise ConfigError(said, field="path")
         db = await asyncio.to_thread(self._open_file)
         self._pid = getpid()
         self._was_opened = True
@@ -148,17 +146,16 @@ class SqliteStore:
 
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
-        self._encoder.check_names(session_id)
-        await self._do_in(session_id, leases.release, generation).durable()
+        await self._do_in((session_id,), leases.release, generation).durable()
 
     async def take_over(
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
     ) -> ports.Lease:
         """Own the session of an unfinished turn whose worker is gone."""
-        self._encoder.check_names(session_id, turn_id, worker_id)
+        self._encoder.check_names(worker_id)
         wanted = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
-        taken = self._do_in(session_id, leases.take_over, turn_id, wanted, self._is_gone)
-        return await taken.durable()
+        names = (session_id, turn_id)
+        return await self._do_in(names, leases.take_over, wanted, self._is_gone).durable()
 
     # ---------------------------------------------------------------- turns
 
@@ -191,9 +188,8 @@ class SqliteStore:
         now_ms: int = 0,  # noqa: ARG002 - the port's
     ) -> ports.CancelReceipt:
         """Mark a turn as cancelled: nothing is claimed in it any more."""
-        self._encoder.check_names(session_id, turn_id)
         said = self._encoder.words(reason)
-        return await self._do_in(session_id, turns.request_cancel, turn_id, said).durable()
+        return await self._do_in((session_id, turn_id), turns.request_cancel, said).durable()
 
     async def load_turn(self, session_id: str, turn_id: str) -> ports.TurnView | None:
         """Return a turn as it stands; None if there is none of this id."""
@@ -246,9 +242,9 @@ class SqliteStore:
         self, session_id: str, item: ports.NewItem, *, now_ms: int = 0
     ) -> ports.InboxReceipt:
         """Keep an item, once."""
-        self._encoder.check_names(session_id, item.item_id)
+        self._encoder.check_names(item.item_id)
         wanted = (item, self._encoder, now_ms)
-        return await self._do_in(session_id, inbox.enqueue_in, *wanted).durable()
+        return await self._do_in((session_id,), inbox.enqueue_in, *wanted).durable()
 
     async def inbox(self, session_id: str) -> ports.InboxView:
         """Return what waits to enter a session."""
@@ -259,13 +255,11 @@ class SqliteStore:
         self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
     ) -> tuple[ports.InboxItem, ...]:
         """Take what waits for now into a turn; and again what it took before."""
-        self._encoder.check_names(session_id, turn_id)
-        return await self._do_in(session_id, inbox.take, turn_id, generation, limit).durable()
+        return await self._do_in((session_id, turn_id), inbox.take, generation, limit).durable()
 
     async def withdraw(self, session_id: str, item_id: str) -> ports.WithdrawReceipt:
         """Take an item back that no turn has taken."""
-        self._encoder.check_names(session_id, item_id)
-        return await self._do_in(session_id, inbox.withdraw, item_id).durable()
+        return await self._do_in((session_id, item_id), inbox.withdraw).durable()
 
     # ---------------------------------------------------------------- waits
 
@@ -334,15 +328,14 @@ class SqliteStore:
 
     def _do(self, apply: Callable[..., A], *args: Any) -> Operation[A]:
         """Hand in a write: `apply(rows, *args)` inside the writer's transaction."""
-        if self._pid != getpid():
-            self._check_process()
+        self._check_process()
         return self._writer.hand_in(apply, args)
 
-    def _do_in(self, session_id: str, apply: Callable[..., A], *args: Any) -> Operation[A]:
-        """Hand in a write to one session; a refusal makes the writer forget no other."""
-        if self._pid != getpid():
-            self._check_process()
-        return self._writer.hand_in(apply, (session_id, *args), session_id)
+    def _do_in(self, names: tuple[str, ...], apply: Callable[..., A], *args: Any) -> Operation[A]:
+        """Hand in a write to the session that is named first; a refusal makes the writer forget no other."""
+        self._encoder.check_names(*names)
+        self._check_process()
+        return self._writer.hand_in(apply, (*names, *args), names[0])
 
     async def _look(self, look: Callable[..., A], *args: Any) -> A:
         """Look at the file: `look(rows, *args)` on a reader's connection."""

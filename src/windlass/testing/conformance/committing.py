@@ -3,6 +3,8 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
+from typing import Any
+
 from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
 from windlass.journal import HistoryPage, UsageLine
 from windlass.kernel.messages import ConversationRecord, Message, Text
@@ -32,21 +34,13 @@ def _receipt(end: TurnCommit, *, head: int = 1, turn_id: str = "t1") -> CommitRe
 async def an_end_is_a_page_of_history(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn, tokens=3)))
     usage = (_used(3),)
-    end = TurnCommit(
-        expected_head=0, nodes=NODES, outcome=Finished(text="ho"), now_ms=8, usage=usage
-    )
+    said: dict[str, Any] = {"nodes": NODES, "outcome": Finished(text="ho"), "usage": usage}
+    end = TurnCommit(expected_head=0, now_ms=8, **said)
 
     receipt = await scene.commit(turn, end)
 
     expect(receipt, _receipt(end))
-    page = HistoryPage(
-        format=1,
-        turn_id="t1",
-        nodes=NODES,
-        outcome=Finished(text="ho"),
-        usage=usage,
-        committed_ms=8,
-    )
+    page = HistoryPage(format=1, turn_id="t1", committed_ms=8, **said)
     session = await scene.session()
     expect((session.head, session.active, session.pages), (1, None, (page,)))
     expect((session.usage, session.owner), (usage, turn.worker_id))
@@ -121,9 +115,8 @@ async def an_end_with_other_content_is_refused(scene: Scene, turn: Driven) -> No
     await scene.commit(turn, ending("one"))
 
     await scene.refused(IdempotencyConflict, scene.commit(turn, ending("two")))
-    await scene.refused(
-        IdempotencyConflict, scene.commit(turn._replace(generation=7), ending("two"))
-    )
+    later = turn._replace(generation=7)
+    await scene.refused(IdempotencyConflict, scene.commit(later, ending("two")))
 
 
 async def an_end_onto_another_head_is_refused(scene: Scene, turn: Driven) -> None:

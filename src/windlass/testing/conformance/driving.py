@@ -35,6 +35,16 @@ async def _sessions_due(scene: Scene, what: str, **wanted: Any) -> list[str]:
     return [due.session_id for due in getattr(await scene.store.due(0, **wanted), what)]
 
 
+async def _are_due(scene: Scene, what: str, first: str, second: str, third: str) -> None:
+    """Fail unless these sessions are due in this order; the second is of the agent two, the others of one."""
+    due = partial(_sessions_due, scene, what)
+    expect(await due(), [first, second, third])
+    expect(await due(limit=2), [first, second])
+    expect(await due(agents=["one"]), [first, third])
+    expect(await due(agents=["one"], limit=1), [first])
+    expect(await due(agents=()), [])
+
+
 async def nothing_is_due_in_an_empty_store(scene: Scene) -> None:
     expect(await scene.store.due(10**9), Due())
 
@@ -145,12 +155,7 @@ async def cancels_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) 
         await scene.start(session_id=session_id, worker_id=worker)
         await scene.store.request_cancel(session_id, "t1")
 
-    due = partial(_sessions_due, scene, "cancels")
-    expect(await due(), ["b", "a", "c"])
-    expect(await due(limit=2), ["b", "a"])
-    expect(await due(agents=["one"]), ["b", "c"])
-    expect(await due(agents=["one"], limit=1), ["b"])
-    expect(await due(agents=()), [])
+    await _are_due(scene, "cancels", "b", "a", "c")
 
 
 async def a_session_is_due_while_an_item_waits_in_it(scene: Scene, turn: Driven) -> None:
@@ -199,26 +204,16 @@ async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Sc
     for session_id, item_id in (("c", "i"), ("b", "i"), ("a", "i"), ("c", "j")):
         await scene.store.enqueue(session_id, NewItem(item_id=item_id))
 
-    due = partial(_sessions_due, scene, "inboxes")
-    expect(await due(), ["c", "b", "a"])
-    expect(await due(limit=2), ["c", "b"])
-    expect(await due(agents=["one"]), ["c", "a"])
-    expect(await due(agents=["one"], limit=1), ["c"])
-    expect(await due(agents=()), [])
+    await _are_due(scene, "inboxes", "c", "b", "a")
     await scene.store.withdraw("c", "i")
-    expect(await due(), ["b", "a", "c"])
+    expect(await _sessions_due(scene, "inboxes"), ["b", "a", "c"])
 
 
 async def turns_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("b", "one"), ("a", "two"), ("c", "one")):
         await scene.accept(session_id=session_id, agent=agent)
 
-    due = partial(_sessions_due, scene, "turns")
-    expect(await due(), ["b", "a", "c"])
-    expect(await due(limit=2), ["b", "a"])
-    expect(await due(agents=["one"]), ["b", "c"])
-    expect(await due(agents=["one"], limit=1), ["b"])
-    expect(await due(agents=()), [])
+    await _are_due(scene, "turns", "b", "a", "c")
 
 
 async def an_open_wait_is_due_when_its_time_is_over(scene: Scene, turn: Driven) -> None:

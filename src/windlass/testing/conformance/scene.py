@@ -132,12 +132,7 @@ class Scene:
         return turn
 
     async def begin(
-        self,
-        turn_id: str = "t1",
-        *,
-        session_id: str = "s1",
-        worker_id: str | None = None,
-        **more: Any,
+        self, turn_id: str = "t1", *, session_id: str = "s1", worker_id: str = "", **more: Any
     ) -> Driven:
         """Accept a turn and begin it under the first generation, with a new worker unless told otherwise."""
         await self.accept(turn_id, session_id=session_id, **more)
