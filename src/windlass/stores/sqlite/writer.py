@@ -47,7 +47,6 @@ class Operation(Generic[A]):
     _answer: A | None = None
     _listeners: tuple[Callable[[], None], ...] = ()
     _waiters: tuple[asyncio.Future[None], ...] = ()
-    _event: threading.Event | None = None
 
     def __init__(
         self,
@@ -88,13 +87,6 @@ class Operation(Generic[A]):
             self._writer.schedule()
             self._listeners += (tell,)
 
-    def wait(self, timeout: float | None = None) -> A:
-        """Wait on a thread of its own, without a loop."""
-        self._event = self._event or threading.Event()
-        if not self.is_settled and not self._event.wait(timeout):
-            raise StoreUnavailable("the write did not become durable in time; it may yet")
-        return self._outcome()
-
     def apply(self, rows: Rows) -> None:
         """Take effect inside the transaction; a refusal is kept as its end."""
         after = self.after
@@ -116,8 +108,6 @@ class Operation(Generic[A]):
         """Mark it as settled; may be called from the writer's thread."""
         self.is_settled = True
         self.after = None
-        if self._event is not None:
-            self._event.set()
 
     def wake_tasks(self) -> None:
         """Tell the listeners, then wake the tasks that wait; called on the loop."""
@@ -331,8 +321,8 @@ class Writer:
         """Write what waits, and say so. Apart from the wait for more, during which nothing of it is held on to."""
         with self._at_work:
             batch = self._write()
-        for operation in batch:
-            operation.mark_settled()
+            for operation in batch:
+                operation.mark_settled()
         with suppress(RuntimeError):  # the loop is closed, and no task waits there
             self._loop.call_soon_threadsafe(self._settle, batch)  # type: ignore[union-attr]  # set by open
 
