@@ -35,6 +35,7 @@ from tests.conformance.pools import (
     workers,
 )
 from tests.limits import times
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import WindlassError
 from windlass.journal import Entry
 from windlass.ports import (
@@ -53,7 +54,6 @@ from windlass.ports import (
 from windlass.testing.conformance import StoreHarness
 from windlass.testing.conformance.entries import intent, reply, result
 from windlass.testing.conformance.scene import Driven, request
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 A = TypeVar("A")
 Status = Literal["answered", "rejected", "expired", "superseded"]

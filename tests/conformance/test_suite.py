@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.conformance.harnesses import MemoryHarness
@@ -39,8 +40,9 @@ class Forgetful(MemoryStore):
     """Lets a later answer stand for an earlier one."""
 
     async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
-        if key in self._tables.waits:
-            self._tables.waits[key][1].waits[key].state = "open"
+        turn = self._tables.waits.get(key)
+        if turn is not None:
+            turn.waits[key] = msgspec.structs.replace(turn.waits[key], state="open")
         return await super().resolve_wait(key, answer)
 
 

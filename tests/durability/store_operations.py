@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from tests.durability.workload import Worker, blob, commit, item, new_turn, unit
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import InvalidInput
 from windlass.ports import Start, Store, Wait, WaitAnswer
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 WAIT = Wait(key="w_ask", kind="approval", session_id="s0", turn_id="t0")
 YES = WaitAnswer(value={"ok": True}, by="ada", now_ms=2_000)

@@ -95,6 +95,6 @@ async def test_a_redrive_that_has_to_execute_something_is_noticed(tmp_path: Path
     await live(kept, ledger)
     (session,) = kept._copy.sessions.values()  # type: ignore[union-attr]  # it was kept
     (turn,) = session.turns.values()
-    turn.pages.pop()
+    turn.journal.pop()
     with pytest.raises(AssertionError, match="asked 12"):
         await check_redrive(kept, ledger)

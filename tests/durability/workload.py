@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import UnknownSession
 from windlass.journal import (
     Claimed,
@@ -36,7 +37,6 @@ from windlass.ports import (
     TurnRequest,
     Unit,
 )
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 PAGES = 3
 SIZES = (40, 300, 2_500, 9_000, 30_000)

@@ -39,10 +39,10 @@ from tests.durability.workload import (
     turn_name,
     unit,
 )
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import WindlassError
 from windlass.ports import Start, Wait
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 
 def say(line: str) -> None:

@@ -27,11 +27,11 @@ from tests.runtime.turns import (
     result,
     unit,
 )
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.journal import UsageLine
 from windlass.kernel.model_call import Usage
 from windlass.ports import NewItem, Unit, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 LONG = "a long reply that is kept apart " * 100
 LATER_MS = UNTIL_MS * 2

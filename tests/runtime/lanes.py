@@ -13,11 +13,11 @@ import msgspec
 
 from tests.runtime import turns
 from tests.runtime.turns import GENERATION, begin, intent, reply
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.journal import Claimed
 from windlass.ports import Store, Ticket, Unit, UnitReceipt, Wait, WaitAnswer
 from windlass.runtime.lane import Lane, Submits
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 PASSES = 8
 """More than a lane's patience, few enough to be nothing."""

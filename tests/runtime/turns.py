@@ -7,6 +7,7 @@ from typing import Any
 
 import apsw
 
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.journal import (
     CallDecided,
     CallReturned,
@@ -29,7 +30,6 @@ from windlass.kernel.tool_call import ToolOutcome
 from windlass.kernel.value import Json
 from windlass.ports import NewTurn, Start, TurnCommit, TurnRequest, TurnView, Unit
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 UNTIL_MS = 3_600_000
 STARTED = TurnStarted(agent="helper", model="m")

@@ -27,6 +27,7 @@ from tests.runtime.turns import (
     result,
     unit,
 )
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import InvalidInput, WindlassError
 from windlass.guards.secret import Secret, register_secret
 from windlass.journal import Claimed, JournalPage, Recorded, TurnStarted
@@ -35,7 +36,6 @@ from windlass.kernel.outcomes import Finished
 from windlass.ports import NewItem, NewTurn, TurnRequest, Wait, WaitAnswer
 from windlass.ports.views import fold_journal
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 SECRETS = {
     "plain": "sk-canary-4711-aZ",

@@ -64,20 +64,22 @@ class Row:
 
 
 def test_changes_are_taken_back_in_reverse_to_the_very_order_of_keys() -> None:
-    row, queue, pages = Row(), {"a": 1, "b": 2, "c": 3}, [1]
+    row, turns, pages = Row(), {"a": 1, "b": 2, "c": 3}, [1]
     done: list[str] = []
     changes = Changes()
     changes.set(row, name="new")
     changes.set(row, name="newer")
-    changes.remove(queue, "a")
-    changes.add(queue, "d", 4)
+    changes.put(turns, "a", 5)
+    changes.put(turns, "d", 4)
+    changes.put(turns, "d", 6)
     changes.append(pages, 2)
     changes.at_last(lambda: done.append("last"))
-    assert (row.name, list(queue), pages) == ("newer", ["b", "c", "d"], [1, 2])
+    assert (row.name, turns["a"], list(turns), pages) == ("newer", 5, ["a", "b", "c", "d"], [1, 2])
 
     changes.take_back()
 
-    assert (row.name, list(queue), pages, done) == ("old", ["a", "b", "c"], [1], [])
+    assert (row.name, pages, done) == ("old", [1], [])
+    assert list(turns.items()) == [("a", 1), ("b", 2), ("c", 3)]
 
 
 def test_what_is_kept_is_not_taken_back() -> None:

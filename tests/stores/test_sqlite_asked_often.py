@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 from tests.runtime.turns import GENERATION, UNTIL_MS, begins, ending, new_turn, unit
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.ports import NewItem, Wait
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 Ask: TypeAlias = Callable[[SqliteStore, str], Awaitable[object]]
 N_FEW = 3

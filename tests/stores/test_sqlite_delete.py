@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, reply, unit
 from tests.stores.files import MIB
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.ports import NewItem, Wait
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 # --- deleted for good -------------------------------------------------------------------------------------
 

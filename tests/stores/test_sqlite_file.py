@@ -13,6 +13,7 @@ import pytest
 from tests.runtime import turns
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, reply, unit
 from tests.stores.files import closed_file, everything, raw, refused
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import (
     ConfigError,
     FormatUnsupported,
@@ -23,7 +24,6 @@ from windlass.errors import (
 from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.blobs import MAX_ROW_BYTES
 from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, TABLES, VERSION
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 # --- made and reopened ---------------------------------------------------------------------------
 

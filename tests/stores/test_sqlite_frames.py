@@ -9,10 +9,10 @@ import pytest
 
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending
 from tests.stores.files import raw
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import JournalCorrupt
 from windlass.journal import FrameOpened
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 PAGES, FRAME_AT = 12, 9
 FRAME = FrameOpened(frame_id="f", carries=True)

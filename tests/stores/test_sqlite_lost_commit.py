@@ -11,10 +11,10 @@ import pytest
 
 from tests.runtime import turns
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, reply, unit
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.guards.secret import Secret, register_secret
 from windlass.ports import NewItem, Wait, WaitAnswer
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 KEY = "sk-canary-4711"
 WAIT = Wait(key="w_1", kind="approval", session_id="a", turn_id="t1")

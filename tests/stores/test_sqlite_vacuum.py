@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn
 from tests.stores.files import raw
+from tests.unit_shortcuts import UnitShortcuts
 from windlass.stores.sqlite import SqliteStore
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 N_OLD = 250
 REQUESTS = (

@@ -67,12 +67,7 @@ class VirtualClock:
     def advance(self, seconds: float) -> None:
         """Move the clock on and wake every sleeper that is due by then."""
         if not 0 <= seconds < math.inf:
-            raise InvalidInput(
-                f"seconds: found {seconds}, wanted 0 or more",
-                field="seconds",
-                found=seconds,
-                wanted="0 or more",
-            )
+            raise InvalidInput.at("seconds", seconds, "0 or more")
         due: list[asyncio.Future[None]] = []
         with self._lock:
             self._now_us += round(seconds * _US_PER_S)

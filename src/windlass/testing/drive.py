@@ -7,74 +7,36 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
-from windlass.kernel import (
-    CallModel,
-    CallTools,
-    CancelModel,
-    CheckpointDelivery,
-    CheckpointPassed,
-    CodeResult,
-    CodeReturned,
-    CompletedToolCall,
-    Done,
-    Effect,
-    Emit,
-    Environment,
-    EnvironmentSynced,
-    Event,
-    Failure,
-    Json,
-    Log,
-    ModelFailure,
-    ModelReplied,
-    ModelReply,
-    ModelRequest,
-    Outcome,
-    PendingToolCall,
-    Progress,
-    Response,
-    RunCheckpoint,
-    RunCode,
-    SyncEnvironment,
-    ToolCall,
-    ToolOutcome,
-    ToolsReturned,
-    TurnConfig,
-    TurnMachine,
-    TurnSnapshot,
-    Usage,
-    canonical,
-)
+from windlass import kernel
 from windlass.models.scripted import placed, unplaced_id
 
-_NO_USAGE = Usage()
+_NO_USAGE = kernel.Usage()
 
 
-def say(text: str, *, usage: Usage = _NO_USAGE, terminal: str = "stop") -> ModelReply:
+def say(text: str, *, usage: kernel.Usage = _NO_USAGE, terminal: str = "stop") -> kernel.ModelReply:
     """Return a reply of words."""
-    return ModelReply(text=text, usage=usage, terminal=terminal)
+    return kernel.ModelReply(text=text, usage=usage, terminal=terminal)
 
 
-def call(name: str, /, **args: Json) -> ModelReply:
+def call(name: str, /, **args: kernel.Json) -> kernel.ModelReply:
     """Return a reply with one tool call: `call("add", a=1, b=2)`."""
     return calls((name, args))
 
 
-def calls(*wanted: tuple[str, dict[str, Any]]) -> ModelReply:
+def calls(*wanted: tuple[str, dict[str, Any]]) -> kernel.ModelReply:
     """Return a reply with several calls: `calls(("add", {"a": 1}), ("add", {"a": 2}))`.
 
     Their ids derive from the reply's place, once a script or a model gives it one.
     """
     parts = tuple(
-        ToolCall(call_id=unplaced_id(at), name=name, args=args)
+        kernel.ToolCall(call_id=unplaced_id(at), name=name, args=args)
         for at, (name, args) in enumerate(wanted)
     )
-    return ModelReply(parts=parts, terminal="tool_use")
+    return kernel.ModelReply(parts=parts, terminal="tool_use")
 
 
-ModelScript: TypeAlias = (
-    Iterable[ModelReply | ModelFailure] | Callable[[ModelRequest], ModelReply | ModelFailure]
-)
+ModelAnswer: TypeAlias = kernel.ModelReply | kernel.ModelFailure
+ModelScript: TypeAlias = Iterable[ModelAnswer] | Callable[[kernel.ModelRequest], ModelAnswer]
 Tools: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
@@ -91,9 +53,9 @@ class Answers:
         *,
         model: ModelScript = (),
         tools: Tools | None = None,
-        checkpoints: Iterable[CheckpointDelivery | Failure] = (),
-        environments: Iterable[Environment | Failure | None] = (),
-        code: Iterable[CodeResult | Failure] = (),
+        checkpoints: Iterable[kernel.CheckpointDelivery | kernel.Failure] = (),
+        environments: Iterable[kernel.Environment | kernel.Failure | None] = (),
+        code: Iterable[kernel.CodeResult | kernel.Failure] = (),
         text_streamed: bool = False,
     ) -> None:
         self._reply = model if callable(model) else _play(model, "model replies")
@@ -103,49 +65,57 @@ class Answers:
         self._code = iter(code)
         self._text_streamed = text_streamed
 
-    def to(self, effect: Effect) -> Response | None:
+    def to(self, effect: kernel.Effect) -> kernel.Response | None:
         """Return the response to `effect`; None if it asks for none."""
         match effect:
-            case CallModel():
-                reply = self._reply(effect.request)
-                return ModelReplied(id=effect.id, result=reply, text_streamed=self._text_streamed)
-            case CallTools():
-                return ToolsReturned(id=effect.id, results=tuple(map(self._run, effect.calls)))
-            case RunCheckpoint():
-                delivery = next(self._checkpoints, CheckpointDelivery())
-                return CheckpointPassed(id=effect.id, delivery=delivery)
-            case SyncEnvironment():
-                return EnvironmentSynced(id=effect.id, result=next(self._environments, None))
-            case RunCode():
-                return CodeReturned(id=effect.id, result=next(self._code, CodeResult()))
-            case CancelModel() | Emit() | Log() | Progress() | Done():
+            case kernel.CallModel():
+                reply, streamed = self._reply(effect.request), self._text_streamed
+                return kernel.ModelReplied(id=effect.id, result=reply, text_streamed=streamed)
+            case kernel.CallTools():
+                results = tuple(map(self._run, effect.calls))
+                return kernel.ToolsReturned(id=effect.id, results=results)
+            case kernel.RunCheckpoint():
+                delivery = next(self._checkpoints, kernel.CheckpointDelivery())
+                return kernel.CheckpointPassed(id=effect.id, delivery=delivery)
+            case kernel.SyncEnvironment():
+                return kernel.EnvironmentSynced(id=effect.id, result=next(self._environments, None))
+            case kernel.RunCode():
+                result = next(self._code, kernel.CodeResult())
+                return kernel.CodeReturned(id=effect.id, result=result)
+            case (
+                kernel.CancelModel()
+                | kernel.Emit()
+                | kernel.Log()
+                | kernel.Progress()
+                | kernel.Done()
+            ):
                 return None
             case _:
                 assert_never(effect)
 
-    def _run(self, call: PendingToolCall) -> CompletedToolCall:
+    def _run(self, call: kernel.PendingToolCall) -> kernel.CompletedToolCall:
         tool = self._tools.get(call.name)
         if tool is None:
-            outcome = ToolOutcome(status="error", value=f"There is no tool called {call.name}.")
+            said = f"There is no tool called {call.name}."
+            outcome = kernel.ToolOutcome(status="error", value=said)
         else:
             value = tool(**call.args)
-            outcome = value if isinstance(value, ToolOutcome) else ToolOutcome(value=value)
-        return CompletedToolCall(
+            is_outcome = isinstance(value, kernel.ToolOutcome)
+            outcome = value if is_outcome else kernel.ToolOutcome(value=value)
+        return kernel.CompletedToolCall(
             call_id=call.call_id, name=call.name, args=call.args, outcome=outcome
         )
 
 
-def _play(
-    script: Iterable[ModelReply | ModelFailure], what: str
-) -> Callable[[ModelRequest], ModelReply | ModelFailure]:
+def _play(script: Iterable[ModelAnswer], what: str) -> Callable[[kernel.ModelRequest], ModelAnswer]:
     lines = enumerate(script)
 
-    def play(_request: ModelRequest) -> ModelReply | ModelFailure:
+    def play(_request: kernel.ModelRequest) -> ModelAnswer:
         try:
             position, line = next(lines)
         except StopIteration:
             raise AssertionError(f"The script has no more {what}.") from None
-        return placed(line, position) if isinstance(line, ModelReply) else line
+        return placed(line, position) if isinstance(line, kernel.ModelReply) else line
 
     return play
 
@@ -159,23 +129,23 @@ _MAX_EFFECTS = 100_000
 class Driven(msgspec.Struct, kw_only=True):
     """A machine and what it said so far."""
 
-    machine: TurnMachine
-    effects: list[Effect] = []
+    machine: kernel.TurnMachine
+    effects: list[kernel.Effect] = []
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> kernel.Outcome | None:
         """How the turn ended, once it has."""
         return self.machine.outcome
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[kernel.Event]:
         """The events, in order."""
-        return [effect.event for effect in self.effects if isinstance(effect, Emit)]
+        return [effect.event for effect in self.effects if isinstance(effect, kernel.Emit)]
 
     @property
-    def requests(self) -> list[ModelRequest]:
+    def requests(self) -> list[kernel.ModelRequest]:
         """The requests to the model, in order."""
-        return [effect.request for effect in self.effects if isinstance(effect, CallModel)]
+        return [effect.request for effect in self.effects if isinstance(effect, kernel.CallModel)]
 
     def all(self, kind: type[K]) -> list[K]:
         """Return the effects of one kind."""
@@ -183,11 +153,11 @@ class Driven(msgspec.Struct, kw_only=True):
 
 
 def drive(
-    machine: TurnMachine,
+    machine: kernel.TurnMachine,
     answers: Answers,
     *,
-    until: Callable[[Effect], bool] | None = None,
-    restart_with: TurnConfig | None = None,
+    until: Callable[[kernel.Effect], bool] | None = None,
+    restart_with: kernel.TurnConfig | None = None,
 ) -> Driven:
     """Answer effects until the turn ends, or until one for which `until` is true (not answered).
 
@@ -210,6 +180,6 @@ def drive(
     raise AssertionError(f"The machine has not ended after {_MAX_EFFECTS:,} effects.")
 
 
-def _restarted(machine: TurnMachine, config: TurnConfig) -> TurnMachine:
-    kept = canonical.encode(machine.snapshot())
-    return TurnMachine.restore(config, canonical.decode(kept, TurnSnapshot))
+def _restarted(machine: kernel.TurnMachine, config: kernel.TurnConfig) -> kernel.TurnMachine:
+    kept = kernel.canonical.encode(machine.snapshot())
+    return kernel.TurnMachine.restore(config, kernel.canonical.decode(kept, kernel.TurnSnapshot))

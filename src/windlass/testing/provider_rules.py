@@ -22,15 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from windlass.kernel import (
-    Attachment,
-    ModelRequest,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    Value,
-)
+from windlass.kernel import Attachment, ModelRequest, Reasoning, Text, ToolCall, ToolResult, Value
 from windlass.testing import places
 
 Rules: TypeAlias = Iterator[tuple[str, list[str]]]

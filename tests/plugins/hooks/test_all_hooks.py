@@ -17,7 +17,7 @@ from windlass.ports.directives import ShortCircuit
 from windlass.ports.plugin import HOOKS, AskedCall, Plugin
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.testing import Scenario, kill_everywhere
-from windlass.testing.crashing.life import Trial
+from windlass.testing.crashing.life import run_trial
 
 
 async def undisturbed(
@@ -26,8 +26,9 @@ async def undisturbed(
     """Return what it comes to when nothing dies."""
     ledger = Ledger()
     async with disks(kind, folder) as disk:
-        trial = Trial(lambda: scenario(ledger, lambda: make(ledger)), disk(), patience_s=30.0)
-        report = await trial.run()
+        report = await run_trial(
+            lambda: scenario(ledger, lambda: make(ledger)), disk(), patience_s=30.0
+        )
     assert report.error is None
     assert isinstance(report.fate.result, Played)
     return report.fate.result, ledger

@@ -7,98 +7,64 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from windlass.errors import InvalidInput, SessionDeleted, UnknownSession
 from windlass.journal import HistoryPage, JournalPage, UsageLine
 from windlass.kernel import canonical
-from windlass.kernel.outcomes import Outcome
-from windlass.ports import (
-    CommitReceipt,
-    InboxItem,
-    ItemState,
-    NewItem,
-    TurnRequest,
-    TurnState,
-    Wait,
-    WaitAnswer,
-    WaitState,
-    WaitView,
-)
-
-
-@dataclass(slots=True)
-class WaitRow:
-    """A wait; `opened` orders the waits of the store."""
-
-    wait: Wait
-    opened: int
-    state: WaitState = "open"
-    answer: WaitAnswer | None = None
-    consumed: bool = False
-
-    def view(self) -> WaitView:
-        return WaitView(
-            wait=self.wait, state=self.state, answer=self.answer, consumed=self.consumed
-        )
+from windlass.ports import InboxItem, ItemState, TurnRequest, TurnState, WaitView
+from windlass.stores import rules
 
 
 @dataclass(slots=True)
 class ItemRow:
-    """An item of an inbox; `enqueued` orders the items of the store."""
+    """An item of an inbox as it stands; `no` orders the items of the store."""
 
-    item: NewItem
-    arrived: int
-    enqueued: int
+    item: InboxItem
+    digest: str
+    no: int
     enqueued_ms: int
-    state: ItemState = "pending"
-    turn_id: str | None = None
-    generation: int | None = None
 
-    def view(self) -> InboxItem:
-        return InboxItem(
-            item_id=self.item.item_id,
-            kind=self.item.kind,
-            when=self.item.when,
-            content=self.item.content,
-            arrived=self.arrived,
-            state=self.state,
-            turn_id=self.turn_id,
-            generation=self.generation,
-        )
+    @property
+    def state(self) -> ItemState:
+        """Whether it waits, and if not, what became of it."""
+        return self.item.state
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TurnRow:
     """A turn with its journal, each page as bytes; `request` is None once both were reclaimed.
 
-    `accepted` orders the turns of the store. `answered`: a wait ended since the turn was last driven, so that it
-    has something to do when it parks.
+    `no` orders the turns of the store. `answered`: a wait ended since the turn was last driven, so that it has
+    something to do when it parks. `end` is the page that it added to its session.
     """
 
-    turn_id: str
+    session: SessionRow = field(repr=False)
+    no: int
+    id: str
     agent: str
     request: TurnRequest | None
-    request_digest: str
+    digest: str
     submitter: str | None
-    by: str | None
-    accepted: int
-    arrived: int
+    asked_by: str | None
     state: TurnState = "queued"
-    turn_index: int | None = None
-    generation: int = 0
+    strand: int | None = None
     takeovers: int = 0
-    recorded_at_takeover: int = 0
+    takeover_mark: int = 0
     cancel: str | None = None
     answered: bool = False
-    pages: list[bytes] = field(default_factory=list)
+    journal: list[bytes] = field(default_factory=list)
     blobs: dict[str, None] = field(default_factory=dict)
-    waits: dict[str, WaitRow] = field(default_factory=dict)
-    outcome: Outcome | None = None
-    receipt: CommitReceipt | None = None
-    committed_ms: int = 0
+    waits: dict[str, WaitView] = field(default_factory=dict)
+    end: HistoryPage | None = None
+    head: int = 0
+    commit_digest: str = ""
+
+    @property
+    def pages(self) -> int:
+        """How many pages its journal has."""
+        return len(self.journal)
 
     def read_pages(self) -> tuple[JournalPage, ...]:
         """Return the pages of the journal."""
-        return tuple(canonical.read(page, JournalPage) for page in self.pages)
+        return tuple(canonical.read(page, JournalPage) for page in self.journal)
 
 
 @dataclass(slots=True)
@@ -109,39 +75,65 @@ class PageRow:
     blobs: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SessionRow:
-    """A session; once deleted, a tombstone that keeps the pages which forks of it share."""
+    """A session; once deleted, a tombstone that keeps the pages which forks of it share.
 
-    session_id: str
+    `unfinished` are its turns that have not ended, in order of arrival: of those only the first can have begun.
+    """
+
+    id: str
     agent: str
     created_ms: int
+    deleted_ms: int | None = None
     head: int = 0
     generation: int = 0
     owner: str | None = None
-    active: str | None = None
     arrivals: int = 0
-    is_deleted: bool = False
     parent: SessionRow | None = None
-    parent_head: int = 0
+    parent_head: int | None = None
     usage: tuple[UsageLine, ...] = ()
     pages: list[PageRow] = field(default_factory=list)
     turns: dict[str, TurnRow] = field(default_factory=dict)
-    queue: dict[str, None] = field(default_factory=dict)
+    unfinished: dict[str, TurnRow] = field(default_factory=dict)
     items: dict[str, ItemRow] = field(default_factory=dict)
 
-    def turn(self, turn_id: str) -> TurnRow:
-        """Return a turn.
+    @property
+    def inherited(self) -> int:
+        """How many pages of history are those of other sessions."""
+        return self.parent_head or 0
 
-        Raises:
-            InvalidInput: there is none.
-        """
-        turn = self.turns.get(turn_id)
-        if turn is None:
-            raise InvalidInput(
-                f"turn_id: session {self.session_id} has no turn {turn_id}", field="turn_id"
-            )
-        return turn
+    @property
+    def next_turn(self) -> TurnRow | None:
+        """The first turn that has not ended."""
+        return next(iter(self.unfinished.values()), None)
+
+    @property
+    def active_turn(self) -> TurnRow | None:
+        """The turn that it is at."""
+        turn = self.next_turn
+        return None if turn is None or turn.state == "queued" else turn
+
+    @property
+    def active(self) -> int | None:
+        """The number of the turn that it is at."""
+        turn = self.active_turn
+        return None if turn is None else turn.no
+
+    @property
+    def active_id(self) -> str | None:
+        """The id of the turn that it is at."""
+        turn = self.active_turn
+        return None if turn is None else turn.id
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The ids of the turns that wait to begin."""
+        return tuple(turn.id for turn in self.unfinished.values() if turn.state == "queued")
+
+    def turn(self, turn_id: str) -> TurnRow:
+        """Return a turn that is there."""
+        return rules.existing(self.turns.get(turn_id), turn_id)
 
 
 @dataclass(slots=True)
@@ -154,46 +146,26 @@ class BlobRow:
 
 @dataclass(slots=True)
 class Tables:
-    """All rows of a store. `waits` finds a wait's session and turn by its key."""
+    """All rows of a store. `waits` finds the turn of a wait by its key, the oldest wait first."""
 
     sessions: dict[str, SessionRow] = field(default_factory=dict)
-    waits: dict[str, tuple[SessionRow, TurnRow]] = field(default_factory=dict)
+    waits: dict[str, TurnRow] = field(default_factory=dict)
     blobs: dict[str, BlobRow] = field(default_factory=dict)
     accepted: int = 0
-    opened: int = 0
     enqueued: int = 0
 
     def session(self, session_id: str) -> SessionRow:
-        """Return a session.
+        """Return a session that is there."""
+        return rules.living(self.sessions.get(session_id), session_id)
 
-        Raises:
-            UnknownSession: there is none.
-            SessionDeleted: there was.
-        """
+    def find_turn(self, session_id: str, turn_id: str) -> TurnRow | None:
+        """Return a turn, if there is one."""
         session = self.sessions.get(session_id)
-        if session is None:
-            raise UnknownSession(f"session {session_id}: there is none", field="session_id")
-        if session.is_deleted:
-            raise SessionDeleted(f"session {session_id}: was deleted", field="session_id")
-        return session
-
-    def find_session(self, session_id: str) -> SessionRow | None:
-        """Return a session, if there is one.
-
-        Raises:
-            SessionDeleted: there was.
-        """
-        return self.session(session_id) if session_id in self.sessions else None
-
-    def find_turn(self, session_id: str, turn_id: str) -> tuple[SessionRow, TurnRow] | None:
-        """Return a turn with its session, if there is one."""
-        session = self.sessions.get(session_id)
-        turn = session.turns.get(turn_id) if session is not None else None
-        return None if session is None or turn is None else (session, turn)
+        return None if session is None else session.turns.get(turn_id)
 
     def live_sessions(self) -> Iterator[SessionRow]:
         """Return the sessions that are not deleted."""
-        return (session for session in self.sessions.values() if not session.is_deleted)
+        return (session for session in self.sessions.values() if session.deleted_ms is None)
 
 
 K = TypeVar("K")
@@ -215,21 +187,13 @@ class Changes:
             self._back.append(partial(setattr, row, name, getattr(row, name)))
             setattr(row, name, value)
 
-    def add(self, mapping: dict[K, V], key: K, value: V) -> None:
-        """Put a new key into a dict."""
+    def put(self, mapping: dict[K, V], key: K, value: V) -> None:
+        """Put a value into a dict, under a new key or in place of the one before."""
+        if key in mapping:
+            self._back.append(partial(mapping.__setitem__, key, mapping[key]))
+        else:
+            self._back.append(partial(mapping.pop, key))
         mapping[key] = value
-        self._back.append(partial(mapping.pop, key))
-
-    def remove(self, mapping: dict[K, V], key: K) -> None:
-        """Take a key out of a dict; taken back, it stands in its old place."""
-        before = dict(mapping)
-        del mapping[key]
-
-        def back() -> None:
-            mapping.clear()
-            mapping.update(before)
-
-        self._back.append(back)
 
     def append(self, items: list[V], value: V) -> None:
         """Put a value at the end of a list."""

@@ -4,97 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.errors import HeadMoved, IdempotencyConflict, InvalidInput
+from windlass.errors import IdempotencyConflict
 from windlass.guards.ids import check_id
 from windlass.journal import HistoryPage
 from windlass.ports import DeleteReport, SessionSummary, SessionView, TurnView, VacuumReport
 from windlass.ports.inbox import blobs_in
+from windlass.stores import facts, rules
 from windlass.stores.memory.leases import Workers
 from windlass.stores.memory.rows import ItemRow, SessionRow, Tables, TurnRow
 
 
 def view(session: SessionRow, *, history: bool, frame: bool = False) -> SessionView:
     """Return a session as it stands; of its history nothing, the last frame, or all."""
-    pages = (_frame(session) if frame else _pages(session, session.head)) if history else ()
-    return SessionView(
-        session_id=session.session_id,
-        agent=session.agent,
-        created_ms=session.created_ms,
-        head=session.head,
-        generation=session.generation,
-        owner=session.owner,
-        active=session.active,
-        queued=tuple(session.queue),
-        usage=session.usage,
-        parent=session.parent.session_id if session.parent is not None else None,
-        parent_head=session.parent_head if session.parent is not None else None,
-        pages=tuple(pages),
-    )
-
-
-def _pages(session: SessionRow, count: int) -> list[HistoryPage]:
-    """Return the first pages of a session, the inherited ones first."""
-    return list(_newest_first(session, count))[::-1]
-
-
-def _frame(session: SessionRow) -> list[HistoryPage]:
-    """Return the pages from the last beginning on."""
-    found: list[HistoryPage] = []
-    for page in _newest_first(session, session.head):
-        found.append(page)
-        if page.is_beginning:
+    pages: list[HistoryPage] = []
+    for page in _newest_first(session, session.head) if history else ():
+        pages.append(page)
+        if frame and page.is_beginning:
             break
-    return found[::-1]
+    return facts.session_view(
+        session,
+        pages[::-1],
+        active=session.active_id,
+        queued=session.queued,
+        usage=session.usage,
+        parent=None if session.parent is None else session.parent.id,
+    )
 
 
 def _newest_first(session: SessionRow, count: int) -> Iterator[HistoryPage]:
     """Return the first `count` pages of a session, the inherited ones last."""
-    for at in range(count - session.parent_head - 1, -1, -1):
+    for at in range(count - session.inherited - 1, -1, -1):
         yield session.pages[at].page
     if session.parent is not None:
-        yield from _newest_first(session.parent, min(count, session.parent_head))
+        yield from _newest_first(session.parent, min(count, session.inherited))
 
 
-def view_turn(session: SessionRow, turn: TurnRow) -> TurnView:
+def view_turn(turn: TurnRow) -> TurnView:
     """Return a turn as it stands."""
-    is_active = session.active == turn.turn_id
-    waits = sorted(turn.waits.values(), key=lambda row: row.opened)
-    return TurnView(
-        session_id=session.session_id,
-        turn_id=turn.turn_id,
-        agent=turn.agent,
-        state=turn.state,
+    return facts.turn_view(
+        turn,
         request=turn.request,
-        request_digest=turn.request_digest,
-        turn_index=turn.turn_index,
-        generation=turn.generation if is_active else 0,
-        owner=session.owner if is_active else None,
-        takeovers=turn.takeovers,
-        cancel=turn.cancel,
-        submitter=turn.submitter,
-        by=turn.by,
         pages=turn.read_pages(),
-        waits=tuple(row.view() for row in waits),
-        outcome=turn.outcome,
-        page=_page_of(session, turn),
-        receipt=turn.receipt,
+        waits=tuple(turn.waits.values()),
+        end=turn.end,
     )
-
-
-def _page_of(session: SessionRow, turn: TurnRow) -> HistoryPage | None:
-    if turn.receipt is None:
-        return None
-    return session.pages[turn.receipt.head - session.parent_head - 1].page
 
 
 def summary(session: SessionRow) -> SessionSummary:
     """Return a session's line in a list."""
     return SessionSummary(
-        session_id=session.session_id,
+        session_id=session.id,
         agent=session.agent,
         created_ms=session.created_ms,
         head=session.head,
-        active=session.active,
+        active=session.active_id,
     )
 
 
@@ -104,42 +67,32 @@ def fork(
     """Begin a session that shares the first `at` turns of another."""
     check_id(new_id, field="new_id")
     parent = tables.session(session_id)
-    head = parent.head if at is None else at
-    if not 0 <= head <= parent.head:
-        raise InvalidInput(
-            f"at: session {session_id} has {parent.head} turns",
-            field="at",
-            found=at,
-            wanted=f"0 to {parent.head}",
-        )
+    head = rules.fork_head(parent, at)
     if new_id in tables.sessions:
         tables.session(new_id)
         raise IdempotencyConflict(f"session {new_id}: is there already", field="new_id")
-    forked = SessionRow(
+    forked = tables.sessions[new_id] = SessionRow(
         new_id, agent=parent.agent, created_ms=now_ms, head=head, parent=parent, parent_head=head
     )
-    tables.sessions[new_id] = forked
     return forked
 
 
-def delete(tables: Tables, session_id: str) -> DeleteReport:
+def delete(tables: Tables, session_id: str, *, now_ms: int) -> DeleteReport:
     """Remove a session's payload; pages that a fork of it shows stay for that fork."""
     session = tables.session(session_id)
-    if session.active is not None or session.queue:
-        unfinished = session.active or next(iter(session.queue))
-        raise HeadMoved(f"session {session_id}: turn {unfinished} is unfinished, cancel it first")
-    for turn in session.turns.values():
-        for key in turn.waits:
-            del tables.waits[key]
+    if session.unfinished:
+        raise rules.has_unfinished_turn(session)
     held = set(references(tables))
     # What was asked, and the journals; what was said is counted where it is trimmed.
-    pages = sum(len(turn.pages) + (turn.request is not None) for turn in session.turns.values())
+    pages = sum(turn.pages + (turn.request is not None) for turn in session.turns.values())
+    for turn in session.turns.values():
+        _drop_journal(tables, turn)
     session.turns.clear()
     session.items.clear()
-    session.usage, session.owner, session.is_deleted = (), None, True
+    session.usage, session.owner, session.deleted_ms = (), None, now_ms
     tombstone: SessionRow | None = session
     while tombstone is not None:
-        if tombstone.is_deleted:
+        if tombstone.deleted_ms is not None:
             pages += _trim(tables, tombstone)
         tombstone = tombstone.parent
     alone = held.difference(references(tables))
@@ -149,7 +102,7 @@ def delete(tables: Tables, session_id: str) -> DeleteReport:
 
 
 def _trim(tables: Tables, tombstone: SessionRow) -> int:
-    kept = max(_shown(tables, tombstone) - tombstone.parent_head, 0)
+    kept = max(_shown(tables, tombstone) - tombstone.inherited, 0)
     removed = len(tombstone.pages[kept:])
     del tombstone.pages[kept:]
     return removed
@@ -157,10 +110,10 @@ def _trim(tables: Tables, tombstone: SessionRow) -> int:
 
 def _shown(tables: Tables, session: SessionRow) -> int:
     """Return how many of a session's pages are shown by it or by a fork of it."""
-    if not session.is_deleted:
+    if session.deleted_ms is None:
         return session.head
     forks = (row for row in tables.sessions.values() if row.parent is session)
-    return max((min(fork.parent_head, _shown(tables, fork)) for fork in forks), default=0)
+    return max((min(fork.inherited, _shown(tables, fork)) for fork in forks), default=0)
 
 
 # Bytes may have been put and the unit that refers to them not handed in yet.
@@ -174,7 +127,7 @@ def vacuum(tables: Tables, workers: Workers, *, now_ms: int, retention_ms: int) 
     for session in tables.live_sessions():
         items += _drop_items(session, before_ms)
         for turn in session.turns.values():
-            if turn.state == "done" and turn.committed_ms < before_ms and turn.request is not None:
+            if turn.request is not None and _ended_before(turn, before_ms):
                 waits += _drop_journal(tables, turn)
                 journals += 1
     return VacuumReport(
@@ -191,7 +144,7 @@ def _drop_journal(tables: Tables, turn: TurnRow) -> int:
     for key in turn.waits:
         del tables.waits[key]
     turn.waits.clear()
-    turn.pages.clear()
+    turn.journal.clear()
     turn.blobs.clear()
     turn.request = None
     return n_waits
@@ -205,11 +158,16 @@ def _drop_items(session: SessionRow, before_ms: int) -> int:
 
 
 def _has_ended(session: SessionRow, row: ItemRow, before_ms: int) -> bool:
-    if row.state == "withdrawn":
+    item = row.item
+    if item.state == "withdrawn":
         return row.enqueued_ms < before_ms
-    if row.state != "settled" or row.turn_id is None:
+    if item.state != "settled" or item.turn_id is None:
         return False
-    return session.turns[row.turn_id].committed_ms < before_ms
+    return _ended_before(session.turns[item.turn_id], before_ms)
+
+
+def _ended_before(turn: TurnRow, before_ms: int) -> bool:
+    return turn.end is not None and turn.end.committed_ms < before_ms
 
 
 def _drop_blobs(tables: Tables, before_ms: int) -> int:
@@ -240,5 +198,5 @@ def references(tables: Tables) -> Iterator[str]:
         for page in session.pages:
             yield from page.blobs
         for row in session.items.values():
-            if row.state in ("pending", "taken"):
+            if row.item.state in ("pending", "taken"):
                 yield from blobs_in(row.item.content)

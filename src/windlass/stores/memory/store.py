@@ -5,39 +5,18 @@ from __future__ import annotations
 from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from itertools import islice
 from secrets import token_bytes, token_hex
 from typing import Generic, TypeVar, cast
 
+from windlass import ports
 from windlass.errors import InvalidInput, WindlassError
 from windlass.guards.secret import check_no_secret
-from windlass.ports import (
-    CancelReceipt,
-    DeleteReport,
-    Due,
-    InboxItem,
-    InboxReceipt,
-    InboxView,
-    Lease,
-    NewItem,
-    NewTurn,
-    SessionSummary,
-    SessionView,
-    Start,
-    Ticket,
-    TurnReceipt,
-    TurnView,
-    Unit,
-    UnitReceipt,
-    VacuumReport,
-    WaitAnswer,
-    WaitReceipt,
-    WaitView,
-    WithdrawReceipt,
-)
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.memory import inbox, leases, sessions, units, waits
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import BlobRow, Tables
+from windlass.stores.memory.rows import BlobRow, Changes, Tables
+from windlass.stores.rules import lease_lost
 
 R = TypeVar("R")
 
@@ -108,7 +87,7 @@ class MemoryStore:
         """For tests: let the worker's process be dead, as if it had been killed."""
         self._workers.kill(worker_id)
 
-    def renew(self, worker_id: str, *, until_ms: int) -> Ticket[None]:
+    def renew(self, worker_id: str, *, until_ms: int) -> ports.Ticket[None]:
         try:
             self._workers.extend(worker_id, until_ms)
         except WindlassError as refusal:
@@ -120,30 +99,32 @@ class MemoryStore:
 
     async def release(self, session_id: str, *, generation: int) -> None:
         session = self._tables.session(session_id)
-        leases.check_generation(session, generation)
+        if session.generation != generation:
+            raise lease_lost(session, generation)
         session.owner = None
 
     async def take_over(
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
-    ) -> Lease:
-        wanted = Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
-        return leases.take_over(self._tables, self._workers, session_id, turn_id, wanted=wanted)
+    ) -> ports.Lease:
+        turn = self._tables.session(session_id).turn(turn_id)
+        wanted = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
+        return leases.take_over(self._workers, turn, wanted)
 
     # ---------------------------------------------------------------- turns
 
     def submit(
-        self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
-    ) -> Ticket[UnitReceipt]:
+        self, unit: ports.Unit, *, after: ports.Ticket[ports.UnitReceipt] | None = None
+    ) -> ports.Ticket[ports.UnitReceipt]:
         if after is not None and after.refusal is not None:
-            return Settled(UnitReceipt(), after.refusal)
+            return Settled(ports.UnitReceipt(), after.refusal)
         try:
             return Settled(units.apply(self._tables, self._workers, unit))
         except WindlassError as refusal:
-            return Settled(UnitReceipt(), refusal)
+            return Settled(ports.UnitReceipt(), refusal)
 
-    async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
-        receipt = await self.submit(Unit.accepting(session_id, turn_id, turn)).durable()
-        return cast("TurnReceipt", receipt.accepted)
+    async def accept(self, session_id: str, turn_id: str, turn: ports.NewTurn) -> ports.TurnReceipt:
+        receipt = await self.submit(ports.Unit.accepting(session_id, turn_id, turn)).durable()
+        return cast("ports.TurnReceipt", receipt.accepted)
 
     async def request_cancel(
         self,
@@ -152,66 +133,64 @@ class MemoryStore:
         *,
         reason: str = "",
         now_ms: int = 0,  # noqa: ARG002  # the port's
-    ) -> CancelReceipt:
-        return waits.cancel(self._tables, session_id, turn_id, reason=reason)
+    ) -> ports.CancelReceipt:
+        return waits.cancel(self._tables.find_turn(session_id, turn_id), reason)
 
-    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
-        session = self._tables.find_session(session_id)
-        turn = session.turns.get(turn_id) if session is not None else None
-        return sessions.view_turn(session, turn) if session and turn else None
+    async def load_turn(self, session_id: str, turn_id: str) -> ports.TurnView | None:
+        if session_id not in self._tables.sessions:
+            return None
+        turn = self._tables.session(session_id).turns.get(turn_id)
+        return None if turn is None else sessions.view_turn(turn)
 
     async def load_session(
         self, session_id: str, *, history: bool = True, frame: bool = False
-    ) -> SessionView:
+    ) -> ports.SessionView:
         return sessions.view(self._tables.session(session_id), history=history, frame=frame)
 
     async def list_sessions(
         self, *, after: str = "", limit: int = 100
-    ) -> tuple[SessionSummary, ...]:
-        rows = (row for row in self._tables.live_sessions() if row.session_id > after)
-        ordered = sorted(rows, key=lambda row: row.session_id)
+    ) -> tuple[ports.SessionSummary, ...]:
+        rows = (row for row in self._tables.live_sessions() if row.id > after)
+        ordered = sorted(rows, key=lambda row: row.id)
         return tuple(sessions.summary(row) for row in ordered[:limit])
 
     async def fork(
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
-    ) -> SessionView:
+    ) -> ports.SessionView:
         forked = sessions.fork(self._tables, session_id, new_id, at=at, now_ms=now_ms)
         return sessions.view(forked, history=True)
 
-    async def delete_session(
-        self,
-        session_id: str,
-        *,
-        now_ms: int,  # noqa: ARG002  # the port's
-    ) -> DeleteReport:
-        return sessions.delete(self._tables, session_id)
+    async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:
+        return sessions.delete(self._tables, session_id, now_ms=now_ms)
 
     async def due(
         self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
-    ) -> Due:
+    ) -> ports.Due:
         return waits.due(self._tables, self._workers, now_ms, agents=agents, limit=limit)
 
     # ---------------------------------------------------------------- inbox
 
-    async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
+    async def enqueue(
+        self, session_id: str, item: ports.NewItem, *, now_ms: int = 0
+    ) -> ports.InboxReceipt:
         session = self._tables.session(session_id)
-        return inbox.put(self._tables, session, item, now_ms=now_ms)
+        return inbox.put(self._tables, session, item, Changes(), now_ms=now_ms)
 
-    async def inbox(self, session_id: str) -> InboxView:
+    async def inbox(self, session_id: str) -> ports.InboxView:
         return inbox.view(self._tables.session(session_id))
 
     async def take_inbox(
         self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
-    ) -> tuple[InboxItem, ...]:
-        session = self._tables.session(session_id)
-        return inbox.take(session, turn_id, generation=generation, limit=limit)
+    ) -> tuple[ports.InboxItem, ...]:
+        turn = self._tables.session(session_id).turn(turn_id)
+        return inbox.take(turn, generation=generation, limit=limit)
 
-    async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt:
+    async def withdraw(self, session_id: str, item_id: str) -> ports.WithdrawReceipt:
         return inbox.withdraw(self._tables.session(session_id), item_id)
 
     # ---------------------------------------------------------------- waits
 
-    async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
+    async def resolve_wait(self, key: str, answer: ports.WaitAnswer) -> ports.WaitReceipt:
         return waits.resolve(self._tables, key, answer)
 
     async def list_waits(
@@ -222,10 +201,10 @@ class MemoryStore:
         turn_id: str | None = None,
         key: str | None = None,
         limit: int = 1000,
-    ) -> tuple[WaitView, ...]:
+    ) -> tuple[ports.WaitView, ...]:
         check_turn_in_session(session_id, turn_id)
-        found = waits.open_waits(self._tables, kind=kind, session_id=session_id, turn_id=turn_id)
-        return tuple(view for view in found if key in (None, view.wait.key))[:limit]
+        wanted = {"kind": kind, "session_id": session_id, "turn_id": turn_id, "key": key}
+        return tuple(islice(waits.open_waits(self._tables, wanted), limit))
 
     # ---------------------------------------------------------------- bytes
 
@@ -240,10 +219,12 @@ class MemoryStore:
     async def get_blob(self, digest: str) -> bytes:
         blob = self._tables.blobs.get(digest)
         if blob is None:
-            raise InvalidInput("digest: there are no bytes of this digest", field="digest")
+            raise InvalidInput(
+                "digest: there is no blob of this digest in this store", field="digest"
+            )
         return blob.data
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
+    async def vacuum(self, *, now_ms: int, retention_ms: int) -> ports.VacuumReport:
         return sessions.vacuum(
             self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from operator import itemgetter
-from typing import Literal, TypeVar
+from operator import attrgetter, itemgetter
+from typing import TypeVar
 
-from windlass.errors import InvalidInput
+from msgspec.structs import replace
+
 from windlass.ports import (
     CancelReceipt,
     Due,
@@ -18,72 +19,47 @@ from windlass.ports import (
     WaitReceipt,
     WaitView,
 )
+from windlass.stores import rules
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
-
-_ENDED: dict[str, Literal["expired", "superseded"]] = {
-    "expired": "expired",
-    "superseded": "superseded",
-}
+from windlass.stores.memory.rows import Tables, TurnRow
 
 
 def resolve(tables: Tables, key: str, answer: WaitAnswer) -> WaitReceipt:
-    """Answer a wait.
-
-    Raises:
-        InvalidInput: there is no such wait. Its key is a secret and stands in no message.
-    """
-    place = tables.waits.get(key)
-    if place is None:
-        raise InvalidInput("key: there is no wait of this key", field="key")
-    _, turn = place
-    row = turn.waits[key]
-    if row.state != "open":
-        return WaitReceipt(status=_ENDED.get(row.state, "already"), answer=row.answer)
-    expires_ms = row.wait.expires_ms
-    is_late = expires_ms is not None and answer.now_ms >= expires_ms
-    if is_late and answer.status != "expired":
-        row.state, row.answer = "expired", WaitAnswer(status="expired", now_ms=answer.now_ms)
-    else:
-        row.state, row.answer = answer.status, answer
+    """Answer a wait."""
+    turn = tables.waits.get(key)
+    wait = rules.found_wait(None if turn is None else turn.waits[key])
+    if turn is None or wait.state != "open":
+        return rules.late_answer(wait)
+    stands = rules.standing_answer(wait.wait, answer)
+    turn.waits[key] = replace(wait, state=stands.status, answer=stands)
     # A parked turn goes on; one that has yet to park will not stay so.
     turn.answered = True
-    if turn.state == "parked":
-        turn.state = "ready"
-    is_accepted = row.answer is answer
-    return WaitReceipt(status="accepted" if is_accepted else "expired", answer=row.answer)
+    _wake(turn)
+    return rules.first_answer(stands, answer)
 
 
-def cancel(tables: Tables, session_id: str, turn_id: str, *, reason: str) -> CancelReceipt:
+def cancel(turn: TurnRow | None, reason: str) -> CancelReceipt:
     """Mark a turn as cancelled."""
-    found = tables.find_turn(session_id, turn_id)
-    if found is None:
-        return CancelReceipt(status="unknown")
-    _, turn = found
-    if turn.state == "done":
-        return CancelReceipt(status="finished")
-    if turn.cancel is not None:
-        return CancelReceipt(status="already")
-    turn.cancel = reason
+    receipt = rules.cancel_receipt(turn)
+    if turn is not None and receipt.status == "requested":
+        turn.cancel = reason
+        _wake(turn)
+    return receipt
+
+
+def _wake(turn: TurnRow) -> None:
     if turn.state == "parked":
         turn.state = "ready"
-    return CancelReceipt(status="requested")
 
 
-def open_waits(
-    tables: Tables, *, kind: str | None, session_id: str | None, turn_id: str | None
-) -> tuple[WaitView, ...]:
-    """Return the open waits, oldest first."""
-    rows = (turn.waits[key] for key, (_, turn) in tables.waits.items())
-    found = [
-        row
-        for row in rows
-        if row.state == "open"
-        and (kind is None or row.wait.kind == kind)
-        and (session_id is None or row.wait.session_id == session_id)
-        and (turn_id is None or row.wait.turn_id == turn_id)
-    ]
-    return tuple(row.view() for row in sorted(found, key=lambda row: row.opened))
+def open_waits(tables: Tables, wanted: dict[str, str | None]) -> Iterator[WaitView]:
+    """Return the open waits whose fields are as wanted, where something is; oldest first."""
+    told = [(name, value) for name, value in wanted.items() if value is not None]
+    for key, turn in tables.waits.items():
+        view = turn.waits[key]
+        is_wanted = all(getattr(view.wait, name) == value for name, value in told)
+        if view.state == "open" and is_wanted:
+            yield view
 
 
 D = TypeVar("D", DueTurn, DueCancel, DueInbox)
@@ -99,10 +75,10 @@ def due(
         wanted = [item for _, item in ordered if agents is None or item.agent in agents]
         return tuple(wanted[:limit])
 
-    waits = sorted(_due_waits(tables, now_ms), key=itemgetter(0))
+    waits = sorted(_due_waits(tables, now_ms), key=attrgetter("expires_ms"))
     return Due(
         turns=pick(_due_turns(tables, workers, now_ms)),
-        waits=tuple(wait for _, wait in waits[:limit]),
+        waits=tuple(waits[:limit]),
         cancels=pick(_due_cancels(tables)),
         inboxes=pick(_due_inboxes(tables)),
     )
@@ -111,73 +87,56 @@ def due(
 def _due_turns(tables: Tables, workers: Workers, now_ms: int) -> Iterator[tuple[int, DueTurn]]:
     """At most one turn of a session is due: the one under way, or else the oldest that waits."""
     for session in tables.live_sessions():
-        turn_id = session.active or next(iter(session.queue), None)
-        if turn_id is None:
+        turn = session.next_turn
+        why = None if turn is None else rules.WHY_DUE.get(turn.state)
+        if turn is None or why is None:
             continue
-        turn = session.turns[turn_id]
-        if turn.state == "queued":
-            yield turn.accepted, _row(session, turn, why="queued")
-        elif turn.state != "parked" and workers.is_free(session, now_ms):
-            why = "answered" if turn.state == "ready" else "abandoned"
-            yield turn.accepted, _row(session, turn, why=why)
-
-
-def _row(session: SessionRow, turn: TurnRow, *, why: str) -> DueTurn:
-    return DueTurn(
-        session_id=session.session_id,
-        turn_id=turn.turn_id,
-        agent=turn.agent,
-        why=why,  # type: ignore[arg-type]  # one of the three
-        owner=session.owner,
-    )
+        if why == "queued" or workers.is_free(session, now_ms):
+            found = DueTurn(
+                session_id=session.id,
+                turn_id=turn.id,
+                agent=turn.agent,
+                why=why,
+                owner=session.owner,
+            )
+            yield turn.no, found
 
 
 def _due_cancels(tables: Tables) -> Iterator[tuple[int, DueCancel]]:
     for session in tables.live_sessions():
-        turn = session.turns[session.active] if session.active is not None else None
+        turn = session.next_turn
         if turn is not None and turn.state == "running" and turn.cancel is not None:
-            yield (
-                turn.accepted,
-                DueCancel(
-                    session_id=session.session_id,
-                    turn_id=turn.turn_id,
-                    agent=turn.agent,
-                    owner=session.owner,
-                ),
+            found = DueCancel(
+                session_id=session.id, turn_id=turn.id, agent=turn.agent, owner=session.owner
             )
+            yield turn.no, found
 
 
 def _due_inboxes(tables: Tables) -> Iterator[tuple[int, DueInbox]]:
     for session in tables.live_sessions():
-        pending = [row for row in session.items.values() if row.state == "pending"]
-        turn = session.turns[session.active] if session.active is not None else None
+        pending = [row for row in session.items.values() if row.item.state == "pending"]
+        turn = session.next_turn
         # Nothing enters a parked turn: what waits there is due when the turn goes on.
         if pending and (turn is None or turn.state != "parked"):
-            first = min(pending, key=lambda row: row.enqueued)
-            yield (
-                first.enqueued,
-                DueInbox(
-                    session_id=session.session_id,
-                    agent=session.agent,
-                    active=session.active,
-                    now=any(row.item.when == "now" for row in pending),
-                    first=first.view(),
-                ),
+            first = min(pending, key=attrgetter("no"))
+            found = DueInbox(
+                session_id=session.id,
+                agent=session.agent,
+                active=session.active_id,
+                now=any(row.item.when == "now" for row in pending),
+                first=first.item,
             )
+            yield first.no, found
 
 
-def _due_waits(tables: Tables, now_ms: int) -> Iterator[tuple[tuple[int, int], DueWait]]:
-    for key, (session, turn) in tables.waits.items():
-        row = turn.waits[key]
-        expires_ms = row.wait.expires_ms
-        if row.state == "open" and expires_ms is not None and expires_ms <= now_ms:
-            yield (
-                (expires_ms, row.opened),
-                DueWait(
-                    key=key,
-                    kind=row.wait.kind,
-                    session_id=session.session_id,
-                    turn_id=turn.turn_id,
-                    expires_ms=expires_ms,
-                ),
+def _due_waits(tables: Tables, now_ms: int) -> Iterator[DueWait]:
+    for view in open_waits(tables, {}):
+        wait = view.wait
+        if wait.expires_ms is not None and wait.expires_ms <= now_ms:
+            yield DueWait(
+                key=wait.key,
+                kind=wait.kind,
+                session_id=wait.session_id,
+                turn_id=wait.turn_id,
+                expires_ms=wait.expires_ms,
             )

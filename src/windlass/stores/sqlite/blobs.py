@@ -13,8 +13,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from windlass.errors import InvalidInput, JournalCorrupt, StoreContended
-from windlass.stores.sqlite.connection import first
+from windlass.errors import InvalidInput, StoreContended
+from windlass.stores.sqlite.connection import corrupt, first
 from windlass.stores.sqlite.rows import Rows
 
 MAX_ROW_BYTES = 1024 * 1024
@@ -34,7 +34,9 @@ class BlobFolder:
         target = self.folder / digest
         with suppress(FileNotFoundError):
             os.utime(target)  # young again: no sweep takes it from under this put
-            self._sync()  # the process that put it there may have died before its folder was on disk
+            _sync(
+                self.folder
+            )  # the process that put it there may have died before its folder was on disk
             return
         self.folder.mkdir(exist_ok=True)
         unfinished = self.folder / f"{digest}.{os.getpid()}.part"
@@ -48,11 +50,7 @@ class BlobFolder:
             with suppress(OSError):
                 unfinished.unlink()
             raise
-        self._sync()
-
-    def _sync(self) -> None:
-        for folder in (self.folder, self.folder.parent):
-            _sync(folder)
+        _sync(self.folder)
 
     def read(self, digest: str) -> bytes:
         """Return the bytes of a file.
@@ -63,7 +61,7 @@ class BlobFolder:
         try:
             data = (self.folder / digest).read_bytes()
         except FileNotFoundError:
-            raise JournalCorrupt(f"blob {digest[:12]}: its file is missing", field="blob") from None
+            raise corrupt(f"blob {digest[:12]}", "its file is missing") from None
         return check(digest, data)
 
     def remove(self, digest: str) -> None:
@@ -84,9 +82,7 @@ class BlobFolder:
 def check(digest: str, data: bytes) -> bytes:
     """Return bytes that are those of their digest."""
     if sha256(data).hexdigest() != digest:
-        raise JournalCorrupt(
-            f"blob {digest[:12]}: its bytes are not those of its digest", field="blob"
-        )
+        raise corrupt(f"blob {digest[:12]}", "its bytes are not those of its digest")
     return data
 
 
@@ -144,8 +140,10 @@ def sweep(rows: Rows, folder: BlobFolder, now_ms: int) -> None:
 
 
 def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    """Bring to disk what a folder holds, and that it is there."""
+    for path in (folder, folder.parent):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -32,13 +32,7 @@ from windlass.errors import (
     WindlassBug,
     WindlassError,
 )
-from windlass.stores.sqlite.schema import (
-    APPLICATION_ID,
-    GOES_ON_FROM,
-    MIGRATIONS,
-    TABLES,
-    VERSION,
-)
+from windlass.stores.sqlite.schema import APPLICATION_ID, GOES_ON_FROM, MIGRATIONS, TABLES, VERSION
 
 # Releases before this can damage a file when two connections checkpoint at the same moment.
 MIN_SQLITE = (3, 51, 3)
@@ -96,12 +90,7 @@ def check_release() -> str:
     release = apsw.sqlite_lib_version()
     if tuple(int(part) for part in release.split(".")) < MIN_SQLITE:
         wanted = ".".join(map(str, MIN_SQLITE))
-        raise ConfigError(
-            f"sqlite: found {release}, wanted {wanted} or newer; pip install -U apsw",
-            field="sqlite",
-            found=release,
-            wanted=wanted,
-        )
+        raise ConfigError.at("sqlite", release, f"{wanted} or newer; pip install -U apsw")
     return release
 
 
@@ -152,7 +141,7 @@ def read_meta(db: apsw.Connection, name: str, *, place: str) -> bytes:
     with _patience(db, _BUSY_MS):
         found = first(db, "SELECT value FROM meta WHERE name = ?", (name,))
     if found is None:
-        raise JournalCorrupt(f"{place}: the file does not say its {name}", field=name)
+        raise corrupt(place, f"the file does not say its {name}")
     return bytes(found[0])
 
 
@@ -229,7 +218,7 @@ def _version(db: apsw.Connection, place: str) -> int:
         _check_finished(db, place)
     if version == VERSION and not tables >= TABLES:
         missing = ", ".join(sorted(TABLES - tables))
-        raise JournalCorrupt(f"{place}: the file lacks its tables {missing}", field="schema")
+        raise corrupt(place, f"the file lacks its tables {missing}")
     return version
 
 
@@ -364,6 +353,11 @@ def as_windlass_error(error: BaseException, *, place: str) -> WindlassError:
         if isinstance(error, foreign):
             return ours(f"{place}: {meaning} ({type(error).__name__})")
     return WindlassBug(f"{place}: {type(error).__name__}")
+
+
+def corrupt(place: str, what: str, **told: object) -> JournalCorrupt:
+    """Return the error for a place in the file that does not hold what was written there."""
+    return JournalCorrupt(f"{place}: {what}", field=place, **told)
 
 
 def not_there(place: str) -> StoreError:

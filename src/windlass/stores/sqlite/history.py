@@ -10,7 +10,7 @@ import apsw
 
 from windlass.errors import JournalCorrupt
 from windlass.journal import HistoryPage, check_link, strand_seed
-from windlass.stores.sqlite.connection import first
+from windlass.stores.sqlite.connection import corrupt, first
 from windlass.stores.sqlite.pages import Strand, read_page
 from windlass.stores.sqlite.rows import SessionRow
 
@@ -45,8 +45,7 @@ def lineage(db: apsw.Connection, session: SessionRow) -> list[Stretch]:
         above = first(db, _PARENT, (parent,))
         # Nothing is forked from what came later: a lineage that did not go back would never end.
         if above is None or parent >= found[-1].session or last is None:
-            place = f"session {found[-1].session_id}"
-            raise JournalCorrupt(f"{place}: what it was forked from is missing", field=place)
+            raise corrupt(f"session {found[-1].session_id}", "what it was forked from is missing")
         session_id, next_parent, next_last = above
         found.append(Stretch(parent, session_id, last))
         # A fork of a fork may go on from before the point where its parent began.
@@ -64,10 +63,8 @@ def load_history(db: apsw.Connection, session: SessionRow) -> list[HistoryPage]:
         pages += strand.read(db.execute(_PAGES, (number, last)), start=len(pages) + 1)
         link = strand.link
     if len(pages) != session.head or link != session.link:
-        raise JournalCorrupt(
-            f"history of {session.id}: ends at page {len(pages)}, its head is {session.head}",
-            field=f"history of {session.id}",
-        )
+        place = f"history of {session.id}"
+        raise corrupt(place, f"ends at page {len(pages)}, its head is {session.head}")
     return pages
 
 
@@ -140,12 +137,10 @@ def _stored(db: apsw.Connection, session: SessionRow, seq: int) -> tuple[bytes, 
     number = next((stretch.session for stretch in stretches if seq <= stretch.last), session.no)
     found = first(db, _PAGE, (number, seq))
     if found is None:
-        place = f"history of {session.id}"
-        raise JournalCorrupt(f"{place}: page {seq} is missing", field=place)
+        raise corrupt(f"history of {session.id}", f"page {seq} is missing")
     link, data = found
     return link, data
 
 
 def _not_its_head(session: SessionRow) -> JournalCorrupt:
-    place = f"history of {session.id}"
-    return JournalCorrupt(f"{place}: its last page is not the session's head", field=place)
+    return corrupt(f"history of {session.id}", "its last page is not the session's head")

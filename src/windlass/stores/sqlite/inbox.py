@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
-from windlass.stores.sqlite.connection import first, select
-from windlass.stores.sqlite.leases import check_fence
+from windlass.stores import rules
+from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
@@ -30,53 +29,25 @@ def enqueue(
     rows: Rows, session: SessionRow, item: NewItem, encoder: Encoder, now_ms: int
 ) -> InboxReceipt:
     """Keep an item, once. One that is withdrawn ended when it came."""
-    query = "SELECT state, digest FROM inbox WHERE session = ? AND id = ?"
-    known = first(rows.db, query, (session.no, item.item_id))
-    digest = item.digest()
+    known, digest = _find(rows, session, item.item_id), item.digest()
     if known is not None:
-        _check_state(session.id, item.item_id, known[0])
-        if known[1] != digest:
-            raise IdempotencyConflict(
-                f"item {item.item_id}: is known with other content", field="item_id"
-            )
-        return InboxReceipt(item_id=item.item_id, state=known[0], known=True)
-    arrived = session.arrivals + 1
-    rows.db.execute("UPDATE sessions SET arrivals = ? WHERE no = ?", (arrived, session.no))
+        rules.check_same(known.digest, digest, f"item {item.item_id}", field="NewItem.item_id")
+        return InboxReceipt(item_id=item.item_id, state=known.state, known=True)
+    arrived = rows.next_arrival(session)
     rows.db.execute(
         "INSERT INTO inbox (session, id, arrived, state, due, digest, ended_ms, item)"
         " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
         (session.no, item.item_id, arrived, item.when, digest, now_ms, encoder.pack(item)),
     )
-    session.arrivals = arrived
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 
 def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
-    """Take items into a turn that is being accepted; it has no generation yet.
-
-    Raises:
-        InvalidInput: there is no such item.
-        IdempotencyConflict: it does not wait any more.
-    """
+    """Take items into a turn that is being accepted; it has no generation yet."""
     for item_id in dict.fromkeys(takes):
-        query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
-        known = first(rows.db, query, (session.no, item_id))
-        if known is None:
-            raise InvalidInput(
-                f"NewTurn.takes: the inbox has no item {item_id}", field="NewTurn.takes"
-            )
-        number, state = known
-        _check_state(session.id, item_id, state)
-        if state != "pending":
-            raise IdempotencyConflict(
-                f"NewTurn.takes: item {item_id} is {state}",
-                field="NewTurn.takes",
-                found=state,
-                wanted="pending",
-            )
-        rows.db.execute(
-            "UPDATE inbox SET state = 'taken', turn = ? WHERE no = ?", (turn_no, number)
-        )
+        known = rules.entering(item_id, _find(rows, session, item_id))
+        taken = "UPDATE inbox SET state = 'taken', turn = ? WHERE no = ?"
+        rows.db.execute(taken, (turn_no, known.no))
 
 
 def take(
@@ -85,23 +56,22 @@ def take(
     """Take what waits for now into a turn, and again what it took before."""
     session = rows.session(session_id)
     turn = rows.turn(session, turn_id)
-    check_fence(session, turn, generation)
+    rules.check_fence(session, turn, generation)
     if turn.cancel is not None:
         return ()
     found = select(
         rows.db,
-        "SELECT no, id, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
+        "SELECT no, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
         " AND (state = 'pending' AND due = 'now' OR turn = ?) ORDER BY arrived LIMIT ?",
         (session.no, turn.no, limit),
     )
-    items = []
-    for number, _, arrived, stored in found:
+    taken = {"state": "taken", "turn_id": turn.id, "generation": session.generation}
+    for number, *_ in found:
         rows.db.execute(
             "UPDATE inbox SET state = 'taken', turn = ?, generation = ? WHERE no = ?",
             (turn.no, session.generation, number),
         )
-        items.append(_item(session.id, stored, arrived, "taken", turn.id, session.generation))
-    return tuple(items)
+    return tuple(_item(session.id, stored, arrived, **taken) for _, arrived, stored in found)
 
 
 def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> None:
@@ -113,9 +83,7 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
             (now_ms, turn.session.no, item_id, turn.no),
         )
         if not rows.db.changes():
-            raise InvalidInput(
-                f"TurnCommit.settle: the turn did not take {item_id}", field="TurnCommit.settle"
-            )
+            raise rules.not_taken(item_id)
     rows.db.execute(
         "UPDATE inbox SET state = 'pending', turn = NULL, generation = NULL"
         " WHERE session = ? AND state IN ('pending', 'taken') AND turn = ? AND state = 'taken'",
@@ -126,25 +94,19 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
 def withdraw(rows: Rows, session_id: str, item_id: str) -> WithdrawReceipt:
     """Take an item back that no turn has taken."""
     again, session = rows.earlier is not None, rows.session(session_id)
-    query = "SELECT no, state FROM inbox WHERE session = ? AND id = ?"
-    known = first(rows.db, query, (session.no, item_id))
-    if known is None:
-        return WithdrawReceipt(status="unknown")
-    number, state = known
-    _check_state(session.id, item_id, state)
-    if state == "pending":
-        rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (number,))
+    known = _find(rows, session, item_id)
+    if known is not None and known.state == "pending":
+        rows.db.execute("UPDATE inbox SET state = 'withdrawn' WHERE no = ?", (known.no,))
+    if known is not None and known.state == "withdrawn" and again:
         return WithdrawReceipt(status="withdrawn")
-    if state == "withdrawn":
-        return WithdrawReceipt(status="withdrawn" if again else "already")
-    return WithdrawReceipt(status=state)
+    return rules.withdraw_receipt(None if known is None else known.state)
 
 
 def read_first(rows: Rows, session_id: str, number: int) -> InboxItem:
     """Return an item that waits, by its number."""
     query = "SELECT arrived, item FROM inbox WHERE no = ?"
     arrived, stored = first(rows.db, query, (number,))
-    return _item(session_id, stored, arrived, "pending", None, None)
+    return _item(session_id, stored, arrived)
 
 
 def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
@@ -157,33 +119,31 @@ def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
         (session.no,),
     )
     return tuple(
-        _item(session.id, stored, arrived, state, turn_id, generation)
+        _item(session.id, stored, arrived, state=state, turn_id=turn_id, generation=generation)
         for arrived, state, stored, turn_id, generation in found
     )
 
 
-def _check_state(session_id: str, item_id: str, state: str) -> None:
-    if state not in _STATES:
-        place = f"inbox of {session_id}, item {item_id}"
-        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+class _Known(NamedTuple):
+    no: int
+    state: ItemState
+    digest: str
 
 
-def _item(
-    session_id: str,
-    stored: bytes,
-    arrived: int,
-    state: str,
-    turn_id: str | None,
-    generation: int | None,
-) -> InboxItem:
+def _find(rows: Rows, session: SessionRow, item_id: str) -> _Known | None:
+    query = "SELECT no, state, digest FROM inbox WHERE session = ? AND id = ?"
+    found = first(rows.db, query, (session.no, item_id))
+    if found is None:
+        return None
+    known = _Known(*found)
+    if known.state not in _STATES:
+        raise corrupt(f"inbox of {session.id}, item {item_id}", "is in a state that is none")
+    return known
+
+
+def _item(session_id: str, stored: bytes, arrived: int, **shown: Any) -> InboxItem:
     item = unpack(stored, NewItem, place=f"inbox of {session_id}, item {arrived}")
-    return InboxItem(
-        **msgspec.structs.asdict(item),
-        arrived=arrived,
-        state=state,  # type: ignore[arg-type]  # as the table has it
-        turn_id=turn_id,
-        generation=generation,
-    )
+    return InboxItem(**msgspec.structs.asdict(item), arrived=arrived, **shown)
 
 
 def awaited_blobs(rows: Rows) -> frozenset[str]:

@@ -13,12 +13,14 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from windlass.errors import HeadMoved, InvalidInput, LeaseLost
+from windlass.errors import InvalidInput, LeaseLost
 from windlass.journal import count_recorded
 from windlass.ports.unit import Lease, Start
+from windlass.stores import rules
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages
 
@@ -28,41 +30,17 @@ Liveness: TypeAlias = Callable[[str], bool]
 
 def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: Liveness) -> None:
     """Begin an accepted turn under a generation."""
-    session = turn.session
     until_ms = _lease(rows, start.worker_id)
-    if turn.state != "queued":
-        if session.owner == start.worker_id and session.generation == generation:
-            return
-        raise LeaseLost(
-            f"turn {turn.id}: was begun by another worker; take it over", field="turn_id"
-        )
-    if session.owner == start.worker_id and generation == session.generation:
-        allowed = True
-    else:
-        free = is_free(rows, session, start.now_ms, gone)
-        allowed = free and generation == session.generation + 1
-    if not allowed:
-        raise LeaseLost(
-            f"session {session.id}: is at generation {session.generation} and held by "
-            f"{session.owner or 'nobody'}",
-            field="generation",
-            found=session.generation,
-            wanted=generation,
-        )
-    _check_order(rows, turn)
-    _own(rows, turn, start.worker_id, generation)
-    _extend(rows, start.worker_id, until_ms, start.until_ms)
+    is_free = partial(_is_free, rows, turn.session, start.now_ms, gone)
+    if rules.may_begin(turn, start, generation, is_free):
+        _check_order(rows, turn)
+        _own(rows, turn, start.worker_id, generation)
+        _extend(rows, start.worker_id, until_ms, start.until_ms)
 
 
-def take_over(
-    rows: Rows,
-    session_id: str,
-    turn_id: str,
-    wanted: Start,
-    gone: Liveness,
-) -> Lease:
+def take_over(rows: Rows, session_id: str, turn_id: str, wanted: Start, gone: Liveness) -> Lease:
     """Own the session of an unfinished turn under a new generation."""
-    worker_id, now_ms = wanted.worker_id, wanted.now_ms
+    worker_id = wanted.worker_id
     session = rows.session(session_id)
     turn = rows.turn(session, turn_id)
     earlier: Lease | None = rows.earlier
@@ -72,53 +50,19 @@ def take_over(
     ):
         return earlier
     held_ms = _lease(rows, worker_id)
-    if turn.state == "done":
-        raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
-    if session.owner != worker_id and not is_free(rows, session, now_ms, gone):
-        raise LeaseLost(
-            f"session {session.id}: its worker {session.owner} is alive", field="session_id"
-        )
+    is_free = partial(_is_free, rows, session, wanted.now_ms, gone)
+    rules.check_takeover(turn, worker_id, is_free)
     if turn.state == "queued":
         _check_order(rows, turn)
     else:
         pages, turn.link = load_pages(rows.db, turn)
-        turn.pages, recorded = len(pages), count_recorded(pages)
-        if turn.state != "running":
-            turn.takeovers = 0  # it goes on after an answer, not after a death
-        else:
-            turn.takeovers = 1 if recorded > turn.takeover_mark else turn.takeovers + 1
-        turn.takeover_mark = recorded
+        turn.pages = len(pages)
+        rules.count_takeover(turn, count_recorded(pages))
     _own(rows, turn, worker_id, session.generation + 1)
-    until_ms = _extend(rows, worker_id, held_ms, wanted.until_ms)
-    return Lease(
-        session_id=session.id,
-        turn_id=turn.id,
-        worker_id=worker_id,
-        generation=session.generation,
-        until_ms=until_ms,
-        takeovers=turn.takeovers,
-    )
+    return rules.lease_of(turn, worker_id, _extend(rows, worker_id, held_ms, wanted.until_ms))
 
 
-def check_fence(session: SessionRow, turn: TurnRow, generation: int) -> None:
-    """Refuse a worker that is not the session's owner, or not at its turn."""
-    if session.generation != generation or session.owner is None:
-        raise lease_lost(session, generation)
-    if session.active != turn.no:
-        raise HeadMoved(f"turn {turn.id}: is not the one that the session is at", field="turn_id")
-
-
-def lease_lost(session: SessionRow, generation: int) -> LeaseLost:
-    """Return the refusal of a generation that is not the session's."""
-    return LeaseLost(
-        f"session {session.id}: is at generation {session.generation}, this worker had {generation}",
-        field="generation",
-        found=session.generation,
-        wanted=generation,
-    )
-
-
-def is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
+def _is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
     """Whether any worker may take a session: it has no owner, or its owner is dead or overdue."""
     return session.owner is None or not is_present(rows, session.owner, now_ms, gone)
 
@@ -153,7 +97,7 @@ def release(rows: Rows, session_id: str, generation: int) -> None:
     """Give up one session."""
     session = rows.session(session_id)
     if session.generation != generation:
-        raise LeaseLost(f"session {session.id}: is not held under generation {generation}")
+        raise rules.lease_lost(session, generation)
     if session.owner is None:
         return
     rows.db.execute("UPDATE sessions SET owner = NULL WHERE no = ?", (session.no,))
@@ -164,18 +108,15 @@ def _lease(rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = I
     """Return until when a worker that has joined holds its sessions."""
     found = first(rows.db, "SELECT until_ms FROM workers WHERE id = ?", (worker_id,))
     if found is None:
-        raise error(f"worker {worker_id[:40]}: has not joined this store", field="worker_id")
+        raise rules.not_joined(worker_id, error)
     return int(found[0])
 
 
 def _check_order(rows: Rows, turn: TurnRow) -> None:
-    if turn.session.active is not None:
-        raise HeadMoved(
-            f"turn {turn.id}: another turn of the session is unfinished", field="turn_id"
-        )
     older = "SELECT 1 FROM turns WHERE session = ? AND arrived < ? AND state <> 'done'"
-    if first(rows.db, older, (turn.session.no, turn.arrived)) is not None:
-        raise HeadMoved(f"turn {turn.id}: an earlier one waits", field="turn_id")
+    place = (turn.session.no, turn.arrived)
+    if turn.session.active is not None or first(rows.db, older, place) is not None:
+        raise rules.comes_later(turn)
 
 
 def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:

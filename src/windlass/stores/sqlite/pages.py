@@ -7,6 +7,7 @@ is `WL1 <32 bytes of SHA-256> <canonical bytes>`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
@@ -28,7 +29,7 @@ from windlass.journal.redaction import redact
 from windlass.kernel import canonical
 from windlass.kernel.value import Value
 from windlass.ports.unit import NewTurn, TurnRequest, Unit
-from windlass.stores.sqlite.connection import first, select
+from windlass.stores.sqlite.connection import corrupt, first, select
 
 T = TypeVar("T")
 
@@ -57,29 +58,21 @@ def _at(place: str, error: WindlassError) -> ReplayError:
         return FormatUnsupported(
             f"{place}: {error}", field=place, found=error.found, wanted=error.wanted
         )
-    return JournalCorrupt(f"{place}: {error}", field=place)
+    return corrupt(place, str(error))
 
 
+@dataclass(slots=True)
 class Strand(Generic[T]):
     """Reads the pages of a strand in order, each checked against its link.
 
     Sessions have thousands of pages and all are read when one is opened, so the way of a good page is short.
     """
 
-    def __init__(
-        self,
-        db: apsw.Connection,
-        place: str,
-        kind: type[T],
-        *,
-        link: bytes,
-        turn: tuple[str, str] | None = None,
-    ) -> None:
-        self._db = db
-        self._turn = turn
-        self._place = place
-        self._kind = kind
-        self.link = link
+    db: apsw.Connection
+    place: str
+    kind: type[T]
+    link: bytes
+    turn: tuple[str, str] | None = None
 
     def read(self, stored: Iterable[Any], *, start: int) -> list[T]:
         """Return the pages of (seq, link, data) rows; the first is to have the number `start`.
@@ -120,21 +113,20 @@ class Strand(Generic[T]):
             link, page = link_before, data
 
     def _read(self, data: bytes, seq: int) -> T:
-        if self._turn is not None:
-            data = lengthened(data, *self._turn)
+        if self.turn is not None:
+            data = lengthened(data, *self.turn)
         if bodies.MARK in data:
-            return read_page(self._db, data, self._kind, place=f"{self._place}, page {seq}")
+            return read_page(self.db, data, self.kind, place=f"{self.place}, page {seq}")
         try:
-            return canonical.read(data, self._kind)
+            return canonical.read(data, self.kind)
         except (InvalidInput, LimitExceeded, FormatUnsupported) as error:
-            raise _at(f"{self._place}, page {seq}", error) from None
+            raise _at(f"{self.place}, page {seq}", error) from None
 
     def _corrupt(self, seq: int, wanted: int) -> JournalCorrupt:
         if seq != wanted:
-            return JournalCorrupt(f"{self._place}: page {wanted} is missing", field=self._place)
-        place = f"{self._place}, page {seq}"
-        return JournalCorrupt(
-            f"{place}: the page is not the one that was written there", field=place
+            return corrupt(self.place, f"page {wanted} is missing")
+        return corrupt(
+            f"{self.place}, page {seq}", "the page is not the one that was written there"
         )
 
 
@@ -300,7 +292,7 @@ def unpack(stored: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - re
         JournalCorrupt: not what was written.
     """
     if not isinstance(stored, bytes) or stored[: len(_MAGIC)] != _MAGIC or len(stored) < _BODY:
-        raise JournalCorrupt(f"{place}: found something that windlass did not write", field=place)
+        raise corrupt(place, "found something that windlass did not write")
     found = stored[len(_MAGIC) : _HEAD]
     if found != _FORMAT:
         raise FormatUnsupported(
@@ -311,8 +303,8 @@ def unpack(stored: bytes, type: type[T], *, place: str) -> T:  # noqa: A002 - re
         )
     data = stored[_BODY:]
     if sha256(data).digest() != stored[_HEAD:_BODY]:
-        raise JournalCorrupt(f"{place}: its bytes are not those of its digest", field=place)
+        raise corrupt(place, "its bytes are not those of its digest")
     try:
         return canonical.read(data, type)
     except (InvalidInput, LimitExceeded) as error:
-        raise JournalCorrupt(f"{place}: {error}", field=place) from None
+        raise corrupt(place, str(error)) from None

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
-from windlass.errors import JournalCorrupt
 from windlass.journal import HistoryPage, JournalPage, check_link, strand_seed
 from windlass.ports.unit import TurnRequest
 from windlass.ports.views import (
@@ -29,8 +29,16 @@ from windlass.ports.views import (
     SessionView,
     TurnView,
 )
-from windlass.stores.sqlite import inbox, turns, waits
-from windlass.stores.sqlite.connection import FileIdentity, first, select
+from windlass.stores import facts
+from windlass.stores.rules import WHY_DUE
+from windlass.stores.sqlite import inbox, waits
+from windlass.stores.sqlite.connection import (
+    FileIdentity,
+    as_windlass_error,
+    corrupt,
+    first,
+    select,
+)
 from windlass.stores.sqlite.history import lineage, load_frame, load_history, load_page
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.pages import RequestPage, read_page
@@ -64,19 +72,13 @@ def load_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView:
     pages: list[HistoryPage] = []
     if wanted != "none":
         pages = (load_frame if wanted == "frame" else load_history)(rows.db, session)
-    return SessionView(
-        session_id=session.id,
-        agent=session.agent,
-        created_ms=session.created_ms,
-        head=session.head,
-        generation=session.generation,
-        owner=session.owner,
+    return facts.session_view(
+        session,
+        pages,
         active=_active(rows.db, session),
         queued=_queued(rows.db, session),
         usage=read_usage(session),
         parent=_parent(rows.db, session),
-        parent_head=session.parent_head,
-        pages=tuple(pages),
     )
 
 
@@ -93,8 +95,7 @@ def _active(db: apsw.Connection, session: SessionRow) -> str | None:
     query = "SELECT id FROM turns WHERE no = ? AND session = ?"
     found = first(db, query, (session.active, session.no))
     if found is None:
-        place = f"session {session.id}"
-        raise JournalCorrupt(f"{place}: the turn that it is at is missing", field=place)
+        raise corrupt(f"session {session.id}", "the turn that it is at is missing")
     return str(found[0])
 
 
@@ -115,35 +116,15 @@ def load_turn(rows: Rows, session_id: str, turn_id: str) -> TurnView | None:
     turn = rows.find_turn(session, turn_id)
     if turn is None:
         return None
-    done = turn.state == "done"
-    end = _end(rows.db, turn) if done else None
-    mine = session.active == turn.no
+    end = _end(rows.db, turn) if turn.state == "done" else None
     pages: list[JournalPage] = []
     if turn.strand is not None:
         pages, _ = load_pages(rows.db, turn)
     request = _request(rows.db, turn)
     if request is not None:  # else the journal was reclaimed with it
         _check_length(turn, len(pages))
-    return TurnView(
-        session_id=session_id,
-        turn_id=turn_id,
-        agent=turn.agent,
-        state=turn.state,
-        request=request,
-        request_digest=turn.digest,
-        turn_index=turn.strand,
-        generation=session.generation if mine else 0,
-        owner=session.owner if mine else None,
-        takeovers=turn.takeovers,
-        cancel=turn.cancel,
-        submitter=turn.submitter,
-        by=turn.asked_by,
-        pages=tuple(pages),
-        waits=waits.of_turn(rows.db, turn),
-        outcome=None if end is None else end.outcome,
-        page=end,
-        receipt=turns.receipt_of(turn) if done else None,
-    )
+    found = waits.of_turn(rows.db, turn)
+    return facts.turn_view(turn, request=request, pages=pages, waits=found, end=end)
 
 
 def _request(db: apsw.Connection, turn: TurnRow) -> TurnRequest | None:
@@ -152,7 +133,7 @@ def _request(db: apsw.Connection, turn: TurnRow) -> TurnRequest | None:
     place = f"request of {turn.session.id}/{turn.id}"
     if found is None:
         if turn.state != "done":
-            raise JournalCorrupt(f"{place}: is missing", field=place)
+            raise corrupt(place, "is missing")
         return None
     link, data = found
     check_link(strand_seed(turn.session.id, f"{turn.id}/request"), data, link, place=place)
@@ -162,19 +143,15 @@ def _request(db: apsw.Connection, turn: TurnRow) -> TurnRequest | None:
 def _check_length(turn: TurnRow, pages: int) -> None:
     if turn.ended_pages not in (None, pages):
         place = f"journal of {turn.session.id}/{turn.id}"
-        raise JournalCorrupt(
-            f"{place}: has {pages} pages, it ended with {turn.ended_pages}",
-            field=place,
-            found=pages,
-            wanted=turn.ended_pages,
-        )
+        ended = turn.ended_pages
+        raise corrupt(place, f"has {pages} pages, it ended with {ended}", found=pages, wanted=ended)
 
 
 def _end(db: apsw.Connection, turn: TurnRow) -> HistoryPage:
     page = load_page(db, turn.session, turn.head)
     if page.turn_id != turn.id:
         place = f"end of {turn.session.id}/{turn.id}"
-        raise JournalCorrupt(f"{place}: the page there is of another turn", field=place)
+        raise corrupt(place, "the page there is of another turn")
     return page
 
 
@@ -240,37 +217,30 @@ def _due_turns(
 ) -> tuple[DueTurn, ...]:
     turns: list[DueTurn] = []
     waiting: set[str] = set()
-    dead: dict[str, bool] = {}
+    is_dead = cache(gone)
 
     def is_free(owner: str | None, until_ms: int | None) -> bool:
-        if owner is None or until_ms is None or until_ms <= now_ms:
-            return True
-        return dead.setdefault(owner, gone(owner)) if owner not in dead else dead[owner]
+        return owner is None or until_ms is None or until_ms <= now_ms or is_dead(owner)
 
     for session_id, turn_id, agent, state, active, owner, until_ms in select(rows.db, _TURNS):
         check_state(state, place=f"turn {session_id}/{turn_id}")
-        why = _why(state, has_active=active is not None, is_first=session_id not in waiting)
+        why = WHY_DUE[state]
+        is_behind = state == "queued" and (active is not None or session_id in waiting)
         waiting.add(session_id)
-        if why is None or (agents is not None and agent not in agents):
+        if is_behind or (agents is not None and agent not in agents):
             continue
         if why == "queued" or is_free(owner, until_ms):
             turn = DueTurn(
                 session_id=session_id,
                 turn_id=turn_id,
                 agent=agent,
-                why=why,  # type: ignore[arg-type]  # one of _why's
+                why=why,
                 owner=owner,
             )
             turns.append(turn)
         if len(turns) == limit:
             break
     return tuple(turns)
-
-
-def _why(state: str, *, has_active: bool, is_first: bool) -> str | None:
-    if state == "queued":
-        return "queued" if is_first and not has_active else None
-    return "answered" if state == "ready" else "abandoned"
 
 
 def _due_cancels(rows: Rows, agents: Collection[str] | None, limit: int) -> tuple[DueCancel, ...]:
@@ -312,7 +282,10 @@ _BUSY_MS = 5_000
 class Readers:
     """Runs reads, each from one moment of the file, on a connection that is free: to open one costs many reads."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], file: FileIdentity) -> None:
+    def __init__(
+        self, place: str, connect: Callable[[], apsw.Connection], file: FileIdentity
+    ) -> None:
+        self._place = place
         self._connect = connect
         self._file = file
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="windlass-reader")
@@ -334,7 +307,12 @@ class Readers:
     def glance(self, look: Callable[..., A], args: tuple[Any, ...]) -> A:
         """Return what `look` finds, on the caller's thread: for a row or two, which cost less than a hop."""
         self._file.check()
-        db = self._take()
+        try:
+            return self._read(self._take(), look, args)
+        except (apsw.Error, OSError) as error:
+            raise as_windlass_error(error, place=self._place) from error
+
+    def _read(self, db: apsw.Connection, look: Callable[..., A], args: tuple[Any, ...]) -> A:
         is_good = True
         try:
             db.execute("BEGIN")

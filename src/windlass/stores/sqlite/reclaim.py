@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from windlass.errors import HeadMoved
 from windlass.ports.views import DeleteReport, VacuumReport
+from windlass.stores import rules
 from windlass.stores.sqlite import inbox
 from windlass.stores.sqlite.blobs import DAY_MS
 from windlass.stores.sqlite.connection import first, select
@@ -36,9 +36,7 @@ def delete_session(rows: Rows, session_id: str, now_ms: int) -> Reclaimed:
     session = rows.session(session_id)
     unfinished = "SELECT 1 FROM turns WHERE session = ? AND state <> 'done'"
     if first(rows.db, unfinished, (session.no,)) is not None:
-        raise HeadMoved(
-            f"session {session.id}: has an unfinished turn; cancel it first", field="session_id"
-        )
+        raise rules.has_unfinished_turn(session)
     for table in ("turns", "waits", "inbox"):
         rows.db.execute(f"DELETE FROM {table} WHERE session = ?", (session.no,))  # noqa: S608 - constants
     rows.db.execute(

@@ -15,22 +15,21 @@ from typing import Any, get_args
 
 import apsw
 
-from windlass.errors import InvalidInput, JournalCorrupt, SessionDeleted, UnknownSession
 from windlass.journal import JournalPage, UsageLine, strand_seed
 from windlass.ports.unit import TurnState
-from windlass.stores.sqlite.connection import first
+from windlass.stores import rules
+from windlass.stores.sqlite.connection import corrupt, first
 from windlass.stores.sqlite.pages import Strand, unpack
 
 _MAX_SESSIONS = 4_096
 
-_SESSION = (
-    "SELECT no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals,"
-    " parent, parent_head, usage FROM sessions WHERE id = ?"
+SESSION_COLUMNS = "no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals, parent, parent_head, usage"
+TURN_COLUMNS = (
+    "no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark, answered, head,"
+    " commit_digest, pages, asked_by"
 )
-_TURN = (
-    "SELECT no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark,"
-    " answered, head, commit_digest, pages, asked_by FROM turns WHERE "
-)
+_SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 - a constant
+_TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE session = ? AND id = ?"  # noqa: S608 - a constant
 _PAGE_COUNT = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
 _TURN_STATES = frozenset(get_args(TurnState))
 
@@ -43,13 +42,10 @@ class TurnRow:
         "link", "no", "pages", "session", "state", "strand", "submitter", "takeover_mark", "takeovers",
     )  # fmt: skip
 
-    def __init__(self, session: SessionRow) -> None:
+    def __init__(self, session: SessionRow, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
         self.session = session
         self.link: bytes | None = None
         self.pages = 0
-
-    def fill(self, values: Any) -> None:  # noqa: ANN401 - a row of apsw's
-        """Take the values of the row."""
         (
             self.no, self.id, self.state, self.arrived, self.strand, self.agent, self.digest, self.submitter,
             self.cancel, self.takeovers, self.takeover_mark, self.answered, self.head, self.commit_digest,
@@ -61,11 +57,9 @@ class TurnRow:
         place = f"turn {self.session.id}/{self.id}"
         check_state(self.state, place=place)
         if (self.strand is None) != (self.state == "queued"):
-            raise JournalCorrupt(
-                f"{place}: is {self.state}, and its journal says otherwise", field=place
-            )
+            raise corrupt(place, f"is {self.state}, and its journal says otherwise")
         if self.state == "done" and (self.head is None or self.commit_digest is None):
-            raise JournalCorrupt(f"{place}: has ended, and its end is missing", field=place)
+            raise corrupt(place, "has ended, and its end is missing")
 
 
 def check_state(state: str, *, place: str) -> None:
@@ -75,7 +69,7 @@ def check_state(state: str, *, place: str) -> None:
         JournalCorrupt: it is in one that no release has written.
     """
     if state not in _TURN_STATES:
-        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+        raise corrupt(place, "is in a state that is none")
 
 
 class SessionRow:
@@ -151,25 +145,16 @@ class Rows:
         Raises:
             UnknownSession, SessionDeleted: there is none, or no more.
         """
-        session = self.find_session(session_id)
-        if session is None:
-            raise UnknownSession(
-                f"session {session_id}: there is none of this id", field="session_id"
-            )
-        if session.deleted_ms is not None:
-            raise SessionDeleted(f"session {session_id}: was deleted", field="session_id")
-        return session
+        return rules.living(self.find_session(session_id), session_id)
 
     def find_turn(self, session: SessionRow, turn_id: str) -> TurnRow | None:
         """Return a turn of a session, finished or not."""
         turn = session.turns.get(turn_id)
         if turn is None:
-            query = _TURN + "session = ? AND id = ?"
-            values = first(self.db, query, (session.no, turn_id))
+            values = first(self.db, _TURN, (session.no, turn_id))
             if values is None:
                 return None
-            turn = TurnRow(session)
-            turn.fill(values)
+            turn = TurnRow(session, values)
             turn.check()
             if turn.state != "done":  # of those a session can have any number
                 session.turns[turn_id] = turn
@@ -181,10 +166,15 @@ class Rows:
         Raises:
             InvalidInput: there is none of that id.
         """
-        turn = self.find_turn(session, turn_id)
-        if turn is None:
-            raise InvalidInput(f"turn {turn_id}: the session has none of this id", field="turn_id")
-        return turn
+        return rules.existing(self.find_turn(session, turn_id), turn_id)
+
+    def next_arrival(self, session: SessionRow) -> int:
+        """Return the next place in the session's one queue of turns and items."""
+        session.arrivals += 1
+        self.db.execute(
+            "UPDATE sessions SET arrivals = ? WHERE no = ?", (session.arrivals, session.no)
+        )
+        return int(session.arrivals)
 
     def find_tail(self, turn: TurnRow) -> None:
         """Learn where the next page of a turn's journal goes, from pages that are each checked against their links.
@@ -199,10 +189,6 @@ class Rows:
         else:
             pages, turn.link = load_pages(self.db, turn)
             turn.pages = len(pages)
-
-    def drop_turn(self, turn: TurnRow) -> None:
-        """Forget a turn that has ended: a session can have any number of those."""
-        turn.session.turns.pop(turn.id, None)
 
     def _refresh(self, session: SessionRow | None, session_id: str, values: Any) -> SessionRow:  # noqa: ANN401 - a row of apsw's
         if session is None:

@@ -19,32 +19,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import apsw
 
+from windlass import ports
 from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
 from windlass.guards.secret import REGISTERED, check_no_secret
-from windlass.ports import (
-    CancelReceipt,
-    DeleteReport,
-    Due,
-    InboxItem,
-    InboxReceipt,
-    InboxView,
-    Lease,
-    NewItem,
-    NewTurn,
-    SessionSummary,
-    SessionView,
-    Start,
-    Ticket,
-    TurnReceipt,
-    TurnView,
-    Unit,
-    UnitReceipt,
-    VacuumReport,
-    WaitAnswer,
-    WaitReceipt,
-    WaitView,
-    WithdrawReceipt,
-)
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.sqlite import (
     blobs,
@@ -90,9 +67,7 @@ class SqliteStore:
         vfs: str | None = None,
     ) -> None:
         if durability not in SYNCHRONOUS:
-            raise ConfigError(
-                f"durability: found {durability!r}, wanted power or process", field="durability"
-            )
+            raise ConfigError.at("durability", repr(durability), "power or process")
         self.path = Path(path).absolute()
         self.store_id = ""
         self.secret = b""
@@ -104,7 +79,7 @@ class SqliteStore:
         self._locks: dict[str, WorkerLock] = {}
         self._file = FileIdentity(self.path)
         self._writer = Writer(self.path.name, self._connect, self._file, busy_s=busy_s)
-        self._readers = Readers(self._connect, self._file)
+        self._readers = Readers(self.path.name, self._connect, self._file)
         self._pid: int | None = None
         self._was_opened = False
 
@@ -117,14 +92,12 @@ class SqliteStore:
             StoreUnavailable: it cannot be opened or written.
         """
         connection.check_release()
+        name = self.path.name
         if self._was_opened:
-            raise ConfigError(
-                f"{self.path.name}: this store was opened before; make another", field="store"
-            )
+            raise ConfigError(f"{name}: this store was opened before; make another", field="store")
         if not self.path.parent.is_dir():
-            raise ConfigError(
-                f"path: the folder of {self.path.name} does not exist; make it first", field="path"
-            )
+            said = f"path: the folder of {name} does not exist; make it first"
+            raise ConfigError(said, field="path")
         db = await asyncio.to_thread(self._open_file)
         self._pid = getpid()
         self._was_opened = True
@@ -172,23 +145,22 @@ class SqliteStore:
 
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
-        self._encoder.check_names(session_id)
-        await self._do_in(session_id, leases.release, generation).durable()
+        await self._do_in((session_id,), leases.release, generation).durable()
 
     async def take_over(
         self, session_id: str, turn_id: str, *, worker_id: str, until_ms: int, now_ms: int
-    ) -> Lease:
+    ) -> ports.Lease:
         """Own the session of an unfinished turn whose worker is gone."""
-        self._encoder.check_names(session_id, turn_id, worker_id)
-        wanted = Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
-        taken = self._do_in(session_id, leases.take_over, turn_id, wanted, self._is_gone)
-        return await taken.durable()
+        self._encoder.check_names(worker_id)
+        wanted = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
+        names = (session_id, turn_id)
+        return await self._do_in(names, leases.take_over, wanted, self._is_gone).durable()
 
     # ---------------------------------------------------------------- turns
 
     def submit(
-        self, unit: Unit, *, after: Ticket[UnitReceipt] | None = None
-    ) -> Operation[UnitReceipt]:
+        self, unit: ports.Unit, *, after: ports.Ticket[ports.UnitReceipt] | None = None
+    ) -> Operation[ports.UnitReceipt]:
         """Hand in a unit; it is refused if the one that it comes after is."""
         encoder = self._encoder
         if REGISTERED.secrets:
@@ -201,10 +173,10 @@ class SqliteStore:
         args = (unit, page, request, encoder, self._is_gone)
         return self._writer.hand_in(units.apply_unit, args, unit.session_id, after)  # type: ignore[arg-type]  # its own
 
-    async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
+    async def accept(self, session_id: str, turn_id: str, turn: ports.NewTurn) -> ports.TurnReceipt:
         """Accept a turn; the session is made if it is new."""
-        receipt = await self.submit(Unit.accepting(session_id, turn_id, turn)).durable()
-        return cast("TurnReceipt", receipt.accepted)
+        receipt = await self.submit(ports.Unit.accepting(session_id, turn_id, turn)).durable()
+        return cast("ports.TurnReceipt", receipt.accepted)
 
     async def request_cancel(
         self,
@@ -213,84 +185,84 @@ class SqliteStore:
         *,
         reason: str = "",
         now_ms: int = 0,  # noqa: ARG002 - the port's
-    ) -> CancelReceipt:
+    ) -> ports.CancelReceipt:
         """Mark a turn as cancelled: nothing is claimed in it any more."""
-        self._encoder.check_names(session_id, turn_id)
         said = self._encoder.words(reason)
-        return await self._do_in(session_id, turns.request_cancel, turn_id, said).durable()
+        return await self._do_in((session_id, turn_id), turns.request_cancel, said).durable()
 
-    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
+    async def load_turn(self, session_id: str, turn_id: str) -> ports.TurnView | None:
         """Return a turn as it stands; None if there is none of this id."""
         self._encoder.check_names(session_id, turn_id)
         return await self._look(reads.load_turn, session_id, turn_id)
 
     async def load_session(
         self, session_id: str, *, history: bool = True, frame: bool = False
-    ) -> SessionView:
+    ) -> ports.SessionView:
         """Return a session, with its history, or its last frame, unless that is not wanted."""
         self._encoder.check_names(session_id)
         wanted: reads.Wanted = ("frame" if frame else "whole") if history else "none"
-        found = self._glance(reads.glance_at_session, session_id, wanted)
+        self._check_process()
+        found = self._readers.glance(reads.glance_at_session, (session_id, wanted))
         if found is not None:
             return found
         return await self._look(reads.load_session, session_id, wanted)
 
     async def list_sessions(
         self, *, after: str = "", limit: int = 100
-    ) -> tuple[SessionSummary, ...]:
+    ) -> tuple[ports.SessionSummary, ...]:
         """Return living sessions, by id."""
         return await self._look(reads.list_sessions, after, limit)
 
     async def fork(
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
-    ) -> SessionView:
+    ) -> ports.SessionView:
         """Begin a session that shares the history of another. Copies nothing."""
         self._encoder.check_names(session_id, new_id)
         await self._do(turns.fork, session_id, new_id, at, now_ms).durable()
         return await self.load_session(new_id)
 
-    async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
+    async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:
         """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
         self._encoder.check_names(session_id)
         done = await self._do(reclaim.delete_session, session_id, now_ms).durable()
         await self._remove_files(done.blobs)
         await asyncio.to_thread(self._scrub)
-        return cast("DeleteReport", done.report)
+        return cast("ports.DeleteReport", done.report)
 
     async def due(
         self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
-    ) -> Due:
+    ) -> ports.Due:
         """Return what there is to do: turns to drive or to end, waits that are over, inboxes with something in."""
         return await self._look(reads.due, now_ms, agents, limit, self._is_gone)
 
     # ---------------------------------------------------------------- inbox
 
-    async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
+    async def enqueue(
+        self, session_id: str, item: ports.NewItem, *, now_ms: int = 0
+    ) -> ports.InboxReceipt:
         """Keep an item, once."""
-        self._encoder.check_names(session_id, item.item_id)
+        self._encoder.check_names(item.item_id)
         wanted = (item, self._encoder, now_ms)
-        return await self._do_in(session_id, inbox.enqueue_in, *wanted).durable()
+        return await self._do_in((session_id,), inbox.enqueue_in, *wanted).durable()
 
-    async def inbox(self, session_id: str) -> InboxView:
+    async def inbox(self, session_id: str) -> ports.InboxView:
         """Return what waits to enter a session."""
         self._encoder.check_names(session_id)
         return await self._look(reads.load_inbox, session_id)
 
     async def take_inbox(
         self, session_id: str, turn_id: str, *, generation: int, limit: int = 64
-    ) -> tuple[InboxItem, ...]:
+    ) -> tuple[ports.InboxItem, ...]:
         """Take what waits for now into a turn; and again what it took before."""
-        self._encoder.check_names(session_id, turn_id)
-        return await self._do_in(session_id, inbox.take, turn_id, generation, limit).durable()
+        return await self._do_in((session_id, turn_id), inbox.take, generation, limit).durable()
 
-    async def withdraw(self, session_id: str, item_id: str) -> WithdrawReceipt:
+    async def withdraw(self, session_id: str, item_id: str) -> ports.WithdrawReceipt:
         """Take an item back that no turn has taken."""
-        self._encoder.check_names(session_id, item_id)
-        return await self._do_in(session_id, inbox.withdraw, item_id).durable()
+        return await self._do_in((session_id, item_id), inbox.withdraw).durable()
 
     # ---------------------------------------------------------------- waits
 
-    async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
+    async def resolve_wait(self, key: str, answer: ports.WaitAnswer) -> ports.WaitReceipt:
         """Answer a wait. The first answer stands."""
         return await self._do(waits.resolve, key, answer, self._encoder).durable()
 
@@ -302,16 +274,10 @@ class SqliteStore:
         turn_id: str | None = None,
         key: str | None = None,
         limit: int = 1000,
-    ) -> tuple[WaitView, ...]:
+    ) -> tuple[ports.WaitView, ...]:
         """Return the open waits, oldest first."""
         check_turn_in_session(session_id, turn_id)
-        wanted = {
-            "kind": kind,
-            "session": session_id,
-            "turn": turn_id,
-            "key": key,
-            "limit": limit,
-        }
+        wanted = {"kind": kind, "session": session_id, "turn": turn_id, "key": key, "limit": limit}
         return await self._look(waits.list_open, wanted)
 
     # ---------------------------------------------------------------- bytes
@@ -337,13 +303,13 @@ class SqliteStore:
             return row
         return await asyncio.to_thread(self._with_files, self._blobs.read, digest)
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
+    async def vacuum(self, *, now_ms: int, retention_ms: int) -> ports.VacuumReport:
         """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
 
         Step by step: other writes wait for one step, and a lease is renewed between two.
         """
         old = await self._look(reclaim.find_old, now_ms, retention_ms)
-        reports: list[VacuumReport] = []
+        reports: list[ports.VacuumReport] = []
         for at in range(0, len(old.turns), _STEP):
             some = old.turns[at : at + _STEP]
             reports.append(
@@ -355,35 +321,25 @@ class SqliteStore:
             leases.sweep(self._worker_folder, worker_id)
         await self._remove_files(done.blobs)
         await self._do(blobs.sweep, self._blobs, now_ms).durable()
-        return reclaim.summed((*reports, cast("VacuumReport", done.report)))
+        return reclaim.summed((*reports, cast("ports.VacuumReport", done.report)))
 
     # ---------------------------------------------------------------- inside
 
     def _do(self, apply: Callable[..., A], *args: Any) -> Operation[A]:
         """Hand in a write: `apply(rows, *args)` inside the writer's transaction."""
-        if self._pid != getpid():
-            self._check_process()
+        self._check_process()
         return self._writer.hand_in(apply, args)
 
-    def _do_in(self, session_id: str, apply: Callable[..., A], *args: Any) -> Operation[A]:
-        """Hand in a write to one session; a refusal makes the writer forget no other."""
-        if self._pid != getpid():
-            self._check_process()
-        return self._writer.hand_in(apply, (session_id, *args), session_id)
-
-    def _glance(self, look: Callable[..., A], *args: Any) -> A:
+    def _do_in(self, names: tuple[str, ...], apply: Callable[..., A], *args: Any) -> Operation[A]:
+        """Hand in a write to the session that is named first; a refusal makes the writer forget no other."""
+        self._encoder.check_names(*names)
         self._check_process()
-        try:
-            return self._readers.glance(look, args)
-        except (apsw.Error, OSError) as error:
-            raise as_windlass_error(error, place=self.path.name) from error
+        return self._writer.hand_in(apply, (*names, *args), names[0])
 
     async def _look(self, look: Callable[..., A], *args: Any) -> A:
+        """Look at the file: `look(rows, *args)` on a reader's connection."""
         self._check_process()
-        try:
-            return await self._readers.read(look, args)
-        except (apsw.Error, OSError) as error:
-            raise as_windlass_error(error, place=self.path.name) from error
+        return await self._readers.read(look, args)
 
     def _check_process(self) -> None:
         if self._pid is None:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from windlass.errors import (
-    HeadMoved,
-    IdempotencyConflict,
-    InvalidInput,
-    SessionDeleted,
-    TurnCancelled,
-)
+from windlass.errors import IdempotencyConflict
 from windlass.guards.ids import check_id
 from windlass.journal import (
     HistoryPage,
@@ -22,12 +16,14 @@ from windlass.journal import (
 )
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
-from windlass.kernel.outcomes import Stopped
 from windlass.ports.inbox import NewItem
-from windlass.ports.unit import CommitReceipt, NewTurn, TurnCommit, TurnReceipt, Unit
+from windlass.ports.unit import CommitReceipt, NewTurn, TurnReceipt, Unit, UnitReceipt
 from windlass.ports.views import CancelReceipt
 from windlass.ports.waits import Wait, WaitAnswer
+from windlass.stores import rules
+from windlass.stores.facts import history_page, receipt_of
 from windlass.stores.sqlite import inbox, waits
+from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.history import check_head, link_at
 from windlass.stores.sqlite.pages import (
     Encoder,
@@ -37,11 +33,28 @@ from windlass.stores.sqlite.pages import (
     pack,
     use_blobs,
 )
-from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, read_usage
+from windlass.stores.sqlite.rows import (
+    SESSION_COLUMNS,
+    TURN_COLUMNS,
+    Rows,
+    SessionRow,
+    TurnRow,
+    read_usage,
+)
 
 # Pages are read on threads, where decoders cannot be made any more: two threads that make one at once would crash.
 canonical.prepare(
     RequestPage, JournalPage, HistoryPage, Wait, WaitAnswer, NewItem, tuple[UsageLine, ...]
+)
+
+
+_INSERT_TURN = (
+    "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers, takeover_mark,"  # noqa: S608 - a constant
+    f" answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0) RETURNING {TURN_COLUMNS}"
+)
+_INSERT_SESSION = (
+    "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head)"  # noqa: S608 - a constant
+    f" VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?) RETURNING {SESSION_COLUMNS}"
 )
 
 
@@ -54,60 +67,35 @@ def when(unit: Unit) -> int:
 
 
 def accept(
-    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage, encoder: Encoder
-) -> TurnReceipt:
+    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage | None, encoder: Encoder
+) -> TurnReceipt | None:
     """Accept a turn, in a session that is made if it is new."""
+    assert request is not None  # noqa: S101 - it is encoded with the acceptance
+    earlier: UnitReceipt | None = rows.earlier
     check_place(unit.session_id, unit.turn_id)
     session_id, turn_id = unit.session_id, unit.turn_id
     session = rows.find_session(session_id)
     if session is None:
-        session = create_session(rows, session_id, turn.agent, turn.now_ms)
-    if session.deleted_ms is not None:
-        raise SessionDeleted(f"session {session_id}: was deleted", field="session_id")
+        origin = Origin(0, strand_seed(session_id))
+        session = create_session(rows, session_id, turn.agent, turn.now_ms, origin)
+    rules.living(session, session_id)
     digest = turn.request.digest()
     known = rows.find_turn(session, turn_id)
     if known is not None:
-        if known.digest != digest:
-            raise IdempotencyConflict(
-                f"turn {turn_id}: is known with another request", field="turn_id"
-            )
-        return TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
-    arrived = next_arrival(rows, session)
+        rules.check_same(known.digest, digest, f"turn {turn_id}", field="turn_id")
+        again = TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
+        return again if earlier is None else earlier.accepted
+    arrived = rows.next_arrival(session)
     submitter = encoder.words(turn.submitter or "") or None
     by = encoder.words(turn.by or "") or None
-    rows.db.execute(
-        "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers,"
-        " takeover_mark, answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0)",
-        (session.no, turn_id, arrived, turn.agent, digest, submitter, by),
-    )
-    number = rows.db.last_insert_rowid()
-    known = session.turns[turn_id] = TurnRow(session)
-    known.fill(
-        (
-            number,
-            turn_id,
-            "queued",
-            arrived,
-            None,
-            turn.agent,
-            digest,
-            submitter,
-            None,
-            0,
-            0,
-            0,
-            None,
-            None,
-            None,
-            by,
-        )
-    )
+    values = (session.no, turn_id, arrived, turn.agent, digest, submitter, by)
+    known = session.turns[turn_id] = TurnRow(session, first(rows.db, _INSERT_TURN, values))
     data, long_texts = request
     link = link_page(strand_seed(session_id, f"{turn_id}/request"), data)
-    row = (session.no, -number, 0, link, data)
+    row = (session.no, -known.no, 0, link, data)
     page = insert_page(rows.db, row, long_texts, turn.now_ms)
     use_blobs(rows.db, page, unit.blobs)
-    inbox.enter(rows, session, number, turn.takes)
+    inbox.enter(rows, session, known.no, turn.takes)
     return TurnReceipt(session_id=session_id, turn_id=turn_id, state="queued")
 
 
@@ -117,53 +105,17 @@ class Origin(NamedTuple):
     head: int
     link: bytes
     parent: int | None = None
+    parent_head: int | None = None
 
 
 def create_session(
-    rows: Rows, session_id: str, agent: str, now_ms: int, origin: Origin | None = None
+    rows: Rows, session_id: str, agent: str, now_ms: int, origin: Origin
 ) -> SessionRow:
     """Make a session."""
-    head, link, parent = origin or Origin(0, strand_seed(session_id))
-    rows.db.execute(
-        "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head)"
-        " VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?)",
-        (session_id, agent, now_ms, head, link, parent, None if parent is None else head),
-    )
     session = rows.sessions[session_id] = SessionRow(session_id)
-    parent_head = None if parent is None else head
-    session.fill(
-        (
-            rows.db.last_insert_rowid(),
-            agent,
-            now_ms,
-            None,
-            0,
-            None,
-            head,
-            link,
-            None,
-            0,
-            parent,
-            parent_head,
-            None,
-        )
-    )
+    session.fill(first(rows.db, _INSERT_SESSION, (session_id, agent, now_ms, *origin)))
     session.seen, session.head_checked = rows.version, True
     return session
-
-
-def next_arrival(rows: Rows, session: SessionRow) -> int:
-    """Return the next place in the session's one queue of turns and items."""
-    arrived: int = session.arrivals + 1
-    rows.db.execute("UPDATE sessions SET arrivals = ? WHERE no = ?", (arrived, session.no))
-    session.arrivals = arrived
-    return arrived
-
-
-def park(rows: Rows, turn: TurnRow) -> None:
-    """Park a turn until one of its waits is answered; if one was meanwhile, it is ready again."""
-    is_ready = turn.answered or turn.cancel is not None
-    set_state(rows, turn, "ready" if is_ready else "parked")
 
 
 def set_running(rows: Rows, turn: TurnRow) -> None:
@@ -185,44 +137,28 @@ def request_cancel(rows: Rows, session_id: str, turn_id: str, reason: str) -> Ca
     earlier: CancelReceipt | None = rows.earlier
     session = rows.find_session(session_id)
     turn = None if session is None else rows.find_turn(session, turn_id)
-    if turn is None:
-        return CancelReceipt(status="unknown")
-    if turn.state == "done":
-        return CancelReceipt(status="finished")
-    if turn.cancel is not None:
-        mine = earlier is not None and turn.cancel == reason
-        return earlier if mine and earlier else CancelReceipt(status="already")
+    receipt = rules.cancel_receipt(turn)
+    if turn is None or receipt.status != "requested":
+        is_mine = receipt.status == "already" and turn is not None and turn.cancel == reason
+        return earlier if is_mine and earlier is not None else receipt
     rows.db.execute("UPDATE turns SET cancel = ? WHERE no = ?", (reason, turn.no))
     turn.cancel = reason
     if turn.state == "parked":
         turn.answered = 1
         set_state(rows, turn, "ready")
-    return CancelReceipt(status="requested")
+    return receipt
 
 
 def commit(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> CommitReceipt:
     """End a turn: history, head, outcome, inbox, follow-ups, all or nothing."""
     end = unit.commit
     assert end is not None  # noqa: S101 - the caller looked
-    if unit.parks:
-        raise InvalidInput("Unit.parks: a turn that commits does not park", field="Unit.parks")
     session = turn.session
-    _check_end(session, turn, end)
+    rules.check_end(turn, unit, end)
     check_head(rows.db, session)
     usage = end.usage
     head = session.head + 1
-    data, long_texts = encoder.page(
-        HistoryPage(
-            format=HistoryPage.FORMAT,
-            turn_id=turn.id,
-            nodes=end.nodes,
-            outcome=end.outcome,
-            usage=usage,
-            events=end.events,
-            committed_ms=end.now_ms,
-            prefix=end.prefix,
-        )
-    )
+    data, long_texts = encoder.page(history_page(turn, end))
     link = link_page(session.link, data)
     number = insert_page(rows.db, (session.no, 0, head, link, data), long_texts, end.now_ms)
     if end.blobs is None:
@@ -247,30 +183,9 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> CommitRec
         inbox.enqueue(rows, session, item, encoder, end.now_ms)
     waits.supersede_open(rows, turn)
     session.head, session.link, session.active, session.usage = head, link, None, packed
-    rows.drop_turn(turn)
-    return CommitReceipt(session_id=session.id, turn_id=turn.id, head=head, digest=digest)
-
-
-def receipt_of(turn: TurnRow) -> CommitReceipt:
-    """Return the receipt of a turn that has ended."""
-    return CommitReceipt(
-        session_id=turn.session.id, turn_id=turn.id, head=turn.head, digest=turn.commit_digest
-    )
-
-
-def _check_end(session: SessionRow, turn: TurnRow, end: TurnCommit) -> None:
-    cancelled = isinstance(end.outcome, Stopped) and end.outcome.reason == "cancelled"
-    if turn.cancel is not None and not cancelled:
-        raise TurnCancelled(f"turn {turn.id}: was cancelled; it can only end so")
-    if end.expected_head != session.head:
-        raise HeadMoved(
-            f"session {session.id}: its head is {session.head}, this commit expects {end.expected_head}",
-            field="expected_head",
-            found=session.head,
-            wanted=end.expected_head,
-        )
-    if not isinstance(end.nodes, tuple):
-        raise InvalidInput("TurnCommit.nodes: wanted a tuple", field="TurnCommit.nodes")
+    turn.head, turn.commit_digest = head, digest
+    session.turns.pop(turn.id, None)  # of those that have ended a session can have any number
+    return receipt_of(turn)
 
 
 def _carry_blobs(rows: Rows, turn: TurnRow, number: int) -> None:
@@ -287,21 +202,13 @@ def fork(rows: Rows, session_id: str, new_id: str, at: int | None, now_ms: int) 
     """Begin a session behind the `at`-th turn of another."""
     check_id(new_id, field="session_id")
     again, parent = bool(rows.earlier), rows.session(session_id)
-    head = parent.head if at is None else at
-    if type(head) is not int or not 0 <= head <= parent.head:
-        raise InvalidInput(
-            f"at: found {head!r}, wanted a turn of 0 to {parent.head}",
-            field="at",
-            found=head,
-            wanted=f"0 to {parent.head}",
-        )
+    head = rules.fork_head(parent, at)
     known = rows.find_session(new_id)
     if known is not None:
-        if known.deleted_ms is not None:
-            raise SessionDeleted(f"session {new_id}: was deleted", field="new_id")
+        rules.living(known, new_id, field="new_id")
         if again and (known.parent, known.parent_head) == (parent.no, head):
             return True
         raise IdempotencyConflict(f"session {new_id}: is there already", field="new_id")
     link = link_at(rows.db, parent, head)
-    create_session(rows, new_id, parent.agent, now_ms, Origin(head, link, parent.no))
+    create_session(rows, new_id, parent.agent, now_ms, Origin(head, link, parent.no, head))
     return True

@@ -8,14 +8,15 @@ it is read.
 
 from __future__ import annotations
 
-from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
-from windlass.journal import Claimed, link_page
-from windlass.ports.unit import TurnReceipt, Unit, UnitReceipt
+from windlass.journal import link_page
+from windlass.ports.unit import Unit, UnitReceipt
+from windlass.stores import rules
+from windlass.stores.rules import check_fence
 from windlass.stores.sqlite import turns, waits
 from windlass.stores.sqlite.connection import first
-from windlass.stores.sqlite.leases import Liveness, check_fence, lease_lost, start_turn
+from windlass.stores.sqlite.leases import Liveness, start_turn
 from windlass.stores.sqlite.pages import INSERT_PAGE, Encoder, SplitPage, insert_page, use_blobs
-from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
+from windlass.stores.sqlite.rows import Rows, TurnRow
 
 
 def names_in(unit: Unit) -> tuple[str, ...]:
@@ -37,7 +38,8 @@ def apply_unit(
     Raises:
         WindlassError: it is refused; whatever it wrote is to be rolled back.
     """
-    accepted = None if unit.accept is None else _accept(rows, unit, request, encoder)
+    new = unit.accept
+    accepted = None if new is None else turns.accept(rows, unit, new, request, encoder)
     session = rows.sessions.get(unit.session_id)
     if session is None or session.seen != rows.version:
         session = rows.session(unit.session_id)
@@ -63,57 +65,16 @@ def apply_unit(
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
 
 
-def _accept(
-    rows: Rows, unit: Unit, request: SplitPage | None, encoder: Encoder
-) -> TurnReceipt | None:
-    earlier: UnitReceipt | None = rows.earlier
-    assert unit.accept is not None  # noqa: S101 - the caller looked
-    assert request is not None  # noqa: S101 - it is encoded with the acceptance
-    accepted = turns.accept(rows, unit, unit.accept, request, encoder)
-    return earlier.accepted if accepted.known and earlier is not None else accepted
-
-
 def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> None:
     for wait in unit.waits:
         waits.open_wait(rows, turn, wait, encoder)
     if unit.parks:
-        turns.park(rows, turn)
+        turns.set_state(rows, turn, rules.parked_state(turn))
 
 
 def _landed(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage | None) -> UnitReceipt | None:
-    """Return the receipt of a unit that was written before; handed in again, it lands once."""
-    if _is_of_another(turn.session, unit):
-        return None
-    if turn.state == "done":
-        return _landed_before_the_end(rows, turn, unit, page)
-    # One that also commits did not land, or the turn would be done.
-    if unit.commit is None and page is not None and _has_page(rows, turn, unit, page):
-        return UnitReceipt(page=unit.position + 1)
-    return None
-
-
-def _is_of_another(session: SessionRow, unit: Unit) -> bool:
-    """Whether a beginning like this one can only have been another worker's.
-
-    Two workers that begin a turn in the same moment may write the same bytes; they are not the same unit.
-    """
-    return unit.start is not None and unit.commit is None and session.owner != unit.start.worker_id
-
-
-def _landed_before_the_end(
-    rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage | None
-) -> UnitReceipt:
-    if unit.commit is not None:
-        receipt = turns.receipt_of(turn)
-        if receipt.digest == unit.commit.digest():
-            return UnitReceipt(page=turn.pages, committed=receipt)
-    elif page is not None and _has_page(rows, turn, unit, page):
-        return UnitReceipt(page=unit.position + 1)
-    if unit.generation < turn.session.generation:
-        raise lease_lost(turn.session, unit.generation)
-    if unit.commit is not None:
-        raise IdempotencyConflict(f"turn {turn.id}: was committed with other content")
-    raise HeadMoved(f"turn {turn.id}: has ended", field="turn_id")
+    """Return the receipt of a unit that was written before."""
+    return rules.landed(turn, unit, lambda: page is not None and _has_page(rows, turn, unit, page))
 
 
 def _has_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> bool:
@@ -126,10 +87,11 @@ def _has_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> bool:
 def _add_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> None:
     position = unit.position
     if position != turn.pages:
-        raise _misplaced(turn, unit)
+        raise rules.misplaced(turn, unit)
     data, long_texts = page
     if turn.cancel is not None or b'"consumes"' in data:
-        _check_claims(rows, turn, unit)
+        for key in rules.approvals(turn, unit):
+            waits.consume(rows, turn, key)
     link = link_page(turn.link, data)  # type: ignore[arg-type]  # the tail is known
     row = (turn.session.no, turn.strand, position, link, data)
     if long_texts or unit.blobs:
@@ -140,25 +102,3 @@ def _add_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> None:
     if turn.state != "running":
         turns.set_running(rows, turn)
     turn.link, turn.pages = link, position + 1
-
-
-def _check_claims(rows: Rows, turn: TurnRow, unit: Unit) -> None:
-    for entry in unit.entries:
-        if type(entry) is Claimed:
-            if turn.cancel is not None:
-                raise TurnCancelled(f"turn {turn.id}: was cancelled; {entry.key} is not begun")
-            if entry.consumes is not None:
-                waits.consume(rows, turn, entry.consumes)
-
-
-def _misplaced(turn: TurnRow, unit: Unit) -> IdempotencyConflict | HeadMoved:
-    if unit.position < turn.pages:
-        return IdempotencyConflict(
-            f"unit {unit.operation_id}: another unit was written at this position", field="position"
-        )
-    return HeadMoved(
-        f"turn {turn.id}: has {turn.pages} pages, this one is for position {unit.position}",
-        field="position",
-        found=turn.pages,
-        wanted=unit.position,
-    )

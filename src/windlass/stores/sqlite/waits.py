@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import apsw
 
-from windlass.errors import IdempotencyConflict, InvalidInput, JournalCorrupt
 from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
-from windlass.stores.sqlite.connection import first, select
+from windlass.stores import rules
+from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
@@ -35,13 +35,9 @@ def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> None:
     known = find(rows.db, wait.key)
     packed = encoder.pack(wait)
     if known is not None:
-        if encoder.pack(known.wait) != packed:
-            raise IdempotencyConflict(
-                "Wait.key: is known with another wait", field="Wait.key", wanted="the same wait"
-            )
+        rules.check_same(encoder.pack(known.wait), packed, "Wait.key", field="Wait.key")
         return
-    if (wait.session_id, wait.turn_id) != (turn.session.id, turn.id):
-        raise InvalidInput("Wait: is of another turn than its unit", field="Wait.turn_id")
+    rules.check_wait(turn, wait)
     rows.db.execute(
         "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait)"
         " VALUES (?, ?, ?, ?, 'open', 0, ?, ?)",
@@ -67,40 +63,21 @@ def list_open(rows: Rows, wanted: dict[str, str | int | None]) -> tuple[WaitView
 
 
 def consume(rows: Rows, turn: TurnRow, key: str) -> None:
-    """Use up the answer to a wait: it allows one call.
-
-    Raises:
-        InvalidInput: the turn has no such wait.
-        IdempotencyConflict: it is not answered, or was used up.
-    """
+    """Use up the answer to a wait: it allows one call."""
     found = first(rows.db, _WAITS + "WHERE key = ? AND turn = ?", (key, turn.no))
-    if found is None:
-        raise InvalidInput("Claimed.consumes: the turn has no such wait", field="Claimed.consumes")
-    view = _view(found)
-    if view.state != "answered" or view.consumed:
-        state = "used up" if view.consumed else view.state
-        raise IdempotencyConflict(
-            f"Claimed.consumes: the wait is {state}, wanted an answered one",
-            field="Claimed.consumes",
-            found=state,
-            wanted="answered",
-        )
+    rules.usable(None if found is None else _view(found))
     rows.db.execute("UPDATE waits SET consumed = 1 WHERE key = ?", (key,))
 
 
 def resolve(rows: Rows, key: str, answer: WaitAnswer, encoder: Encoder) -> WaitReceipt:
     """Answer a wait; the first answer stands."""
     again = rows.earlier is not None
-    view = find(rows.db, key)
-    if view is None:
-        raise InvalidInput("key: there is no such wait in this store", field="key")
-    stands = _in_time(view.wait, answer)
-    accepted = WaitReceipt(status="accepted" if stands is answer else "expired", answer=stands)
+    view = rules.found_wait(find(rows.db, key))
+    stands = rules.standing_answer(view.wait, answer)
+    accepted = rules.first_answer(stands, answer)
     if view.state != "open":
-        if again and _has_answer(rows.db, key, encoder.pack(stands)):
-            return accepted
-        ended = view.state if view.state in ("expired", "superseded") else "already"
-        return WaitReceipt(status=ended, answer=view.answer)
+        is_mine = again and _has_answer(rows.db, key, encoder.pack(stands))
+        return accepted if is_mine else rules.late_answer(view)
     rows.db.execute(
         "UPDATE waits SET state = ?, answer = ? WHERE key = ?",
         (stands.status, encoder.pack(stands), key),
@@ -113,16 +90,6 @@ def supersede_open(rows: Rows, turn: TurnRow) -> None:
     """End the waits of a turn that has ended."""
     rows.db.execute(
         "UPDATE waits SET state = 'superseded' WHERE turn = ? AND state = 'open'", (turn.no,)
-    )
-
-
-def _in_time(wait: Wait, answer: WaitAnswer) -> WaitAnswer:
-    """Return the answer, or that it came too late."""
-    late = wait.expires_ms is not None and answer.now_ms >= wait.expires_ms
-    return (
-        WaitAnswer(status="expired", now_ms=answer.now_ms)
-        if late and answer.status != "expired"
-        else answer
     )
 
 
@@ -150,11 +117,11 @@ def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
     answer = None if packed is None else unpack(packed, WaitAnswer, place=f"answer to a {place}")
     columns = (session_id, turn_id, key, kind, expires_ms)
     if columns != (wait.session_id, wait.turn_id, wait.key, wait.kind, wait.expires_ms):
-        raise JournalCorrupt(f"{place}: the row is of another wait", field=place)
+        raise corrupt(place, "the row is of another wait")
     if state not in _STATES:
-        raise JournalCorrupt(f"{place}: is in a state that is none", field=place)
+        raise corrupt(place, "is in a state that is none")
     unanswered = answer is None and state in _UNANSWERED
     answered = answer is not None and answer.status == state
     if not (unanswered or answered) or (consumed and state != "answered"):
-        raise JournalCorrupt(f"{place}: is {state}, and its answer says otherwise", field=place)
+        raise corrupt(place, f"is {state}, and its answer says otherwise")
     return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer)

@@ -47,7 +47,6 @@ class Operation(Generic[A]):
     _answer: A | None = None
     _listeners: tuple[Callable[[], None], ...] = ()
     _waiters: tuple[asyncio.Future[None], ...] = ()
-    _event: threading.Event | None = None
 
     def __init__(
         self,
@@ -88,13 +87,6 @@ class Operation(Generic[A]):
             self._writer.schedule()
             self._listeners += (tell,)
 
-    def wait(self, timeout: float | None = None) -> A:
-        """Wait on a thread of its own, without a loop."""
-        self._event = self._event or threading.Event()
-        if not self.is_settled and not self._event.wait(timeout):
-            raise StoreUnavailable("the write did not become durable in time; it may yet")
-        return self._outcome()
-
     def apply(self, rows: Rows) -> None:
         """Take effect inside the transaction; a refusal is kept as its end."""
         after = self.after
@@ -116,8 +108,6 @@ class Operation(Generic[A]):
         """Mark it as settled; may be called from the writer's thread."""
         self.is_settled = True
         self.after = None
-        if self._event is not None:
-            self._event.set()
 
     def wake_tasks(self) -> None:
         """Tell the listeners, then wake the tasks that wait; called on the loop."""
@@ -255,11 +245,6 @@ class Writer:
         """Whether a single turn is at work, on a disk that is fast enough for the loop to wait for."""
         return len(self._queue) <= _ALONE and self._pace_s < _FAST_DISK_S and self._rows is not None
 
-    def commit_now(self) -> None:
-        """Commit what waits in this call, on the conditions of Law 5; else leave it to the pass that is asked for."""
-        if self.is_alone and threading.get_ident() == self._loop_thread:
-            self._decide()
-
     def _decide(self) -> None:
         self._deciding = False
         if self._queue and not self._write_here():  # empty: the thread was faster
@@ -336,8 +321,8 @@ class Writer:
         """Write what waits, and say so. Apart from the wait for more, during which nothing of it is held on to."""
         with self._at_work:
             batch = self._write()
-        for operation in batch:
-            operation.mark_settled()
+            for operation in batch:
+                operation.mark_settled()
         with suppress(RuntimeError):  # the loop is closed, and no task waits there
             self._loop.call_soon_threadsafe(self._settle, batch)  # type: ignore[union-attr]  # set by open
 
@@ -371,14 +356,17 @@ class Writer:
     def _begin(self) -> bool:
         """Begin a transaction unless another connection holds the lock. Other trouble shows when it is written."""
         try:
-            rows = self._ready()
-            rows.db.execute("BEGIN IMMEDIATE")
-            rows.begin()
+            self._begin_with(self._ready())
         except (apsw.Error, WindlassError, OSError) as error:
             if is_contention(error):
                 return False
             self._let_go()
         return True
+
+    def _begin_with(self, rows: Rows) -> Rows:
+        rows.db.execute("BEGIN IMMEDIATE")
+        rows.begin()
+        return rows
 
     def _begin_patiently(self) -> bool:
         pause, deadline = _FIRST_PAUSE_S, _clock() + self._busy_s
@@ -397,9 +385,7 @@ class Writer:
         try:
             rows = self._rows
             if rows is None or not rows.db.in_transaction:  # it could not begin; now it says why
-                rows = self._ready()
-                rows.db.execute("BEGIN IMMEDIATE")
-                rows.begin()
+                rows = self._begin_with(self._ready())
             if not self._apply_all(rows, batch):
                 self._apply_apart(rows, batch)
             if self._is_new and any(operation.refusal is None for operation in batch):
@@ -442,8 +428,7 @@ class Writer:
         """Apply a batch from its beginning, each in its savepoint."""
         rows.db.execute("ROLLBACK")
         rows.forget()
-        rows.db.execute("BEGIN IMMEDIATE")
-        rows.begin()
+        self._begin_with(rows)
         for operation in batch:
             rows.db.execute("SAVEPOINT unit")
             try:

@@ -10,41 +10,30 @@ With pytest, one test per claim:
 Without, all at once: `await conformance.run(MyHarness())`.
 """
 
-from windlass.testing.conformance.accepting import ACCEPTING
-from windlass.testing.conformance.arriving import ARRIVING
-from windlass.testing.conformance.checks import Check
-from windlass.testing.conformance.claiming import CLAIMING
-from windlass.testing.conformance.committing import COMMITTING
-from windlass.testing.conformance.driving import DRIVING
-from windlass.testing.conformance.entering import ENTERING
-from windlass.testing.conformance.forking import FORKING
+from windlass.testing.conformance import (
+    accepting,
+    arriving,
+    claiming,
+    committing,
+    driving,
+    entering,
+    forking,
+    keeping,
+    leasing,
+    taking_over,
+    waiting,
+    writing,
+)
+from windlass.testing.conformance.checks import Check, claims_in
 from windlass.testing.conformance.harness import StoreHarness
-from windlass.testing.conformance.keeping import KEEPING
-from windlass.testing.conformance.leasing import LEASING
-from windlass.testing.conformance.taking_over import TAKING_OVER
-from windlass.testing.conformance.waiting import WAITING
-from windlass.testing.conformance.writing import WRITING
 
 __all__ = ["CHECKS", "Check", "StoreHarness", "name_of", "run"]
 
-CHECKS: tuple[Check, ...] = tuple(
-    check
-    for claims in (
-        ACCEPTING,
-        LEASING,
-        TAKING_OVER,
-        WRITING,
-        CLAIMING,
-        WAITING,
-        ARRIVING,
-        ENTERING,
-        COMMITTING,
-        FORKING,
-        KEEPING,
-        DRIVING,
-    )
-    for check in claims.checks
-)
+_SUBJECTS = (
+    accepting, leasing, taking_over, writing, claiming, waiting,
+    arriving, entering, committing, forking, keeping, driving,
+)  # fmt: skip
+CHECKS: tuple[Check, ...] = tuple(check for subject in _SUBJECTS for check in claims_in(subject))
 
 
 def name_of(check: Check) -> str:

@@ -7,17 +7,14 @@ from asyncio import gather
 
 from windlass.errors import IdempotencyConflict, InvalidInput, SessionDeleted
 from windlass.ports import TurnReceipt
-from windlass.testing.conformance.checks import Claims
-from windlass.testing.conformance.scene import Scene, expect, request
-
-ACCEPTING = Claims("accepting")
+from windlass.testing.conformance.checks import with_crash
+from windlass.testing.conformance.scene import Driven, Scene, expect, request
 
 
 def _receipt(turn_id: str = "t1", *, known: bool = False) -> TurnReceipt:
     return TurnReceipt(session_id="s1", turn_id=turn_id, state="queued", known=known)
 
 
-@ACCEPTING.claim
 async def a_turn_is_accepted_into_a_session_that_is_made_for_it(scene: Scene) -> None:
     receipt = await scene.accept("t1", text="hi", submitter="mail", by="eva", now_ms=7)
 
@@ -34,7 +31,6 @@ async def a_turn_is_accepted_into_a_session_that_is_made_for_it(scene: Scene) ->
     expect((turn.outcome, turn.receipt), (None, None))
 
 
-@ACCEPTING.claim
 async def the_same_request_again_is_known_and_changes_nothing(scene: Scene) -> None:
     await scene.accept("t1")
 
@@ -43,9 +39,7 @@ async def the_same_request_again_is_known_and_changes_nothing(scene: Scene) -> N
     )
 
 
-@ACCEPTING.claim
-async def a_known_turn_answers_with_the_state_it_is_in(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_known_turn_answers_with_the_state_it_is_in(scene: Scene, turn: Driven) -> None:
     expect((await scene.accept()).state, "running")
     await scene.commit(turn)
 
@@ -53,14 +47,12 @@ async def a_known_turn_answers_with_the_state_it_is_in(scene: Scene) -> None:
     await scene.unchanged(scene.accept(), done)
 
 
-@ACCEPTING.claim
 async def another_request_under_a_known_turn_id_is_refused(scene: Scene) -> None:
     await scene.accept("t1", text="hi")
 
     await scene.refused(IdempotencyConflict, scene.accept("t1", text="ho"))
 
 
-@ACCEPTING.claim
 async def turn_ids_are_of_their_session(scene: Scene) -> None:
     await scene.accept("t1", session_id="s1", text="hi")
     await scene.accept("t1", session_id="s2", text="ho")
@@ -69,7 +61,6 @@ async def turn_ids_are_of_their_session(scene: Scene) -> None:
     expect((await scene.turn("t1", session_id="s2")).request, request("ho"))
 
 
-@ACCEPTING.claim
 async def a_session_keeps_the_agent_that_it_was_made_with(scene: Scene) -> None:
     await scene.accept("t1", agent="first")
     await scene.accept("t2", agent="second")
@@ -78,16 +69,13 @@ async def a_session_keeps_the_agent_that_it_was_made_with(scene: Scene) -> None:
     expect((await scene.turn("t2")).agent, "second")
 
 
-@ACCEPTING.claim
-async def nothing_is_accepted_into_a_deleted_session(scene: Scene) -> None:
-    turn = await scene.begin()
+async def nothing_is_accepted_into_a_deleted_session(scene: Scene, turn: Driven) -> None:
     await scene.commit(turn)
     await scene.store.delete_session("s1", now_ms=1)
 
     await scene.refused(SessionDeleted, scene.accept("t2"))
 
 
-@ACCEPTING.claim
 async def turns_wait_in_the_order_in_which_they_arrived(scene: Scene) -> None:
     for turn_id in ("b", "a", "c"):
         await scene.accept(turn_id)
@@ -97,7 +85,6 @@ async def turns_wait_in_the_order_in_which_they_arrived(scene: Scene) -> None:
     expect((await scene.store.load_session("s1", history=False)).queued, ("b", "a", "c"))
 
 
-@ACCEPTING.claim
 async def a_turn_is_queued_until_it_begins(scene: Scene) -> None:
     turn = await scene.begin("t1")
     await scene.accept("t2")
@@ -114,7 +101,6 @@ async def a_turn_is_queued_until_it_begins(scene: Scene) -> None:
     expect((session.active, session.queued), ("t2", ("t3",)))
 
 
-@ACCEPTING.claim
 async def fifty_that_race_with_one_turn_id_make_one_turn(scene: Scene) -> None:
     receipts = await gather(*(scene.accept("t1") for _ in range(50)))
 
@@ -122,7 +108,6 @@ async def fifty_that_race_with_one_turn_id_make_one_turn(scene: Scene) -> None:
     expect((await scene.store.inbox("s1")).queued_turns, ("t1",))
 
 
-@ACCEPTING.claim
 async def of_fifty_that_race_with_other_requests_one_is_accepted(scene: Scene) -> None:
     answers = await gather(
         *(scene.accept("t1", text=str(at)) for at in range(50)), return_exceptions=True
@@ -132,18 +117,15 @@ async def of_fifty_that_race_with_other_requests_one_is_accepted(scene: Scene) -
     expect(kinds, ["IdempotencyConflict"] * 49 + ["TurnReceipt"])
 
 
-@ACCEPTING.claim
 async def an_id_that_is_none_is_refused(scene: Scene) -> None:
     await scene.refused(InvalidInput, scene.accept("a/b"))
 
 
-@ACCEPTING.claim_with_crash
+@with_crash
 async def an_accepted_turn_is_there_after_a_crash(scene: Scene) -> None:
     await scene.accept("t1")
     await scene.accept("t2")
-    before = await scene.everything()
 
-    await scene.crash()
+    await scene.keeps(scene.everything)
 
-    expect(await scene.everything(), before)
     expect(await scene.accept("t1"), _receipt(known=True))

@@ -1,14 +1,22 @@
-"""Checks: claims about a store, each a function that fails unless the claim holds."""
+"""Checks: claims about a store, each a function that fails unless the claim holds.
+
+A claim is a public coroutine function in the module of its subject. It takes the scene; one that also takes a `turn`
+finds it begun: `t1` of the session `s1`, by a worker of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterator
+from inspect import iscoroutinefunction, signature
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
 
 from windlass.testing.conformance.harness import StoreHarness
 from windlass.testing.conformance.scene import Scene
 
-Claim = Callable[[Scene], Awaitable[None]]
+Claim: TypeAlias = Callable[..., Awaitable[None]]
+
+_WITH_CRASH: set[Claim] = set()
 
 
 class Check(NamedTuple):
@@ -28,25 +36,26 @@ class Check(NamedTuple):
         if self.crashes and not harness.is_durable:
             return False
         try:
-            await self.claim(Scene(harness, await harness.make()))
+            scene = Scene(harness, await harness.make())
+            if "turn" in signature(self.claim).parameters:
+                await self.claim(scene, await scene.begin())
+            else:
+                await self.claim(scene)
         finally:
             await harness.close()
         return True
 
 
-class Claims:
-    """The claims on one subject, in the order in which they are written down."""
+def with_crash(claim: Claim) -> Claim:
+    """Mark a claim about what is there after a crash."""
+    _WITH_CRASH.add(claim)
+    return claim
 
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.checks: list[Check] = []
 
-    def claim(self, function: Claim) -> Claim:
-        """Add a claim."""
-        self.checks.append(Check(self.subject, function.__name__, function))
-        return function
-
-    def claim_with_crash(self, function: Claim) -> Claim:
-        """Add a claim about what is there after a crash."""
-        self.checks.append(Check(self.subject, function.__name__, function, crashes=True))
-        return function
+def claims_in(module: ModuleType) -> Iterator[Check]:
+    """Return the claims on one subject, in the order in which they are written down."""
+    subject = module.__name__.rpartition(".")[2].replace("_", " ")
+    for name, found in vars(module).items():
+        is_own = iscoroutinefunction(found) and found.__module__ == module.__name__
+        if is_own and not name.startswith("_"):
+            yield Check(subject, name, found, crashes=found in _WITH_CRASH)

@@ -3,17 +3,17 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
+from typing import Any
+
 from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
 from windlass.journal import HistoryPage, UsageLine
 from windlass.kernel.messages import ConversationRecord, Message, Text
 from windlass.kernel.model_call import Usage
 from windlass.kernel.outcomes import Finished, Stopped
-from windlass.ports import CancelReceipt, CommitReceipt, Start, TurnCommit
-from windlass.testing.conformance.checks import Claims
+from windlass.ports import CancelReceipt, CommitReceipt, TurnCommit
+from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import intent, reply, result
 from windlass.testing.conformance.scene import Driven, Scene, ending, expect
-
-COMMITTING = Claims("committing")
 
 NODES = (
     ConversationRecord(message=Message(id="m1", role="user", parts=(Text(text="hi"),))),
@@ -31,26 +31,16 @@ def _receipt(end: TurnCommit, *, head: int = 1, turn_id: str = "t1") -> CommitRe
     return CommitReceipt(session_id="s1", turn_id=turn_id, head=head, digest=end.digest())
 
 
-@COMMITTING.claim
-async def an_end_is_a_page_of_history(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_end_is_a_page_of_history(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn, tokens=3)))
     usage = (_used(3),)
-    end = TurnCommit(
-        expected_head=0, nodes=NODES, outcome=Finished(text="ho"), now_ms=8, usage=usage
-    )
+    said: dict[str, Any] = {"nodes": NODES, "outcome": Finished(text="ho"), "usage": usage}
+    end = TurnCommit(expected_head=0, now_ms=8, **said)
 
     receipt = await scene.commit(turn, end)
 
     expect(receipt, _receipt(end))
-    page = HistoryPage(
-        format=1,
-        turn_id="t1",
-        nodes=NODES,
-        outcome=Finished(text="ho"),
-        usage=usage,
-        committed_ms=8,
-    )
+    page = HistoryPage(format=1, turn_id="t1", committed_ms=8, **said)
     session = await scene.session()
     expect((session.head, session.active, session.pages), (1, None, (page,)))
     expect((session.usage, session.owner), (usage, turn.worker_id))
@@ -60,9 +50,7 @@ async def an_end_is_a_page_of_history(scene: Scene) -> None:
     expect((await scene.store.load_session("s1", history=False)).pages, ())
 
 
-@COMMITTING.claim
-async def what_a_turn_used_comes_with_its_end(scene: Scene) -> None:
-    turn = await scene.begin()
+async def what_a_turn_used_comes_with_its_end(scene: Scene, turn: Driven) -> None:
     lines = (_used(7, calls=2), _used(5, source="titles"))
 
     await scene.write(turn.unit(reply(turn, tokens=3), commit=ending(usage=lines)))
@@ -73,7 +61,6 @@ async def what_a_turn_used_comes_with_its_end(scene: Scene) -> None:
     expect(session.usage, (_used(5, source="titles"), _used(7, calls=2)))
 
 
-@COMMITTING.claim
 async def what_was_used_is_no_part_of_what_an_end_is_compared_by(scene: Scene) -> None:
     turn = await scene.begin()
     receipt = await scene.commit(turn, ending(usage=(_used(3),)))
@@ -81,12 +68,9 @@ async def what_was_used_is_no_part_of_what_an_end_is_compared_by(scene: Scene) -
     await scene.unchanged(scene.commit(turn, ending(usage=(_used(4),))), receipt)
 
 
-@COMMITTING.claim
-async def usage_adds_up_over_turns(scene: Scene) -> None:
-    turn = await scene.begin()
+async def usage_adds_up_over_turns(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn, tokens=3), commit=ending(usage=(_used(3),))))
-    await scene.accept("t2")
-    second = await scene.start("t2", worker_id=turn.worker_id)
+    second = await scene.begin("t2", worker_id=turn.worker_id)
     end = ending(head=1, usage=(_used(4),))
     await scene.write(second.unit(reply(second, tokens=4), commit=end))
 
@@ -96,7 +80,6 @@ async def usage_adds_up_over_turns(scene: Scene) -> None:
     expect(session.pages[1].usage[0].usage.output_tokens, 4)
 
 
-@COMMITTING.claim
 async def an_end_retried_after_a_lost_answer_gives_the_same_receipt(scene: Scene) -> None:
     turn = await scene.begin()
     end = ending("done", now_ms=5)
@@ -107,63 +90,48 @@ async def an_end_retried_after_a_lost_answer_gives_the_same_receipt(scene: Scene
     await scene.unchanged(scene.commit(turn, ending("done", head=9, now_ms=7)), receipt)
 
 
-@COMMITTING.claim
-async def an_end_is_known_even_after_the_lease_has_gone(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_end_is_known_even_after_the_lease_has_gone(scene: Scene, turn: Driven) -> None:
     unit = turn.unit(reply(turn), commit=ending())
     receipt = await scene.write(unit)
     await scene.accept("t2")
-    other = await scene.join()
-    await scene.kill(turn.worker_id)
+    other = await scene.replace_worker(turn)
     await scene.start("t2", worker_id=other, generation=2)
 
-    await scene.unchanged(scene.write(unit), receipt)
+    await scene.unchanged(unit, receipt)
     await scene.unchanged(scene.commit(turn), receipt.committed)
 
 
-@COMMITTING.claim
-async def an_end_alone_is_answered_with_all_pages_each_time(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_end_alone_is_answered_with_all_pages_each_time(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn)))
     unit = turn.unit(commit=ending())
 
     receipt = await scene.write(unit)
 
     expect(receipt.page, 1)
-    await scene.unchanged(scene.write(unit), receipt)
+    await scene.unchanged(unit, receipt)
 
 
-@COMMITTING.claim
-async def an_end_with_other_content_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_end_with_other_content_is_refused(scene: Scene, turn: Driven) -> None:
     await scene.commit(turn, ending("one"))
 
     await scene.refused(IdempotencyConflict, scene.commit(turn, ending("two")))
-    await scene.refused(
-        IdempotencyConflict, scene.commit(turn._replace(generation=7), ending("two"))
-    )
+    later = turn._replace(generation=7)
+    await scene.refused(IdempotencyConflict, scene.commit(later, ending("two")))
 
 
-@COMMITTING.claim
-async def an_end_onto_another_head_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
-
+async def an_end_onto_another_head_is_refused(scene: Scene, turn: Driven) -> None:
     for head in (1, -1):
         await scene.refused(HeadMoved, scene.commit(turn, ending(head=head)))
     await scene.commit(turn, ending(head=0))
 
 
-@COMMITTING.claim
-async def a_turn_that_was_not_begun_does_not_end(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_turn_that_was_not_begun_does_not_end(scene: Scene, turn: Driven) -> None:
     await scene.accept("t2")
 
     await scene.refused(HeadMoved, scene.commit(turn._replace(turn_id="t2")))
 
 
-@COMMITTING.claim
-async def a_parked_turn_may_end(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_parked_turn_may_end(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
 
     await scene.commit(turn)
@@ -171,7 +139,6 @@ async def a_parked_turn_may_end(scene: Scene) -> None:
     expect((await scene.turn()).state, "done")
 
 
-@COMMITTING.claim
 async def the_ends_of_neighbours_do_not_meet(scene: Scene) -> None:
     turns = [await scene.begin(session_id=f"s{at}") for at in range(5)]
     for turn in turns[::2]:
@@ -184,13 +151,11 @@ async def the_ends_of_neighbours_do_not_meet(scene: Scene) -> None:
     expect([page.outcome for page in last.pages], [Finished(text="s4")])
 
 
-@COMMITTING.claim
 async def a_turn_that_is_done_shows_the_page_that_it_added(scene: Scene) -> None:
     first = await scene.begin("t1")
     expect((await scene.turn("t1")).page, None)
     await scene.commit(first, ending("one"))
-    await scene.accept("t2")
-    second = await scene.start("t2", worker_id=first.worker_id)
+    second = await scene.begin("t2", worker_id=first.worker_id)
     await scene.commit(second, ending("two", head=1))
 
     shown = [(await scene.turn(turn_id)).page for turn_id in ("t1", "t2")]
@@ -200,9 +165,7 @@ async def a_turn_that_is_done_shows_the_page_that_it_added(scene: Scene) -> None
     expect(tuple(shown), (await scene.session()).pages, "the pages once the journals are reclaimed")
 
 
-@COMMITTING.claim
-async def cancelling_marks_a_turn_once(scene: Scene) -> None:
-    turn = await scene.begin()
+async def cancelling_marks_a_turn_once(scene: Scene, turn: Driven) -> None:
     store = scene.store
 
     expect(await store.request_cancel("s1", "t1", reason="late"), CancelReceipt(status="requested"))
@@ -215,22 +178,18 @@ async def cancelling_marks_a_turn_once(scene: Scene) -> None:
         await scene.unchanged(store.request_cancel(*place), CancelReceipt(status="unknown"))
 
 
-@COMMITTING.claim
-async def a_cancel_without_a_reason_is_a_cancel(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_cancel_without_a_reason_is_a_cancel(scene: Scene, turn: Driven) -> None:
     await scene.store.request_cancel("s1", "t1")
 
     expect((await scene.turn()).cancel, "")
     await scene.refused(TurnCancelled, scene.commit(turn))
 
 
-@COMMITTING.claim
-async def a_cancelled_turn_claims_nothing_and_ends_only_so(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_cancelled_turn_claims_nothing_and_ends_only_so(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(intent(turn)))
     await scene.store.request_cancel("s1", "t1")
 
-    await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn, 1), position=1)))
+    await scene.refused(TurnCancelled, turn.unit(intent(turn, 1), position=1))
     await scene.write(turn.unit(result(turn), position=1))
     for outcome in (Finished(text="done"), Stopped(reason="limit")):
         await scene.refused(TurnCancelled, scene.commit(turn, ending(outcome=outcome)))
@@ -238,53 +197,42 @@ async def a_cancelled_turn_claims_nothing_and_ends_only_so(scene: Scene) -> None
     expect((await scene.turn()).outcome, CANCELLED)
 
 
-@COMMITTING.claim
-async def what_is_claimed_already_is_refused_to_a_cancelled_turn_as_cancelled(
-    scene: Scene,
-) -> None:
+async def what_is_claimed_already_is_refused_to_a_cancelled_turn_as_cancelled(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn)))
     await scene.store.request_cancel("s1", "t1")
 
-    await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn), position=1)))
+    await scene.refused(TurnCancelled, turn.unit(intent(turn), position=1))
 
 
-@COMMITTING.claim
 async def a_queued_turn_that_is_cancelled_still_starts_and_ends_so(scene: Scene) -> None:
     await scene.accept()
     await scene.store.request_cancel("s1", "t1")
     expect((await scene.turn()).state, "queued")
     turn = await scene.start(worker_id=await scene.join())
 
-    await scene.refused(TurnCancelled, scene.write(turn.unit(intent(turn))))
+    await scene.refused(TurnCancelled, turn.unit(intent(turn)))
     await scene.commit(turn, ending(outcome=CANCELLED))
 
 
-@COMMITTING.claim
 async def a_queued_turn_that_is_cancelled_starts_and_ends_in_one_unit(scene: Scene) -> None:
     await scene.accept()
     await scene.store.request_cancel("s1", "t1")
-    worker = await scene.join()
-    turn = Driven("s1", "t1", worker, 1)
-    start = Start(worker_id=worker, until_ms=1_000)
+    turn = Driven("s1", "t1", await scene.join(), 1)
+    start, cancelled = turn.start, ending(outcome=CANCELLED)
 
-    for unit in (
-        turn.unit(intent(turn), start=start),
-        turn.unit(intent(turn), start=start, commit=ending(outcome=CANCELLED)),
-        turn.unit(start=start, commit=ending()),
-    ):
-        await scene.refused(TurnCancelled, scene.write(unit))
+    await scene.refused(TurnCancelled, turn.unit(intent(turn), start=start))
+    await scene.refused(TurnCancelled, turn.unit(intent(turn), start=start, commit=cancelled))
+    await scene.refused(TurnCancelled, turn.unit(start=start, commit=ending()))
     expect((await scene.turn()).state, "queued")
-    receipt = await scene.write(turn.unit(start=start, commit=ending(outcome=CANCELLED)))
+    receipt = await scene.write(turn.unit(start=start, commit=cancelled))
 
     expect(receipt.committed is not None and receipt.committed.head, 1)
     view = await scene.turn()
     expect((view.state, view.outcome), ("done", CANCELLED))
 
 
-@COMMITTING.claim
-async def cancelling_wakes_a_parked_turn(scene: Scene) -> None:
-    turn = await scene.begin()
+async def cancelling_wakes_a_parked_turn(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
 
     await scene.store.request_cancel("s1", "t1")
@@ -292,9 +240,7 @@ async def cancelling_wakes_a_parked_turn(scene: Scene) -> None:
     expect((await scene.turn()).state, "ready")
 
 
-@COMMITTING.claim
-async def a_cancel_before_the_turn_parks_is_not_lost(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_cancel_before_the_turn_parks_is_not_lost(scene: Scene, turn: Driven) -> None:
     await scene.store.request_cancel("s1", "t1")
 
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
@@ -305,14 +251,11 @@ async def a_cancel_before_the_turn_parks_is_not_lost(scene: Scene) -> None:
     expect((await scene.turn()).state, "ready", "a cancelled turn that parks once more")
 
 
-@COMMITTING.claim_with_crash
-async def an_end_is_there_after_a_crash(scene: Scene) -> None:
-    turn = await scene.begin()
+@with_crash
+async def an_end_is_there_after_a_crash(scene: Scene, turn: Driven) -> None:
     unit = turn.unit(reply(turn), commit=ending())
     receipt = await scene.write(unit)
-    before = await scene.everything()
 
-    await scene.crash()
+    await scene.keeps(scene.everything)
 
-    expect(await scene.everything(), before)
     expect(await scene.write(unit), receipt)

@@ -3,6 +3,7 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from windlass.kernel.outcomes import Stopped
@@ -16,10 +17,8 @@ from windlass.ports import (
     NewItem,
     WaitAnswer,
 )
-from windlass.testing.conformance.checks import Claims
-from windlass.testing.conformance.scene import Scene, ending, expect
-
-DRIVING = Claims("driving")
+from windlass.testing.conformance.checks import with_crash
+from windlass.testing.conformance.scene import Driven, Scene, ending, expect
 
 
 async def _due(scene: Scene, now_ms: int = 0) -> list[tuple[str, str, str]]:
@@ -27,12 +26,29 @@ async def _due(scene: Scene, now_ms: int = 0) -> list[tuple[str, str, str]]:
     return [(turn.session_id, turn.turn_id, turn.why) for turn in found.turns]
 
 
-@DRIVING.claim
+async def _inbox_due(scene: Scene) -> DueInbox:
+    (found,) = (await scene.store.due(0)).inboxes
+    return found
+
+
+async def _sessions_due(scene: Scene, what: str, **wanted: Any) -> list[str]:
+    return [due.session_id for due in getattr(await scene.store.due(0, **wanted), what)]
+
+
+async def _are_due(scene: Scene, what: str, first: str, second: str, third: str) -> None:
+    """Fail unless these sessions are due in this order; the second is of the agent two, the others of one."""
+    due = partial(_sessions_due, scene, what)
+    expect(await due(), [first, second, third])
+    expect(await due(limit=2), [first, second])
+    expect(await due(agents=["one"]), [first, third])
+    expect(await due(agents=["one"], limit=1), [first])
+    expect(await due(agents=()), [])
+
+
 async def nothing_is_due_in_an_empty_store(scene: Scene) -> None:
     expect(await scene.store.due(10**9), Due())
 
 
-@DRIVING.claim
 async def the_oldest_queued_turn_of_a_session_is_due(scene: Scene) -> None:
     await scene.accept("t1")
     await scene.accept("t2")
@@ -41,9 +57,7 @@ async def the_oldest_queued_turn_of_a_session_is_due(scene: Scene) -> None:
     expect(await scene.store.due(0), Due(turns=(wanted,)))
 
 
-@DRIVING.claim
-async def a_queued_turn_behind_an_unfinished_one_is_not_due(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_queued_turn_behind_an_unfinished_one_is_not_due(scene: Scene, turn: Driven) -> None:
     await scene.accept("t2")
     expect(await _due(scene), [])
 
@@ -52,7 +66,6 @@ async def a_queued_turn_behind_an_unfinished_one_is_not_due(scene: Scene) -> Non
     expect(await _due(scene), [("s1", "t2", "queued")])
 
 
-@DRIVING.claim
 async def a_running_turn_is_due_once_its_worker_is_gone(scene: Scene) -> None:
     expired = await scene.begin(session_id="expired")
     dead = await scene.begin(session_id="dead")
@@ -70,18 +83,14 @@ async def a_running_turn_is_due_once_its_worker_is_gone(scene: Scene) -> None:
     expect(await _due(scene, 1_000), [(expired.session_id, "t1", "abandoned"), *gone])
 
 
-@DRIVING.claim
-async def a_parked_turn_is_not_due_whoever_has_it(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_parked_turn_is_not_due_whoever_has_it(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
     await scene.store.leave(turn.worker_id)
 
     expect(await _due(scene, 10**9), [])
 
 
-@DRIVING.claim
-async def an_answered_turn_is_due_unless_a_live_worker_has_it(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_answered_turn_is_due_unless_a_live_worker_has_it(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
     await scene.store.resolve_wait("w", WaitAnswer(value=True))
     expect(await _due(scene, 999), [])
@@ -91,11 +100,9 @@ async def an_answered_turn_is_due_unless_a_live_worker_has_it(scene: Scene) -> N
     expect(await _due(scene, 999), [("s1", "t1", "answered")])
 
 
-@DRIVING.claim
 async def a_turn_that_is_due_names_the_worker_that_has_its_session(scene: Scene) -> None:
     alive = await scene.begin(session_id="alive")
-    await scene.commit(alive)
-    await scene.accept("t2", session_id="alive")
+    await scene.commit_and_accept(alive)
     dead = await scene.begin(session_id="dead")
     left = await scene.begin(session_id="left")
     await scene.accept(session_id="new")
@@ -108,9 +115,7 @@ async def a_turn_that_is_due_names_the_worker_that_has_its_session(scene: Scene)
     expect(found, wanted)
 
 
-@DRIVING.claim
-async def a_running_turn_that_was_cancelled_is_due_to_end(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_running_turn_that_was_cancelled_is_due_to_end(scene: Scene, turn: Driven) -> None:
     expect((await scene.store.due(0)).cancels, ())
 
     await scene.store.request_cancel("s1", "t1")
@@ -123,7 +128,6 @@ async def a_running_turn_that_was_cancelled_is_due_to_end(scene: Scene) -> None:
     expect([one.why for one in found.turns], ["abandoned"])
 
 
-@DRIVING.claim
 async def a_cancelled_turn_that_does_not_run_is_due_to_be_driven_only(scene: Scene) -> None:
     await scene.accept(session_id="queued")
     parked = await scene.begin(session_id="parked")
@@ -142,7 +146,6 @@ async def a_cancelled_turn_that_does_not_run_is_due_to_be_driven_only(scene: Sce
     expect((await scene.store.due(0)).cancels, ())
 
 
-@DRIVING.claim
 async def cancels_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     places = (("b", "one"), ("a", "two"), ("c", "one"))
     for session_id, agent in places:
@@ -152,20 +155,10 @@ async def cancels_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) 
         await scene.start(session_id=session_id, worker_id=worker)
         await scene.store.request_cancel(session_id, "t1")
 
-    async def due(**wanted: Any) -> list[str]:
-        found = await scene.store.due(0, **wanted)
-        return [turn.session_id for turn in found.cancels]
-
-    expect(await due(), ["b", "a", "c"])
-    expect(await due(limit=2), ["b", "a"])
-    expect(await due(agents=["one"]), ["b", "c"])
-    expect(await due(agents=["one"], limit=1), ["b"])
-    expect(await due(agents=()), [])
+    await _are_due(scene, "cancels", "b", "a", "c")
 
 
-@DRIVING.claim
-async def a_session_is_due_while_an_item_waits_in_it(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_session_is_due_while_an_item_waits_in_it(scene: Scene, turn: Driven) -> None:
     store = scene.store
     await store.enqueue("s1", NewItem(item_id="later", when="next_turn", content={"a": 1}))
 
@@ -174,37 +167,35 @@ async def a_session_is_due_while_an_item_waits_in_it(scene: Scene) -> None:
     expect(await store.due(0), Due(inboxes=(wanted,)))
 
     await store.enqueue("s1", NewItem(item_id="soon"))
-    (found,) = (await store.due(0)).inboxes
+    found = await _inbox_due(scene)
     expect((found.now, found.first.item_id), (True, "later"))
 
     await store.take_inbox("s1", "t1", generation=1)
-    (found,) = (await store.due(0)).inboxes
+    found = await _inbox_due(scene)
     expect((found.now, found.first.item_id), (False, "later"), "what is taken does not wait")
 
     await scene.commit(turn)
-    (found,) = (await store.due(0)).inboxes
+    found = await _inbox_due(scene)
     expect((found.active, found.now), (None, True), "what was not used waits again")
 
     await store.withdraw("s1", "later")
-    (found,) = (await store.due(0)).inboxes
+    found = await _inbox_due(scene)
     expect((found.first.item_id, found.first.arrived), ("soon", 3))
     await scene.accept("t2", takes=("soon",))
     expect((await store.due(0)).inboxes, ())
 
 
-@DRIVING.claim
 async def what_waits_behind_a_parked_turn_is_due_when_the_turn_goes_on(scene: Scene) -> None:
     turn = await scene.begin()
-    await scene.store.enqueue("s1", NewItem(item_id="soon"))
+    await scene.enqueue("soon")
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
     expect((await scene.store.due(0)).inboxes, ())
 
     await scene.store.resolve_wait("w", WaitAnswer(value=True))
-    (found,) = (await scene.store.due(0)).inboxes
+    found = await _inbox_due(scene)
     expect((found.active, found.first.item_id), ("t1", "soon"))
 
 
-@DRIVING.claim
 async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("a", "one"), ("b", "two"), ("c", "one")):
         await scene.accept(session_id=session_id, agent=agent)
@@ -213,37 +204,19 @@ async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Sc
     for session_id, item_id in (("c", "i"), ("b", "i"), ("a", "i"), ("c", "j")):
         await scene.store.enqueue(session_id, NewItem(item_id=item_id))
 
-    async def due(**wanted: Any) -> list[str]:
-        found = await scene.store.due(0, **wanted)
-        return [inbox.session_id for inbox in found.inboxes]
-
-    expect(await due(), ["c", "b", "a"])
-    expect(await due(limit=2), ["c", "b"])
-    expect(await due(agents=["one"]), ["c", "a"])
-    expect(await due(agents=["one"], limit=1), ["c"])
-    expect(await due(agents=()), [])
+    await _are_due(scene, "inboxes", "c", "b", "a")
     await scene.store.withdraw("c", "i")
-    expect(await due(), ["b", "a", "c"])
+    expect(await _sessions_due(scene, "inboxes"), ["b", "a", "c"])
 
 
-@DRIVING.claim
 async def turns_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("b", "one"), ("a", "two"), ("c", "one")):
         await scene.accept(session_id=session_id, agent=agent)
-    store = scene.store
 
-    expect([turn.session_id for turn in (await store.due(0)).turns], ["b", "a", "c"])
-    expect([turn.session_id for turn in (await store.due(0, limit=2)).turns], ["b", "a"])
-    found = await store.due(0, agents=["one"])
-    expect([turn.session_id for turn in found.turns], ["b", "c"])
-    found = await store.due(0, agents=["one"], limit=1)
-    expect([turn.session_id for turn in found.turns], ["b"])
-    expect((await store.due(0, agents=())).turns, ())
+    await _are_due(scene, "turns", "b", "a", "c")
 
 
-@DRIVING.claim
-async def an_open_wait_is_due_when_its_time_is_over(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_open_wait_is_due_when_its_time_is_over(scene: Scene, turn: Driven) -> None:
     waits = (
         turn.wait("late", kind="timer", expires_ms=60),
         turn.wait("soon", expires_ms=50),
@@ -262,11 +235,9 @@ async def an_open_wait_is_due_when_its_time_is_over(scene: Scene) -> None:
     expect([wait.key for wait in found.waits], ["soon"])
 
 
-@DRIVING.claim
-async def looking_at_what_is_due_changes_nothing(scene: Scene) -> None:
-    turn = await scene.begin()
+async def looking_at_what_is_due_changes_nothing(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w", expires_ms=5),), parks=True))
-    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+    await scene.enqueue("i1")
     cancelled = await scene.begin(session_id="s2")
     await scene.store.request_cancel("s2", cancelled.turn_id)
 
@@ -274,7 +245,7 @@ async def looking_at_what_is_due_changes_nothing(scene: Scene) -> None:
     await scene.unchanged(scene.store.due(10**9), wanted)
 
 
-@DRIVING.claim_with_crash
+@with_crash
 async def a_turn_is_due_at_once_after_a_crash(scene: Scene) -> None:
     await scene.begin()
 

@@ -7,18 +7,23 @@ from asyncio import gather
 
 from windlass.errors import IdempotencyConflict, InvalidInput
 from windlass.kernel.outcomes import Stopped
-from windlass.ports import InboxReceipt, NewItem, NewTurn, Start, TurnReceipt, WithdrawReceipt
-from windlass.testing.conformance.checks import Claims
-from windlass.testing.conformance.scene import Driven, Scene, ending, expect, expect_that, request
-
-ENTERING = Claims("entering")
+from windlass.ports import InboxReceipt, NewItem, TurnReceipt, WithdrawReceipt
+from windlass.testing.conformance.checks import with_crash
+from windlass.testing.conformance.scene import (
+    Driven,
+    Scene,
+    ending,
+    expect,
+    expect_that,
+    new_turn,
+    request,
+)
 
 
 async def _waiting(scene: Scene, *item_ids: str) -> Driven:
     """Fill an inbox, in a session whose first turn is done."""
     turn = await scene.begin("t0")
-    for item_id in item_ids:
-        await scene.store.enqueue("s1", NewItem(item_id=item_id))
+    await scene.enqueue(*item_ids)
     await scene.commit(turn)
     return turn
 
@@ -28,7 +33,6 @@ async def _items(scene: Scene) -> list[tuple[str, str, str | None, int | None]]:
     return [(item.item_id, item.state, item.turn_id, item.generation) for item in items]
 
 
-@ENTERING.claim
 async def what_a_turn_takes_is_its_own_when_it_is_accepted(scene: Scene) -> None:
     await _waiting(scene, "a", "b", "c")
     await scene.store.enqueue("s1", NewItem(item_id="later", when="next_turn"))
@@ -47,7 +51,6 @@ async def what_a_turn_takes_is_its_own_when_it_is_accepted(scene: Scene) -> None
     await scene.unchanged(call, WithdrawReceipt(status="taken"))
 
 
-@ENTERING.claim
 async def what_a_turn_takes_is_no_part_of_its_request(scene: Scene) -> None:
     await _waiting(scene, "a", "b")
     await scene.accept("t1", takes=("a",))
@@ -58,11 +61,9 @@ async def what_a_turn_takes_is_no_part_of_its_request(scene: Scene) -> None:
     expect((await scene.turn("t1")).request_digest, request("hi").digest())
 
 
-@ENTERING.claim
 async def a_turn_that_takes_what_does_not_wait_is_not_accepted(scene: Scene) -> None:
     used = await scene.begin("t0")
-    for item_id in ("settled", "withdrawn", "taken", "a"):
-        await scene.store.enqueue("s1", NewItem(item_id=item_id))
+    await scene.enqueue("settled", "withdrawn", "taken", "a")
     await scene.store.take_inbox("s1", "t0", generation=1, limit=1)
     await scene.commit(used, ending(settle=("settled",)))
     await scene.store.withdraw("s1", "withdrawn")
@@ -77,18 +78,15 @@ async def a_turn_that_takes_what_does_not_wait_is_not_accepted(scene: Scene) -> 
     expect(await scene.store.load_turn("s1", "t2"), None)
 
 
-@ENTERING.claim
 async def an_item_of_another_session_is_not_taken_nor_is_a_session_made_for_it(
     scene: Scene,
 ) -> None:
     await _waiting(scene, "a")
 
-    call = scene.accept("t1", session_id="s2", takes=("a",))
-    await scene.refused(InvalidInput, call)
+    await scene.refused(InvalidInput, scene.accept("t1", session_id="s2", takes=("a",)))
     expect([found.session_id for found in await scene.store.list_sessions()], ["s1"])
 
 
-@ENTERING.claim
 async def of_turns_that_race_for_an_item_one_is_accepted(scene: Scene) -> None:
     await _waiting(scene, "a")
 
@@ -101,12 +99,10 @@ async def of_turns_that_race_for_an_item_one_is_accepted(scene: Scene) -> None:
     expect(len((await scene.store.inbox("s1")).queued_turns), 1)
 
 
-@ENTERING.claim
 async def a_turn_takes_again_what_it_came_with(scene: Scene) -> None:
     before = await _waiting(scene, "a", "b")
     await scene.store.enqueue("s1", NewItem(item_id="later", when="next_turn"))
-    await scene.accept("t1", takes=("later",))
-    await scene.start("t1", worker_id=before.worker_id)
+    await scene.begin("t1", worker_id=before.worker_id, takes=("later",))
 
     items = await scene.store.take_inbox("s1", "t1", generation=1)
 
@@ -114,11 +110,9 @@ async def a_turn_takes_again_what_it_came_with(scene: Scene) -> None:
     expect(seen, [("a", 1), ("b", 1), ("later", 1)])
 
 
-@ENTERING.claim
 async def no_other_turn_takes_what_a_queued_one_came_with(scene: Scene) -> None:
     await scene.begin("t0")
-    for item_id in ("a", "b"):
-        await scene.store.enqueue("s1", NewItem(item_id=item_id))
+    await scene.enqueue("a", "b")
     await scene.accept("t1", takes=("a",))
 
     items = await scene.store.take_inbox("s1", "t0", generation=1)
@@ -126,11 +120,9 @@ async def no_other_turn_takes_what_a_queued_one_came_with(scene: Scene) -> None:
     expect([item.item_id for item in items], ["b"])
 
 
-@ENTERING.claim
 async def an_end_settles_what_its_turn_came_with_or_lets_it_wait_again(scene: Scene) -> None:
     before = await _waiting(scene, "a", "b")
-    await scene.accept("t1", takes=("a", "b"))
-    turn = await scene.start("t1", worker_id=before.worker_id)
+    turn = await scene.begin("t1", worker_id=before.worker_id, takes=("a", "b"))
 
     await scene.commit(turn, ending(head=1, settle=("b",)))
 
@@ -139,15 +131,10 @@ async def an_end_settles_what_its_turn_came_with_or_lets_it_wait_again(scene: Sc
     expect(await scene.store.enqueue("s1", NewItem(item_id="b")), known)
 
 
-@ENTERING.claim
 async def taking_and_settling_fit_into_one_unit(scene: Scene) -> None:
-    before = await _waiting(scene, "a")
-    turn = before._replace(turn_id="t1")
-    unit = turn.unit(
-        accept=NewTurn(agent="helper", request=request("hi"), takes=("a",)),
-        start=Start(worker_id=turn.worker_id, until_ms=1_000),
-        commit=ending(head=1, settle=("a",)),
-    )
+    turn = (await _waiting(scene, "a"))._replace(turn_id="t1")
+    end = ending(head=1, settle=("a",))
+    unit = turn.unit(accept=new_turn(takes=("a",)), start=turn.start, commit=end)
 
     receipt = await scene.write(unit)
 
@@ -157,22 +144,16 @@ async def taking_and_settling_fit_into_one_unit(scene: Scene) -> None:
     expect(again.committed, receipt.committed)
 
 
-@ENTERING.claim
 async def a_unit_that_is_refused_later_takes_nothing(scene: Scene) -> None:
-    before = await _waiting(scene, "a")
-    turn = before._replace(turn_id="t1")
-    unit = turn.unit(
-        accept=NewTurn(agent="helper", request=request("hi"), takes=("a",)),
-        start=Start(worker_id=turn.worker_id, until_ms=1_000),
-        commit=ending(head=1, settle=("nothing",)),
-    )
+    turn = (await _waiting(scene, "a"))._replace(turn_id="t1")
+    end = ending(head=1, settle=("nothing",))
+    unit = turn.unit(accept=new_turn(takes=("a",)), start=turn.start, commit=end)
 
-    await scene.refused(InvalidInput, scene.write(unit))
+    await scene.refused(InvalidInput, unit)
 
     expect(await _items(scene), [("a", "pending", None, None)])
 
 
-@ENTERING.claim
 async def what_a_cancelled_turn_came_with_waits_again_when_it_ends(scene: Scene) -> None:
     before = await _waiting(scene, "a")
     await scene.accept("t1", takes=("a",))
@@ -184,7 +165,6 @@ async def what_a_cancelled_turn_came_with_waits_again_when_it_ends(scene: Scene)
     expect(await _items(scene), [("a", "pending", None, None)])
 
 
-@ENTERING.claim
 async def an_id_that_is_none_is_no_item(scene: Scene) -> None:
     await _waiting(scene, "a")
 
@@ -193,14 +173,12 @@ async def an_id_that_is_none_is_no_item(scene: Scene) -> None:
         expect(refusal.field, "NewTurn.takes")
 
 
-@ENTERING.claim_with_crash
+@with_crash
 async def what_a_turn_came_with_is_there_after_a_crash(scene: Scene) -> None:
     await _waiting(scene, "a", "b")
     await scene.accept("t1", takes=("a",))
-    before = await scene.store.inbox("s1")
 
-    await scene.crash()
+    await scene.keeps(lambda: scene.store.inbox("s1"))
 
-    expect(await scene.store.inbox("s1"), before)
     again = await scene.accept("t1", takes=("a",))
     expect_that(again.known, "the turn is known")

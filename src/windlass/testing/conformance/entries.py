@@ -49,7 +49,5 @@ def reply(turn: Driven, at: int = 0, *, text: str = "well", tokens: int = 10) ->
     command = ModelCallCommand(request=spec)
     answered = ModelAnswered(result=ModelReply(text=text, usage=Usage(output_tokens=tokens)))
     return Recorded(
-        key=replay_key(_scope(turn), "model_call", f"model-{at}"),
-        outcome=answered,
-        command=command,
+        key=replay_key(_scope(turn), "model_call", f"model-{at}"), outcome=answered, command=command
     )

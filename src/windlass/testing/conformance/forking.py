@@ -13,12 +13,10 @@ from windlass.errors import (
     UnknownSession,
 )
 from windlass.journal import FrameOpened, HistoryPage, UsageLine
-from windlass.ports import CancelReceipt, NewItem, SessionView, WaitAnswer
-from windlass.testing.conformance.checks import Claims
+from windlass.ports import CancelReceipt, SessionView, WaitAnswer
+from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import reply
-from windlass.testing.conformance.scene import Scene, ending, expect
-
-FORKING = Claims("forking")
+from windlass.testing.conformance.scene import Driven, Scene, ending, expect
 
 
 async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: str = "t") -> str:
@@ -27,13 +25,13 @@ async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: st
     view = await scene.store.load_session(session_id) if prefix != "t" else None
     head = view.head if view else 0
     generation = view.generation + 1 if view else 1
+    used = (UsageLine(source="turn", model="scripted", calls=1),)
     for at in range(turns):
         turn_id = f"{prefix}{head + at + 1}"
         await scene.accept(turn_id, session_id=session_id)
         turn = await scene.start(
             turn_id, session_id=session_id, worker_id=worker, generation=generation
         )
-        used = (UsageLine(source="turn", model="scripted", calls=1),)
         end = ending(turn_id, head=head + at, usage=used)
         await scene.write(turn.unit(reply(turn), commit=end))
     return worker
@@ -43,7 +41,6 @@ async def _turn_ids(scene: Scene, session_id: str) -> list[str]:
     return [page.turn_id for page in (await scene.session(session_id)).pages]
 
 
-@FORKING.claim
 async def a_fork_begins_with_the_history_of_its_parent(scene: Scene) -> None:
     await _grown(scene, 3)
     parent = await scene.session("s1")
@@ -65,7 +62,6 @@ async def a_fork_begins_with_the_history_of_its_parent(scene: Scene) -> None:
     expect(await scene.session("s1"), parent)
 
 
-@FORKING.claim
 async def a_fork_without_a_place_begins_at_the_head(scene: Scene) -> None:
     await _grown(scene, 2)
 
@@ -76,7 +72,6 @@ async def a_fork_without_a_place_begins_at_the_head(scene: Scene) -> None:
     expect(await _turn_ids(scene, "f0"), [])
 
 
-@FORKING.claim
 async def a_fork_and_its_parent_go_on_apart(scene: Scene) -> None:
     await _grown(scene, 2)
     await scene.store.fork("s1", "f1", at=1)
@@ -90,7 +85,6 @@ async def a_fork_and_its_parent_go_on_apart(scene: Scene) -> None:
     expect((await scene.session("f1")).usage[0].calls, 2, "calls that the fork counts")
 
 
-@FORKING.claim
 async def a_fork_of_a_fork_may_begin_before_its_parent_did(scene: Scene) -> None:
     await _grown(scene, 3)
     await scene.store.fork("s1", "f1", at=2)
@@ -103,7 +97,6 @@ async def a_fork_of_a_fork_may_begin_before_its_parent_did(scene: Scene) -> None
     expect(await _turn_ids(scene, "g3"), ["t1", "t2", "f3"])
 
 
-@FORKING.claim
 async def a_frame_is_all_from_the_last_page_that_is_a_beginning(scene: Scene) -> None:
     """A frame alone is no beginning: what was remembered before it is not told again there."""
     opened = FrameOpened(frame_id="f")
@@ -111,10 +104,8 @@ async def a_frame_is_all_from_the_last_page_that_is_a_beginning(scene: Scene) ->
     nodes = ((), (begun,), (), (begun,), (opened,), ())
     worker = await scene.join()
     for head, added in enumerate(nodes):
-        await scene.accept(f"t{head + 1}")
-        turn = await scene.start(f"t{head + 1}", worker_id=worker)
-        end = msgspec.structs.replace(ending(head=head), nodes=added)
-        await scene.commit(turn, end)
+        turn = await scene.begin(f"t{head + 1}", worker_id=worker)
+        await scene.commit(turn, msgspec.structs.replace(ending(head=head), nodes=added))
     forks = {"f6": ("s1", 6), "f5": ("s1", 5), "f3": ("s1", 3), "f1": ("s1", 1), "f0": ("s1", 0)}
     forks |= {"g5": ("f6", 5), "g2": ("f5", 2)}
     for name, (parent, at) in forks.items():
@@ -136,10 +127,8 @@ async def _frame(scene: Scene, session_id: str) -> tuple[HistoryPage, ...]:
     return (await scene.store.load_session(session_id, frame=True)).pages
 
 
-@FORKING.claim
-async def a_fork_takes_no_turns_items_or_waits_along(scene: Scene) -> None:
-    turn = await scene.begin()
-    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+async def a_fork_takes_no_turns_items_or_waits_along(scene: Scene, turn: Driven) -> None:
+    await scene.enqueue("i1")
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
 
     fork = await scene.store.fork("s1", "f1")
@@ -151,7 +140,6 @@ async def a_fork_takes_no_turns_items_or_waits_along(scene: Scene) -> None:
     expect(await scene.store.load_turn("f1", "t1"), None)
 
 
-@FORKING.claim
 async def a_place_that_is_no_end_of_a_turn_is_refused(scene: Scene) -> None:
     await _grown(scene, 2)
 
@@ -160,7 +148,6 @@ async def a_place_that_is_no_end_of_a_turn_is_refused(scene: Scene) -> None:
     await scene.refused(InvalidInput, scene.store.fork("s1", "f/1"))
 
 
-@FORKING.claim
 async def an_id_that_is_taken_is_no_fork(scene: Scene) -> None:
     await _grown(scene, 1)
     await scene.store.fork("s1", "f1")
@@ -174,10 +161,8 @@ async def an_id_that_is_taken_is_no_fork(scene: Scene) -> None:
     await scene.refused(SessionDeleted, scene.store.fork("gone", "f2"))
 
 
-@FORKING.claim
-async def a_deleted_session_leaves_only_its_id(scene: Scene) -> None:
-    turn = await scene.begin()
-    await scene.store.enqueue("s1", NewItem(item_id="i1"))
+async def a_deleted_session_leaves_only_its_id(scene: Scene, turn: Driven) -> None:
+    await scene.enqueue("i1")
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
     await scene.commit(turn)
     store = scene.store
@@ -201,7 +186,6 @@ async def a_deleted_session_leaves_only_its_id(scene: Scene) -> None:
     await scene.unchanged(store.request_cancel("s1", "t1"), CancelReceipt(status="unknown"))
 
 
-@FORKING.claim
 async def a_session_with_an_unfinished_turn_is_not_deleted(scene: Scene) -> None:
     await scene.accept()
     await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
@@ -214,13 +198,11 @@ async def a_session_with_an_unfinished_turn_is_not_deleted(scene: Scene) -> None
     await scene.store.delete_session("s1", now_ms=1)
 
 
-@FORKING.claim
 async def a_session_that_is_not_there_is_not_deleted(scene: Scene) -> None:
     await scene.refused(UnknownSession, scene.store.delete_session("s9", now_ms=1))
     await scene.refused(UnknownSession, scene.store.load_session("s9"))
 
 
-@FORKING.claim
 async def a_turn_of_a_session_that_never_was_is_none_and_of_a_deleted_one_refused(
     scene: Scene,
 ) -> None:
@@ -234,7 +216,6 @@ async def a_turn_of_a_session_that_never_was_is_none_and_of_a_deleted_one_refuse
     await scene.refused(SessionDeleted, scene.store.load_turn("s1", "t9"))
 
 
-@FORKING.claim
 async def a_fork_outlives_its_parent(scene: Scene) -> None:
     await _grown(scene, 3)
     fork = await scene.store.fork("s1", "f1", at=2)
@@ -249,7 +230,6 @@ async def a_fork_outlives_its_parent(scene: Scene) -> None:
     expect(await scene.store.list_sessions(), ())
 
 
-@FORKING.claim
 async def the_delete_of_a_fork_leaves_its_parent_whole(scene: Scene) -> None:
     await _grown(scene, 2)
     await scene.store.fork("s1", "f1")
@@ -261,7 +241,6 @@ async def the_delete_of_a_fork_leaves_its_parent_whole(scene: Scene) -> None:
     expect(await scene.session("s1"), parent)
 
 
-@FORKING.claim
 async def sessions_are_listed_by_id_page_by_page(scene: Scene) -> None:
     for name in ("b", "a", "d", "c"):
         await scene.accept(session_id=name)
@@ -277,7 +256,7 @@ async def sessions_are_listed_by_id_page_by_page(scene: Scene) -> None:
     expect(await names(after="d"), [])
 
 
-@FORKING.claim_with_crash
+@with_crash
 async def forks_and_tombstones_are_there_after_a_crash(scene: Scene) -> None:
     await _grown(scene, 3)
     fork = await scene.store.fork("s1", "f1", at=2)

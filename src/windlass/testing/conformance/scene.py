@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
 
 from windlass.errors import WindlassError
 from windlass.journal import Entry
@@ -12,6 +14,7 @@ from windlass.kernel.outcomes import Finished, Outcome
 from windlass.kernel.value import Value
 from windlass.ports import (
     CommitReceipt,
+    NewItem,
     NewTurn,
     SessionView,
     Start,
@@ -23,9 +26,10 @@ from windlass.ports import (
     Unit,
     UnitReceipt,
     Wait,
+    WaitAnswer,
+    WaitView,
 )
 from windlass.testing.conformance.harness import StoreHarness
-from windlass.testing.unit_shortcuts import UnitShortcuts
 
 E = TypeVar("E", bound=WindlassError)
 
@@ -50,6 +54,11 @@ def request(text: str) -> TurnRequest:
     return TurnRequest(input=(Text(text=text),))
 
 
+def new_turn(text: str = "hi", **more: Any) -> NewTurn:
+    """Return a turn with these words, for the agent `helper` unless told otherwise."""
+    return NewTurn(request=request(text), **({"agent": "helper"} | more))
+
+
 def ending(
     text: str = "done", *, head: int = 0, outcome: Outcome | None = None, **more: Any
 ) -> TurnCommit:
@@ -64,6 +73,11 @@ class Driven(NamedTuple):
     turn_id: str
     worker_id: str
     generation: int
+
+    @property
+    def start(self) -> Start:
+        """The part of a unit that begins this turn."""
+        return Start(worker_id=self.worker_id, until_ms=1_000)
 
     def unit(self, *entries: Entry, position: int = 0, **parts: Any) -> Unit:
         """Return a unit of this turn."""
@@ -101,9 +115,7 @@ class Scene:
     ) -> TurnReceipt:
         """Accept a turn."""
         self._turns[session_id, turn_id] = None
-        more.setdefault("agent", "helper")
-        new = NewTurn(request=request(text), **more)
-        return await self.store.accept(session_id, turn_id, new)
+        return await self.store.accept(session_id, turn_id, new_turn(text, **more))
 
     async def start(
         self,
@@ -115,16 +127,17 @@ class Scene:
         **more: Any,
     ) -> Driven:
         """Begin a turn that was accepted."""
-        more.setdefault("until_ms", 1_000)
-        start = Start(worker_id=worker_id, **more)
-        await UnitShortcuts(self.store).start(session_id, turn_id, start, generation=generation)
-        return Driven(session_id, turn_id, worker_id, generation)
+        turn = Driven(session_id, turn_id, worker_id, generation)
+        await self.write(turn.unit(start=msgspec.structs.replace(turn.start, **more)))
+        return turn
 
-    async def begin(self, turn_id: str = "t1", *, session_id: str = "s1") -> Driven:
-        """Accept a turn in a new session and begin it with a new worker."""
-        await self.accept(turn_id, session_id=session_id)
-        worker_id = await self.join()
-        return await self.start(turn_id, session_id=session_id, worker_id=worker_id)
+    async def begin(
+        self, turn_id: str = "t1", *, session_id: str = "s1", worker_id: str = "", **more: Any
+    ) -> Driven:
+        """Accept a turn and begin it under the first generation, with a new worker unless told otherwise."""
+        await self.accept(turn_id, session_id=session_id, **more)
+        worker = worker_id or await self.join()
+        return await self.start(turn_id, session_id=session_id, worker_id=worker)
 
     async def write(self, unit: Unit) -> UnitReceipt:
         """Hand in a unit and wait for it."""
@@ -132,9 +145,29 @@ class Scene:
 
     async def commit(self, turn: Driven, end: TurnCommit | None = None) -> CommitReceipt:
         """End a turn."""
-        return await UnitShortcuts(self.store).commit(
-            turn.session_id, turn.turn_id, end or ending(), generation=turn.generation
-        )
+        receipt = await self.write(turn.unit(commit=end or ending()))
+        return cast("CommitReceipt", receipt.committed)
+
+    async def commit_and_accept(self, turn: Driven, turn_id: str = "t2") -> None:
+        """End a turn and accept the next one of its session."""
+        await self.commit(turn)
+        await self.accept(turn_id, session_id=turn.session_id)
+
+    async def open_wait(self, turn: Driven, key: str = "w", **more: Any) -> WaitView:
+        """Open a wait, or return the one of that key as it stands."""
+        await self.write(turn.unit(waits=(turn.wait(key, **more),)))
+        view = await self.turn(turn.turn_id, session_id=turn.session_id)
+        return {found.wait.key: found for found in view.waits}[key]
+
+    async def approve(self, turn: Driven, key: str = "w") -> None:
+        """Open a wait and answer it with yes."""
+        await self.open_wait(turn, key)
+        await self.store.resolve_wait(key, WaitAnswer(value=True))
+
+    async def enqueue(self, *item_ids: str, session_id: str = "s1", now_ms: int = 0) -> None:
+        """Put items into an inbox."""
+        for item_id in item_ids:
+            await self.store.enqueue(session_id, NewItem(item_id=item_id), now_ms=now_ms)
 
     async def take_over(
         self, turn: Driven, worker_id: str, *, now_ms: int = 0, until_ms: int = 1_000
@@ -149,12 +182,23 @@ class Scene:
         """Let a worker's process be dead."""
         await self.harness.kill_worker(self.store, worker_id)
 
+    async def replace_worker(self, turn: Driven) -> str:
+        """Let the worker of a turn be dead; return another one that has joined."""
+        await self.kill(turn.worker_id)
+        return await self.join()
+
     async def crash(self) -> None:
         """Let the store's process die, and go on with what is left."""
         store = await self.harness.reopen(self.store)
         if store is None:
             raise AssertionError("a durable store: found nothing after a crash")
         self.store = store
+
+    async def keeps(self, look: Callable[[], Awaitable[object]]) -> None:
+        """Fail unless the same is seen before and after a crash."""
+        before = await look()
+        await self.crash()
+        expect(await look(), before, "what is there after a crash")
 
     # ---------------------------------------------------------------- looking
 
@@ -183,21 +227,21 @@ class Scene:
                     seen += [] if found is None else [found]
         return seen
 
-    async def refused(self, error: type[E], call: Awaitable[object]) -> E:
-        """Return the refusal of a call; fail unless it is that refusal and changed nothing."""
+    async def refused(self, error: type[E], call: Awaitable[object] | Unit) -> E:
+        """Return the refusal of a call or unit; fail unless it is that refusal and changed nothing."""
         before = await self.everything()
         try:
-            answer = await call
+            answer = await (self.write(call) if isinstance(call, Unit) else call)
         except error as refusal:
             expect(type(refusal), error, "the refusal")
             expect(await self.everything(), before, f"what is there after {error.__name__}")
             return refusal
         raise AssertionError(f"found {_shown(answer)}, wanted {error.__name__}")
 
-    async def unchanged(self, call: Awaitable[object], wanted: object) -> None:
-        """Fail unless a call gives this answer and changes nothing."""
+    async def unchanged(self, call: Awaitable[object] | Unit, wanted: object) -> None:
+        """Fail unless a call or unit gives this answer and changes nothing."""
         before = await self.everything()
-        expect(await call, wanted)
+        expect(await (self.write(call) if isinstance(call, Unit) else call), wanted)
         expect(await self.everything(), before, "what is there after")
 
 

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from asyncio import gather
+from typing import Any
 
 from windlass.errors import IdempotencyConflict, InvalidInput, LeaseLost
 from windlass.ports import WaitAnswer, WaitReceipt, WaitView
-from windlass.testing.conformance.checks import Claims
+from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import reply
 from windlass.testing.conformance.scene import Driven, Scene, expect, expect_that
-from windlass.testing.unit_shortcuts import UnitShortcuts
-
-WAITING = Claims("waiting")
 
 YES = WaitAnswer(value={"ok": True}, by="eva", now_ms=5)
 NO = WaitAnswer(status="rejected", value="no", by="ada", now_ms=6)
@@ -25,81 +23,67 @@ async def _parked(scene: Scene, **more: object) -> Driven:
     return turn
 
 
+async def _is_over(scene: Scene, late: WaitAnswer, **stands: Any) -> None:
+    """Fail unless a late answer changes nothing and is told what stands."""
+    await scene.unchanged(scene.store.resolve_wait("w", late), WaitReceipt(**stands))
+
+
 async def _state(scene: Scene) -> str:
     return (await scene.turn()).state
 
 
-@WAITING.claim
-async def a_wait_is_opened_and_seen(scene: Scene) -> None:
-    turn = await scene.begin()
-    wait = turn.wait(
-        "w", call_id="c1", title="Pay?", detail={"cents": 5}, created_ms=3, expires_ms=50
-    )
+async def a_wait_is_opened_and_seen(scene: Scene, turn: Driven) -> None:
+    told = {"call_id": "c1", "title": "Pay?", "detail": {"cents": 5}}
 
-    view = await UnitShortcuts(scene.store).open_wait("s1", "t1", wait, generation=1)
+    view = await scene.open_wait(turn, "w", created_ms=3, expires_ms=50, **told)
 
-    expect(view, WaitView(wait=wait))
+    expect(view, WaitView(wait=turn.wait("w", created_ms=3, expires_ms=50, **told)))
     expect((await scene.turn()).waits, (view,))
     expect(await scene.store.list_waits(), (view,))
 
 
-@WAITING.claim
-async def the_same_wait_again_stays_as_it_stands(scene: Scene) -> None:
-    turn = await scene.begin()
-    await UnitShortcuts(scene.store).open_wait("s1", "t1", turn.wait("w"), generation=1)
+async def the_same_wait_again_stays_as_it_stands(scene: Scene, turn: Driven) -> None:
+    await scene.open_wait(turn)
     await scene.store.resolve_wait("w", YES)
 
     stands = WaitView(wait=turn.wait("w"), state="answered", answer=YES)
-    call = UnitShortcuts(scene.store).open_wait("s1", "t1", turn.wait("w"), generation=1)
-    await scene.unchanged(call, stands)
+    await scene.unchanged(scene.open_wait(turn), stands)
 
 
-@WAITING.claim
-async def another_wait_under_a_known_key_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
+async def another_wait_under_a_known_key_is_refused(scene: Scene, turn: Driven) -> None:
     other = await scene.begin(session_id="s2")
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
 
     unit = turn.unit(waits=(turn.wait("w2"), turn.wait("w", title="other")))
-    await scene.refused(IdempotencyConflict, scene.write(unit))
-    unit = other.unit(waits=(other.wait("w"),))
-    await scene.refused(IdempotencyConflict, scene.write(unit))
+    await scene.refused(IdempotencyConflict, unit)
+    await scene.refused(IdempotencyConflict, other.unit(waits=(other.wait("w"),)))
 
 
-@WAITING.claim
-async def a_turn_opens_no_wait_for_another(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_turn_opens_no_wait_for_another(scene: Scene, turn: Driven) -> None:
     other = await scene.begin(session_id="s2")
 
-    await scene.refused(InvalidInput, scene.write(turn.unit(waits=(other.wait("w"),))))
+    await scene.refused(InvalidInput, turn.unit(waits=(other.wait("w"),)))
 
 
-@WAITING.claim
-async def the_first_answer_stands_for_ever(scene: Scene) -> None:
-    turn = await scene.begin()
+async def the_first_answer_stands_for_ever(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
 
     expect(await scene.store.resolve_wait("w", YES), WaitReceipt(status="accepted", answer=YES))
     for late in (NO, YES, TIME_IS_OVER):
-        call = scene.store.resolve_wait("w", late)
-        await scene.unchanged(call, WaitReceipt(status="already", answer=YES))
+        await _is_over(scene, late, status="already", answer=YES)
     view = WaitView(wait=turn.wait("w"), state="answered", answer=YES)
     expect((await scene.turn()).waits, (view,))
     expect(await scene.store.list_waits(), ())
 
 
-@WAITING.claim
-async def a_no_is_an_answer_that_stands(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_no_is_an_answer_that_stands(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
     await scene.store.resolve_wait("w", NO)
 
     expect((await scene.turn()).waits[0].state, "rejected")
-    call = scene.store.resolve_wait("w", YES)
-    await scene.unchanged(call, WaitReceipt(status="already", answer=NO))
+    await _is_over(scene, YES, status="already", answer=NO)
 
 
-@WAITING.claim
 async def a_key_that_is_not_known_is_refused_and_not_repeated(scene: Scene) -> None:
     await scene.begin()
 
@@ -110,9 +94,7 @@ async def a_key_that_is_not_known_is_refused_and_not_repeated(scene: Scene) -> N
     expect_that("w_secret" not in str(refusal), "the message does not tell the key")
 
 
-@WAITING.claim
-async def of_fifty_answers_that_race_one_stands(scene: Scene) -> None:
-    turn = await scene.begin()
+async def of_fifty_answers_that_race_one_stands(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
 
     receipts = await gather(
@@ -124,7 +106,6 @@ async def of_fifty_answers_that_race_one_stands(scene: Scene) -> None:
     expect(len({receipt.answer.value for receipt in receipts if receipt.answer}), 1)
 
 
-@WAITING.claim
 async def an_answer_wakes_a_parked_turn(scene: Scene) -> None:
     await _parked(scene)
     expect(await _state(scene), "parked")
@@ -134,9 +115,7 @@ async def an_answer_wakes_a_parked_turn(scene: Scene) -> None:
     expect(await _state(scene), "ready")
 
 
-@WAITING.claim
-async def an_answer_before_the_turn_parks_is_not_lost(scene: Scene) -> None:
-    turn = await scene.begin()
+async def an_answer_before_the_turn_parks_is_not_lost(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
     await scene.store.resolve_wait("w", YES)
     expect(await _state(scene), "running")
@@ -146,7 +125,6 @@ async def an_answer_before_the_turn_parks_is_not_lost(scene: Scene) -> None:
     expect(await _state(scene), "ready")
 
 
-@WAITING.claim
 async def a_turn_that_was_driven_on_since_the_answer_parks(scene: Scene) -> None:
     turn = await _parked(scene)
     await scene.store.resolve_wait("w", YES)
@@ -157,7 +135,6 @@ async def a_turn_that_was_driven_on_since_the_answer_parks(scene: Scene) -> None
     expect(await _state(scene), "parked")
 
 
-@WAITING.claim
 async def a_turn_whose_worker_still_has_it_goes_on_by_writing(scene: Scene) -> None:
     turn = await _parked(scene)
     await scene.store.resolve_wait("w", YES)
@@ -170,7 +147,6 @@ async def a_turn_whose_worker_still_has_it_goes_on_by_writing(scene: Scene) -> N
     expect(await _state(scene), "running")
 
 
-@WAITING.claim
 async def a_wait_that_expires_wakes_its_turn(scene: Scene) -> None:
     await _parked(scene, expires_ms=50)
 
@@ -179,11 +155,9 @@ async def a_wait_that_expires_wakes_its_turn(scene: Scene) -> None:
     expect(receipt, WaitReceipt(status="accepted", answer=TIME_IS_OVER))
     expect(await _state(scene), "ready")
     expect((await scene.turn()).waits[0].state, "expired")
-    call = scene.store.resolve_wait("w", YES)
-    await scene.unchanged(call, WaitReceipt(status="expired", answer=TIME_IS_OVER))
+    await _is_over(scene, YES, status="expired", answer=TIME_IS_OVER)
 
 
-@WAITING.claim
 async def an_answer_that_comes_at_the_deadline_comes_too_late(scene: Scene) -> None:
     await _parked(scene, expires_ms=50)
 
@@ -197,7 +171,6 @@ async def an_answer_that_comes_at_the_deadline_comes_too_late(scene: Scene) -> N
     expect(await _state(scene), "ready")
 
 
-@WAITING.claim
 async def an_answer_just_before_the_deadline_stands(scene: Scene) -> None:
     await _parked(scene, expires_ms=50)
 
@@ -206,41 +179,30 @@ async def an_answer_just_before_the_deadline_stands(scene: Scene) -> None:
     expect(receipt.status, "accepted")
 
 
-@WAITING.claim
-async def open_waits_end_with_their_turn(scene: Scene) -> None:
-    turn = await scene.begin()
+async def open_waits_end_with_their_turn(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"), turn.wait("answered"))))
     await scene.store.resolve_wait("answered", YES)
     await scene.commit(turn)
 
     expect([wait.state for wait in (await scene.turn()).waits], ["superseded", "answered"])
-    call = scene.store.resolve_wait("w", YES)
-    await scene.unchanged(call, WaitReceipt(status="superseded"))
+    await _is_over(scene, YES, status="superseded", answer=None)
     expect(await scene.store.list_waits(), ())
 
 
-@WAITING.claim
-async def a_wait_can_be_superseded_by_an_answer(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_wait_can_be_superseded_by_an_answer(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
     answer = WaitAnswer(status="superseded", now_ms=3)
 
     receipt = await scene.store.resolve_wait("w", answer)
 
     expect(receipt, WaitReceipt(status="accepted", answer=answer))
-    call = scene.store.resolve_wait("w", YES)
-    await scene.unchanged(call, WaitReceipt(status="superseded", answer=answer))
+    await _is_over(scene, YES, status="superseded", answer=answer)
 
 
-@WAITING.claim
-async def only_the_owner_opens_a_wait(scene: Scene) -> None:
-    turn = await scene.begin()
-
-    call = UnitShortcuts(scene.store).open_wait("s1", "t1", turn.wait("w"), generation=0)
-    await scene.refused(LeaseLost, call)
+async def only_the_owner_opens_a_wait(scene: Scene, turn: Driven) -> None:
+    await scene.refused(LeaseLost, scene.open_wait(turn._replace(generation=0)))
 
 
-@WAITING.claim
 async def open_waits_are_listed_oldest_first_by_kind_and_session(scene: Scene) -> None:
     turn = await scene.begin()
     other = await scene.begin(session_id="s2")
@@ -262,12 +224,10 @@ async def open_waits_are_listed_oldest_first_by_kind_and_session(scene: Scene) -
     expect(await keys(key="z"), [])
 
 
-@WAITING.claim
 async def open_waits_are_listed_by_turn_within_its_session(scene: Scene) -> None:
     first = await scene.begin()
     await scene.write(first.unit(waits=(first.wait("old"),)))
-    await scene.commit(first)
-    await scene.accept("t2")
+    await scene.commit_and_accept(first)
     turn = await scene.start("t2", worker_id=first.worker_id)
     other = await scene.begin("t2", session_id="s2")
     await scene.write(other.unit(waits=(other.wait("other"),)))
@@ -290,14 +250,12 @@ async def open_waits_are_listed_by_turn_within_its_session(scene: Scene) -> None
     expect(refusal.field, "turn_id")
 
 
-@WAITING.claim_with_crash
+@with_crash
 async def an_answer_is_there_after_a_crash(scene: Scene) -> None:
     await _parked(scene)
     await scene.store.resolve_wait("w", YES)
-    before = await scene.turn()
 
-    await scene.crash()
+    await scene.keeps(scene.turn)
 
-    expect(await scene.turn(), before)
     receipt = await scene.store.resolve_wait("w", NO)
     expect(receipt, WaitReceipt(status="already", answer=YES))

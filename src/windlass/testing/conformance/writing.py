@@ -13,18 +13,13 @@ from windlass.errors import (
     UnknownSession,
 )
 from windlass.journal import Entry, JournalPage
-from windlass.ports import NewTurn, Start, Ticket, Unit, UnitReceipt, WaitAnswer
-from windlass.testing.conformance.checks import Claims
+from windlass.ports import Ticket, Unit, UnitReceipt
+from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import intent, reply, result
-from windlass.testing.conformance.scene import Scene, ending, expect, expect_that, request
-
-WRITING = Claims("writing")
+from windlass.testing.conformance.scene import Driven, Scene, ending, expect, expect_that, new_turn
 
 
-@WRITING.claim
-async def a_unit_is_a_page_of_the_journal(scene: Scene) -> None:
-    turn = await scene.begin()
-
+async def a_unit_is_a_page_of_the_journal(scene: Scene, turn: Driven) -> None:
     first = await scene.write(turn.unit(reply(turn), intent(turn)))
     second = await scene.write(turn.unit(result(turn), position=1))
 
@@ -36,9 +31,7 @@ async def a_unit_is_a_page_of_the_journal(scene: Scene) -> None:
     expect((await scene.turn()).pages, wanted)
 
 
-@WRITING.claim
-async def what_is_loaded_folds_to_the_journal_that_was_written(scene: Scene) -> None:
-    turn = await scene.begin()
+async def what_is_loaded_folds_to_the_journal_that_was_written(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn), intent(turn)))
     await scene.write(turn.unit(result(turn), position=1))
 
@@ -49,34 +42,28 @@ async def what_is_loaded_folds_to_the_journal_that_was_written(scene: Scene) -> 
     expect(row is not None and row.outcome, result(turn).outcome)
 
 
-@WRITING.claim
-async def a_unit_handed_in_twice_lands_once(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_unit_handed_in_twice_lands_once(scene: Scene, turn: Driven) -> None:
     first = turn.unit(reply(turn), intent(turn), waits=(turn.wait("w"),))
     receipt = await scene.write(first)
     await scene.write(turn.unit(result(turn), position=1))
 
-    await scene.unchanged(scene.write(first), receipt)
+    await scene.unchanged(first, receipt)
 
 
-@WRITING.claim
 async def a_unit_whose_answer_was_lost_is_known_after_a_takeover(scene: Scene) -> None:
     turn = await scene.begin()
     unit = turn.unit(reply(turn))
     receipt = await scene.write(unit)
     await scene.take_over(turn, turn.worker_id)
 
-    await scene.unchanged(scene.write(unit), receipt)
+    await scene.unchanged(unit, receipt)
 
 
-@WRITING.claim
 async def a_whole_turn_handed_in_again_unit_by_unit_lands_once(scene: Scene) -> None:
-    worker = await scene.join()
     await scene.accept()
-    turn = (await scene.begin(session_id="s2"))._replace(session_id="s1", worker_id=worker)
-    start = Start(worker_id=worker, until_ms=1_000)
+    turn = Driven("s1", "t1", await scene.join(), 1)
     units = (
-        turn.unit(reply(turn), start=start),
+        turn.unit(reply(turn), start=turn.start),
         turn.unit(intent(turn), position=1, waits=(turn.wait("w"),)),
         turn.unit(result(turn), position=2, commit=ending()),
     )
@@ -89,27 +76,19 @@ async def a_whole_turn_handed_in_again_unit_by_unit_lands_once(scene: Scene) -> 
     expect(await scene.everything(), before, "what is there after")
 
 
-@WRITING.claim
-async def another_page_at_a_position_that_is_taken_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
+async def another_page_at_a_position_that_is_taken_is_refused(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn)))
 
-    await scene.refused(IdempotencyConflict, scene.write(turn.unit(intent(turn))))
+    await scene.refused(IdempotencyConflict, turn.unit(intent(turn)))
     # It repeats a page and adds an end: that unit was never written.
-    unit = turn.unit(reply(turn), commit=ending())
-    await scene.refused(IdempotencyConflict, scene.write(unit))
+    await scene.refused(IdempotencyConflict, turn.unit(reply(turn), commit=ending()))
 
 
-@WRITING.claim
-async def a_page_beyond_the_next_position_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
-
-    await scene.refused(HeadMoved, scene.write(turn.unit(reply(turn), position=1)))
+async def a_page_beyond_the_next_position_is_refused(scene: Scene, turn: Driven) -> None:
+    await scene.refused(HeadMoved, turn.unit(reply(turn), position=1))
 
 
-@WRITING.claim
-async def a_unit_without_entries_has_no_position(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_unit_without_entries_has_no_position(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn)))
 
     receipt = await scene.write(turn.unit(position=7, waits=(turn.wait("w"),)))
@@ -117,83 +96,62 @@ async def a_unit_without_entries_has_no_position(scene: Scene) -> None:
     expect(receipt, UnitReceipt(page=1))
 
 
-@WRITING.claim
-async def a_receipt_counts_all_pages_also_after_a_refusal(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_receipt_counts_all_pages_also_after_a_refusal(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn)))
-    await scene.refused(HeadMoved, scene.write(turn.unit(reply(turn, 1), position=9)))
+    await scene.refused(HeadMoved, turn.unit(reply(turn, 1), position=9))
 
     expect(await scene.write(turn.unit(parks=True)), UnitReceipt(page=1))
 
 
-@WRITING.claim
 async def an_acceptance_handed_in_again_counts_the_pages_since(scene: Scene) -> None:
-    new = NewTurn(agent="helper", request=request("hi"))
-    unit = Unit(session_id="s1", turn_id="t1", accept=new)
     turn = await scene.begin()
     await scene.write(turn.unit(reply(turn)))
 
-    receipt = await scene.write(unit)
+    receipt = await scene.write(Unit.accepting("s1", "t1", new_turn()))
 
     expect((receipt.page, receipt.accepted is not None and receipt.accepted.known), (1, True))
 
 
-@WRITING.claim
-async def a_unit_of_a_turn_that_is_not_there_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_unit_of_a_turn_that_is_not_there_is_refused(scene: Scene, turn: Driven) -> None:
     lost = turn._replace(turn_id="t9")
 
-    refusal = await scene.refused(InvalidInput, scene.write(lost.unit(reply(lost))))
+    refusal = await scene.refused(InvalidInput, lost.unit(reply(lost)))
 
     expect(refusal.field, "turn_id")
     gone = turn._replace(session_id="s9")
-    await scene.refused(UnknownSession, scene.write(gone.unit(reply(gone))))
+    await scene.refused(UnknownSession, gone.unit(reply(gone)))
 
 
-@WRITING.claim
-async def a_unit_of_a_turn_that_is_not_under_way_is_refused(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_unit_of_a_turn_that_is_not_under_way_is_refused(scene: Scene, turn: Driven) -> None:
     await scene.accept("t2")
     queued = turn._replace(turn_id="t2")
 
-    await scene.refused(HeadMoved, scene.write(queued.unit(reply(queued))))
+    await scene.refused(HeadMoved, queued.unit(reply(queued)))
     await scene.commit(turn)
-    await scene.refused(HeadMoved, scene.write(turn.unit(reply(turn))))
-    await scene.refused(HeadMoved, scene.write(turn.unit(parks=True)))
+    await scene.refused(HeadMoved, turn.unit(reply(turn)))
+    await scene.refused(HeadMoved, turn.unit(parks=True))
 
 
-@WRITING.claim
 async def a_part_that_is_refused_takes_the_parts_before_it_along(scene: Scene) -> None:
-    worker = await scene.join()
-    unit = Unit(
-        session_id="s1",
-        turn_id="t1",
-        generation=1,
-        accept=NewTurn(agent="helper", request=request("hi")),
-        start=Start(worker_id=worker, until_ms=1_000),
-        commit=ending(head=5),
-    )
+    turn = Driven("s1", "t1", await scene.join(), 1)
 
-    await scene.refused(HeadMoved, scene.write(unit))
+    unit = turn.unit(accept=new_turn(), start=turn.start, commit=ending(head=5))
+    await scene.refused(HeadMoved, unit)
 
     await scene.refused(UnknownSession, scene.store.load_session("s1"))
 
 
-@WRITING.claim
 async def a_refused_end_takes_page_wait_and_approval_of_its_unit_along(scene: Scene) -> None:
     turn = await scene.begin()
-    await scene.write(turn.unit(waits=(turn.wait("w"),)))
-    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    await scene.approve(turn)
     unit = turn.unit(intent(turn, consumes="w"), waits=(turn.wait("w2"),), commit=ending(head=5))
 
-    await scene.refused(HeadMoved, scene.write(unit))
+    await scene.refused(HeadMoved, unit)
 
     await scene.write(turn.unit(intent(turn, consumes="w")))
 
 
-@WRITING.claim
-async def units_handed_in_together_land_in_order(scene: Scene) -> None:
-    turn = await scene.begin()
+async def units_handed_in_together_land_in_order(scene: Scene, turn: Driven) -> None:
     tickets: list[Ticket[UnitReceipt]] = []
     for at in range(20):
         unit = turn.unit(reply(turn, at), position=at)
@@ -208,7 +166,6 @@ async def units_handed_in_together_land_in_order(scene: Scene) -> None:
     expect([page.entries for page in pages], [(reply(turn, at),) for at in range(20)])
 
 
-@WRITING.claim
 async def a_refused_unit_takes_all_after_it_along_and_none_of_another_turn(scene: Scene) -> None:
     turn = await scene.begin()
     other = await scene.begin(session_id="s2")
@@ -229,9 +186,7 @@ async def a_refused_unit_takes_all_after_it_along_and_none_of_another_turn(scene
     expect(len((await scene.turn()).pages), 1)
 
 
-@WRITING.claim
-async def a_ticket_tells_the_same_however_often_it_is_asked(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_ticket_tells_the_same_however_often_it_is_asked(scene: Scene, turn: Driven) -> None:
     ticket = scene.store.submit(turn.unit(reply(turn)))
     refused = scene.store.submit(turn.unit(reply(turn), position=9))
 
@@ -240,7 +195,6 @@ async def a_ticket_tells_the_same_however_often_it_is_asked(scene: Scene) -> Non
         await scene.refused(HeadMoved, refused.durable())
 
 
-@WRITING.claim
 async def whoever_wants_to_know_is_told_once_that_a_unit_is_settled(scene: Scene) -> None:
     turn = await scene.begin()
     told: Queue[str] = Queue()
@@ -256,9 +210,7 @@ async def whoever_wants_to_know_is_told_once_that_a_unit_is_settled(scene: Scene
     expect((landed.refusal, type(refused.refusal)), (None, HeadMoved))
 
 
-@WRITING.claim
-async def a_turn_of_two_thousand_calls_is_written_and_committed(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_turn_of_two_thousand_calls_is_written_and_committed(scene: Scene, turn: Driven) -> None:
     ticket: Ticket[UnitReceipt] | None = None
     for at in range(100):
         calls = range(at * 20, at * 20 + 20)
@@ -275,9 +227,7 @@ async def a_turn_of_two_thousand_calls_is_written_and_committed(scene: Scene) ->
     expect((view.state, len(view.pages), view.journal().recorded), ("done", 101, 2_000))
 
 
-@WRITING.claim
-async def what_is_handed_out_is_not_changed_by_what_comes_later(scene: Scene) -> None:
-    turn = await scene.begin()
+async def what_is_handed_out_is_not_changed_by_what_comes_later(scene: Scene, turn: Driven) -> None:
     view, session = await scene.turn(), await scene.session()
     seen = (view.state, view.pages, session.head, session.pages)
 
@@ -286,31 +236,25 @@ async def what_is_handed_out_is_not_changed_by_what_comes_later(scene: Scene) ->
     expect((view.state, view.pages, session.head, session.pages), seen)
 
 
-@WRITING.claim
-async def a_cancelled_turn_still_records_what_came_back(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_cancelled_turn_still_records_what_came_back(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(intent(turn)))
     await scene.store.request_cancel("s1", "t1")
 
     unit = turn.unit(result(turn), intent(turn, 1), position=1)
-    await scene.refused(TurnCancelled, scene.write(unit))
+    await scene.refused(TurnCancelled, unit)
     await scene.write(turn.unit(result(turn), position=1))
 
 
-@WRITING.claim_with_crash
-async def a_durable_unit_is_there_after_a_crash(scene: Scene) -> None:
-    turn = await scene.begin()
+@with_crash
+async def a_durable_unit_is_there_after_a_crash(scene: Scene, turn: Driven) -> None:
     unit = turn.unit(reply(turn), intent(turn), waits=(turn.wait("w", detail={"a": [1]}),))
     receipt = await scene.write(unit)
-    before = await scene.turn()
 
-    await scene.crash()
+    await scene.keeps(scene.turn)
 
-    expect(await scene.turn(), before)
     expect(await scene.write(unit), receipt)
 
 
-@WRITING.claim
 async def a_ticket_that_is_settled_now_is_settled_with_all_before_it(scene: Scene) -> None:
     turn = await scene.begin()
     first = scene.store.submit(turn.unit(reply(turn)))
@@ -327,9 +271,7 @@ async def a_ticket_that_is_settled_now_is_settled_with_all_before_it(scene: Scen
     expect((await told.get(), told.qsize()), ("told", 0))
 
 
-@WRITING.claim
-async def a_refusal_is_the_same_when_it_is_known_now(scene: Scene) -> None:
-    turn = await scene.begin()
+async def a_refusal_is_the_same_when_it_is_known_now(scene: Scene, turn: Driven) -> None:
     refused = scene.store.submit(turn.unit(reply(turn), position=9))
     refused.settle_now()
 

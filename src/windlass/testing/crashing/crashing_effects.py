@@ -67,12 +67,9 @@ def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
     for hook in HOOKS:
         own = getattr(type(plugin), hook)
         if own is not getattr(Plugin, hook):
-            bound = getattr(plugin, hook)
             # Previews and what happens beside the turn are not in its journal.
             is_unseen = not HOOKS[hook].recorded_in
-            handed_on = _handed_on(
-                bound, is_plain=not inspect.iscoroutinefunction(getattr(Plugin, hook))
-            )
+            handed_on = staticmethod(getattr(plugin, hook))
             hooks[hook] = handed_on if is_unseen else _watched(fuse, plugin, hook)
     kind: type[Plugin] = type(type(plugin).__name__, (Plugin,), {**hooks, "__getattr__": _inner})
     crashing = kind()
@@ -82,16 +79,6 @@ def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
 
 def _inner(self: Plugin, name: str) -> Any:  # noqa: ANN401 - whatever a plugin has
     return getattr(self.__dict__["_plugin"], name)
-
-
-def _handed_on(bound: Callable[..., Any], *, is_plain: bool) -> Callable[..., Any]:
-    if is_plain:
-        return lambda _self, *given: bound(*given)
-
-    async def hook(_self: Plugin, *given: object) -> Any:  # noqa: ANN401 - as the hook says
-        return await bound(*given)
-
-    return hook
 
 
 def _watched(fuse: Fuse, plugin: Plugin, hook: str) -> Callable[..., Awaitable[Any]]:

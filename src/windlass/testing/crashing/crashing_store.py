@@ -6,30 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
+from windlass import journal
 from windlass.errors import StoreUnavailable
-from windlass.journal import (
-    CallDecided,
-    CallPresented,
-    CallReturned,
-    CheckpointGiven,
-    Claimed,
-    DirectAnswered,
-    DriveBegan,
-    DriveEnded,
-    Emitted,
-    Entry,
-    EnvironmentBuilt,
-    EventAwaited,
-    ModelAnswered,
-    Recorded,
-    Released,
-    ReplyHooked,
-    ToolCallCommand,
-    TurnFinalized,
-    TurnStarted,
-    call_key,
-    read_command,
-)
 from windlass.ports import Store, Ticket, Unit, UnitReceipt
 from windlass.testing.crashing.crash_point import Fuse
 
@@ -39,15 +17,12 @@ WRITES = {
     "release": "a session is released",
     "take_over": "a turn is taken over",
     "accept": "a turn is accepted",
-    "start": "a turn is begun",
-    "commit": "a turn's end",
     "request_cancel": "a wish to cancel",
     "fork": "a fork",
     "delete_session": "a session is deleted",
     "enqueue": "an item enters the inbox",
     "take_inbox": "the inbox is emptied",
     "withdraw": "an item is withdrawn",
-    "open_wait": "a wait is opened",
     "resolve_wait": "a wait is answered",
     "put_blob": "bytes are kept",
     "vacuum": "a vacuum",
@@ -55,21 +30,21 @@ WRITES = {
 """The writes of a store besides units, and what each is called in a crash point."""
 
 _OUTCOMES = {
-    DirectAnswered: "a reply to a tool",
-    CallDecided: "a decision",
-    CheckpointGiven: "input that came meanwhile",
-    EnvironmentBuilt: "tools that were looked up",
-    EventAwaited: "an answer that came",
-    ReplyHooked: "what plugins made of a reply",
-    CallPresented: "what plugins made of a result",
-    TurnFinalized: "what plugins leave behind",
+    journal.DirectAnswered: "a reply to a tool",
+    journal.CallDecided: "a decision",
+    journal.CheckpointGiven: "input that came meanwhile",
+    journal.EnvironmentBuilt: "tools that were looked up",
+    journal.EventAwaited: "an answer that came",
+    journal.ReplyHooked: "what plugins made of a reply",
+    journal.CallPresented: "what plugins made of a result",
+    journal.TurnFinalized: "what plugins leave behind",
 }
 
 
-_ENTRIES: dict[type[Entry], str] = {
-    TurnStarted: "its start",
-    Released: "a reservation that is released",
-    Emitted: "something emitted",
+_ENTRIES: dict[type[journal.Entry], str] = {
+    journal.TurnStarted: "its start",
+    journal.Released: "a reservation that is released",
+    journal.Emitted: "something emitted",
 }
 
 
@@ -87,7 +62,7 @@ class WriteNames:
         if unit.accept is not None:
             yield "the turn is accepted"
         for entry in unit.entries:
-            if not isinstance(entry, (DriveBegan, DriveEnded)):
+            if not isinstance(entry, (journal.DriveBegan, journal.DriveEnded)):
                 yield self._entry(entry)
         for wait in unit.waits:
             yield f"a wait ({wait.kind})"
@@ -96,25 +71,25 @@ class WriteNames:
         if unit.commit is not None:
             yield "the turn's end"
 
-    def _entry(self, entry: Entry) -> str:
-        if not isinstance(entry, (Claimed, Recorded)):
+    def _entry(self, entry: journal.Entry) -> str:
+        if not isinstance(entry, (journal.Claimed, journal.Recorded)):
             return _ENTRIES[type(entry)]
-        command = read_command(entry.command)
-        if isinstance(command, ToolCallCommand):
-            self._calls[call_key(entry.key)] = f"{command.name} ({command.call_id})"
-        call = self._calls.get(call_key(entry.key), "a tool")
-        if isinstance(entry, Claimed):
+        command = journal.read_command(entry.command)
+        if isinstance(command, journal.ToolCallCommand):
+            self._calls[journal.call_key(entry.key)] = f"{command.name} ({command.call_id})"
+        call = self._calls.get(journal.call_key(entry.key), "a tool")
+        if isinstance(entry, journal.Claimed):
             if entry.reserved is not None:
                 return "a reservation"
-            is_call = isinstance(command, ToolCallCommand)
+            is_call = isinstance(command, journal.ToolCallCommand)
             return f"intent of {call}" if is_call else "a result that comes later"
         return self._outcome(entry, call)
 
-    def _outcome(self, entry: Recorded, call: str) -> str:
-        if isinstance(entry.outcome, ModelAnswered):
+    def _outcome(self, entry: journal.Recorded, call: str) -> str:
+        if isinstance(entry.outcome, journal.ModelAnswered):
             iteration = entry.key.split("/")[3]
             return f"reply {int(iteration) + 1}"
-        if isinstance(entry.outcome, CallReturned):
+        if isinstance(entry.outcome, journal.CallReturned):
             return f"result of {call}"
         return _OUTCOMES.get(type(entry.outcome), "an outcome")
 

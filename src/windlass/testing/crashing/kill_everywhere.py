@@ -15,7 +15,7 @@ import msgspec
 from windlass.errors import ConfigError
 from windlass.testing.crashing.crash_point import CrashPoint
 from windlass.testing.crashing.disk import Disk, Ending, MemoryDisk, SqliteDisk, make_blank
-from windlass.testing.crashing.life import MakeScenario, Trial, TrialReport, told
+from windlass.testing.crashing.life import MakeScenario, TrialReport, run_trial, told
 
 _MAX_TOLD = 20
 
@@ -95,7 +95,7 @@ async def crash_points(
         Exception: what the scenario itself raises without any crash.
     """
     async with _disks(store) as disk:
-        report = await Trial(make, disk(), patience_s=timeout).run()
+        report = await run_trial(make, disk(), patience_s=timeout)
     _undisturbed(report)
     return report.seen
 
@@ -184,7 +184,7 @@ class _Killing:
                 await self.kill(second, deeper=False)
 
     async def _try(self, plan: tuple[str, ...] = ()) -> TrialReport:
-        return await Trial(self._make, self._disk(), patience_s=self._timeout_s).run(plan)
+        return await run_trial(self._make, self._disk(), plan, patience_s=self._timeout_s)
 
     def _is_unknown(self, report: TrialReport) -> bool:
         ending = report.fate.ending
@@ -237,9 +237,7 @@ async def _disks(store: str) -> AsyncIterator[Callable[[], Disk]]:
         yield MemoryDisk
         return
     if kind != "sqlite":
-        raise ConfigError(
-            f"store: found {store!r}, wanted memory or sqlite", field="store", found=store
-        )
+        raise ConfigError.at("store", repr(store), "memory or sqlite")
     with tempfile.TemporaryDirectory(prefix="windlass-", ignore_cleanup_errors=True) as folder:
         blank = Path(folder, "blank.db")
         await make_blank(blank)

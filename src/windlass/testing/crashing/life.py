@@ -171,35 +171,30 @@ class TrialReport(NamedTuple):
         return self.fate.error or self.broken
 
 
-class Trial:
-    """Runs a scenario once."""
+async def run_trial(
+    make: MakeScenario, disk: Disk, plan: tuple[str, ...] = (), *, patience_s: float
+) -> TrialReport:
+    """Live, die at each planned point and live again; then check what the scenario promises."""
+    scenario = await _made(make)
+    world = World(scenario, disk, virtual_clock(), WriteNames(), patience_s)
+    lives: list[Life] = []
+    try:
+        fate = await _live_on(world, plan, lives)
+        seen, missed = tuple(lives[-1].fuse.seen), len(lives) <= len(plan)
+        broken = await _broken(scenario, fate) if fate.kind == "ended" else None
+        return TrialReport(scenario, fate, seen, missed, broken)
+    finally:
+        for life in lives:
+            await life.bury()
 
-    def __init__(self, make: MakeScenario, disk: Disk, *, patience_s: float) -> None:
-        self._make = make
-        self._disk = disk
-        self._patience_s = patience_s
 
-    async def run(self, plan: tuple[str, ...] = ()) -> TrialReport:
-        """Live, die at each planned point and live again; then check what the scenario promises."""
-        scenario = await _made(self._make)
-        world = World(scenario, self._disk, virtual_clock(), WriteNames(), self._patience_s)
-        lives: list[Life] = []
-        try:
-            fate = await self._lives(world, plan, lives)
-            seen, missed = tuple(lives[-1].fuse.seen), len(lives) <= len(plan)
-            broken = await _broken(scenario, fate) if fate.kind == "ended" else None
-            return TrialReport(scenario, fate, seen, missed, broken)
-        finally:
-            for life in lives:
-                await life.bury()
-
-    async def _lives(self, world: World, plan: tuple[str, ...], lives: list[Life]) -> Fate:
-        for at in (*plan, None):
-            lives.append(Life(world, at))
-            fate = await lives[-1].fate()
-            if fate.kind != "crashed":
-                return fate
-        raise AssertionError("a life without a planned death crashed")
+async def _live_on(world: World, plan: tuple[str, ...], lives: list[Life]) -> Fate:
+    for at in (*plan, None):
+        lives.append(Life(world, at))
+        fate = await lives[-1].fate()
+        if fate.kind != "crashed":
+            return fate
+    raise AssertionError("a life without a planned death crashed")
 
 
 async def _made(make: MakeScenario) -> Scenario:
@@ -208,12 +203,8 @@ async def _made(make: MakeScenario) -> Scenario:
     if isinstance(scenario, Scenario) and callable(make):
         return scenario
     found = type(scenario).__name__
-    raise ConfigError(
-        f"kill_everywhere: found {found}, wanted a function that makes a Scenario: "
-        "each crash point gets a world of its own",
-        field="make",
-        found=found,
-    )
+    wanted = "a function that makes a Scenario: each crash point gets a world of its own"
+    raise ConfigError.at("make", found, wanted)
 
 
 async def _broken(scenario: Scenario, fate: Fate) -> BaseException | None:

@@ -47,17 +47,12 @@ class Scenario:
     def __post_init__(self) -> None:
         """Refuse what would outlive a crash, or could not be called."""
         if isinstance(self.agents, (Agent, list, tuple)):
-            raise ConfigError(
-                "Scenario.agents: found agents, wanted a function that makes them: "
-                "a process that is started again has new ones",
-                field="Scenario.agents",
-            )
+            wanted = "a function that makes them: a process that is started again has new ones"
+            raise ConfigError.at("Scenario.agents", "agents", wanted)
         for name in ("agents", "run"):
             if not callable(getattr(self, name)):
                 found = type(getattr(self, name)).__name__
-                raise ConfigError(
-                    f"Scenario.{name}: found {found}, wanted a function", field=f"Scenario.{name}"
-                )
+                raise ConfigError.at(f"Scenario.{name}", found, "a function")
         for name in ("store", "clock", "deps", "approve", "worker"):
             if name in self.settings:
                 raise ConfigError(
