@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
@@ -44,6 +54,20 @@ _NOT_DURABLE = (
 )
 
 
+class AgentOptions(TypedDict, total=False):
+    """What an agent may be given beside its name, its model and its types; `Agent` says what each is for."""
+
+    instructions: Instruction
+    tools: Sequence[Tool | ToolProvider]
+    plugins: Sequence[Plugin]
+    mode: Mode
+    limits: Limits
+    policy: ToolPolicy | None
+    generation: Generation
+    aliases: Sequence[str]
+    steering: Steering
+
+
 class Agent(Generic[D, O]):
     """A model with instructions and tools. Generic in the type of its deps and of its output.
 
@@ -71,15 +95,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: None = None,
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -89,15 +105,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: None = None,
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -107,15 +115,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: type[O],
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -125,15 +125,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: type[O],
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - a description has as many facets as it has
         self,
@@ -214,11 +206,7 @@ class Agent(Generic[D, O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
     ) -> TurnResult[O]: ...
     async def run(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[RunOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
     ) -> TurnResult[Any]:
         """Run one turn in memory. Nothing of it outlives the process, and the result says so.
 
@@ -250,11 +238,7 @@ class Agent(Generic[D, O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
     ) -> TurnResult[O]: ...
     def run_sync(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[RunOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
     ) -> TurnResult[Any]:
         """Run one turn as `run` does, for code that does not await."""
         return run_blocking(lambda: self.run(input, output_type=output_type, **options))

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from windlass.api.turn_options import EventHandler
@@ -77,11 +76,7 @@ class TurnHandle(Generic[O]):
         if output is None and self._turn is None:
             output = await self._agents_output()
         return TurnResult(
-            found,
-            output=output,
-            so_far=so_far,
-            prices=services.prices,
-            issues=self._issues,
+            found, output=output, so_far=so_far, prices=services.prices, issues=self._issues
         )
 
     async def _agents_output(self) -> Output | None:
@@ -152,12 +147,7 @@ class TurnStream(Generic[O]):
             first.close()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._reader is not None:
             self._reader.close()
 

@@ -195,10 +195,8 @@ async def _check_stored(one: Attachment, store: Store, field: str) -> None:
     try:
         await store.get_blob(one.ref)
     except CallerError:
-        raise InvalidInput(
-            f"{field}: found an attachment whose bytes are not stored; wanted Attachment.from_bytes",
-            field=field,
-        ) from None
+        found = "an attachment whose bytes are not stored"
+        raise InvalidInput.at(field, found, "Attachment.from_bytes") from None
 
 
 async def _stored(one: Text | Attachment | Upload, store: Store, now_ms: int) -> Part:

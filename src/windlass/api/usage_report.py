@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
+import msgspec
+
 from windlass.journal import UsageLine
 from windlass.journal.usage import sum_usage
 from windlass.kernel.model_call import Usage
@@ -41,11 +43,7 @@ class UsageReport(Value, kw_only=True):
         for line in summed:
             total = total + line.usage
         return cls(
-            input_tokens=total.input_tokens,
-            output_tokens=total.output_tokens,
-            cached_input_tokens=total.cached_input_tokens,
-            cache_write_tokens=total.cache_write_tokens,
-            reasoning_tokens=total.reasoning_tokens,
+            **msgspec.structs.asdict(total),
             calls=sum(line.calls for line in summed),
             lost=sum(line.lost for line in summed),
             lines=summed,

@@ -17,13 +17,7 @@ from contextlib import suppress
 from windlass.engines.drives import Drives, Slots, TurnKey
 from windlass.engines.session_cache import SessionCache
 from windlass.engines.worker import Housekeeping, Membership, due_work, turn_for
-from windlass.errors import (
-    EngineError,
-    HeadMoved,
-    StoreError,
-    UnknownSession,
-    WindlassError,
-)
+from windlass.errors import EngineError, HeadMoved, StoreError, UnknownSession, WindlassError
 from windlass.ports import Due, DueInbox, DueTurn, NewTurn, TurnRequest, TurnView, WaitAnswer
 from windlass.ports.inbox import turn_of_item
 from windlass.runtime.drive import Drive, Parked

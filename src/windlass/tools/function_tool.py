@@ -24,13 +24,7 @@ from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import FrozenDict, thaw
 from windlass.ports.tool import ToolContext
 from windlass.tools import docstring
-from windlass.tools.arguments import (
-    build,
-    check_names,
-    converted,
-    frozen_args,
-    is_within_limit,
-)
+from windlass.tools.arguments import build, check_names, converted, frozen_args, is_within_limit
 from windlass.tools.declaration import DeclaredTool, ToolOptions, has_only_atoms, own_copy
 from windlass.tools.schema import default_as_json, object_schema, schemas_of
 from windlass.tools.signature import Parameters, innermost, own_description, parameters_of
