@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,15 +11,8 @@ from windlass.cli.output import page_messages
 from windlass.cli.talk.screen import FAILED, MARKS, Screen
 from windlass.cli.terminal import call_line, count, message_text, one_line, result_line, text_of
 from windlass.errors import UnknownSession
-from windlass.journal import (
-    CallReturned,
-    Claimed,
-    ModelAnswered,
-    Recorded,
-    ToolCallCommand,
-    call_key,
-)
-from windlass.kernel import ModelReply, ToolOutcome
+from windlass.journal import CallReturned, JournalRow, ModelAnswered, ToolCallCommand
+from windlass.kernel import ModelReply
 from windlass.kernel.messages import Message
 from windlass.ports import SessionView, Store, TurnView
 
@@ -29,14 +22,6 @@ _FATES = {
     "reconcile": "the tool is asked whether it acted",
 }
 _AGAIN = "it is run again"
-
-
-class _Call(msgspec.Struct, kw_only=True):
-    """A tool call in the journal."""
-
-    told: str
-    contract: str = "once"
-    outcome: ToolOutcome | None = None
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +49,13 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     def _show_turn(self, turn: TurnView, screen: Screen) -> None:
         asked = text_of(turn.request.input) if turn.request is not None else ""
         screen.say(f"unfinished turn {turn.turn_id}: {one_line(asked, 200)}", "bold")
-        kept = list(_kept(turn))
+        kept = [row for row in turn.journal().rows() if _is_kept(row)]
         screen.say("recorded:" if kept else "no text and no result is recorded yet", "dim")
-        for step in kept:
-            if isinstance(step, str):
-                screen.markdown(step)
+        for row in kept:
+            if isinstance(row.command, ToolCallCommand):
+                _show_call(row, row.command, screen)
             else:
-                _show_call(step, screen)
+                screen.markdown(_reply_text(row))
         if self.is_elsewhere:
             screen.say("it runs in another process; this shows what that process records", "dim")
         elif turn.state == "running":
@@ -80,37 +65,28 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def _show_call(call: _Call, screen: Screen) -> None:
-    if call.outcome is not None:
-        told = one_line(f"{call.told}: {result_line(call.outcome)}", screen.width)
-        screen.line(*MARKS.get(call.outcome.status, FAILED), told)
+def _show_call(row: JournalRow, command: ToolCallCommand, screen: Screen) -> None:
+    told = call_line(command.name, command.args)
+    if isinstance(row.outcome, CallReturned):
+        outcome = row.outcome.outcome
+        told = one_line(f"{told}: {result_line(outcome)}", screen.width)
+        screen.line(*MARKS.get(outcome.status, FAILED), told)
     else:
-        fate = _FATES.get(call.contract, _AGAIN)
-        screen.line("?", "yellow", f"{call.told}: started, no result ({call.contract}: {fate})")
+        contract = row.contract or "once"
+        fate = _FATES.get(contract, _AGAIN)
+        screen.line("?", "yellow", f"{told}: started, no result ({contract}: {fate})")
 
 
-def _kept(turn: TurnView) -> Iterator[str | _Call]:
-    """Yield the replies and calls in the journal, in order."""
-    calls: dict[str, _Call] = {}
-    for entry in (entry for page in turn.pages for entry in page.entries):
-        if not isinstance(entry, Claimed | Recorded):
-            continue
-        key, command = call_key(entry.key), entry.command
-        outcome = entry.outcome if isinstance(entry, Recorded) else None
-        if isinstance(command, ToolCallCommand):
-            told = call_line(command.name, command.args)
-            if isinstance(entry, Claimed):
-                calls[key] = _Call(told=told, contract=entry.contract or "once")
-            elif isinstance(outcome, CallReturned):
-                calls.setdefault(key, _Call(told=told))
-        if isinstance(outcome, ModelAnswered) and isinstance(outcome.result, ModelReply):
-            yield from calls.values()
-            calls.clear()
-            if outcome.result.text.strip():
-                yield outcome.result.text
-        elif isinstance(outcome, CallReturned) and key in calls:
-            calls[key].outcome = outcome.outcome
-    yield from calls.values()
+def _is_kept(row: JournalRow) -> bool:
+    """Whether a row is about a call, or about a reply with text in it."""
+    if isinstance(row.command, ToolCallCommand):
+        return row.outcome is None or isinstance(row.outcome, CallReturned)
+    return bool(_reply_text(row).strip())
+
+
+def _reply_text(row: JournalRow) -> str:
+    answered = row.outcome.result if isinstance(row.outcome, ModelAnswered) else None
+    return answered.text if isinstance(answered, ModelReply) else ""
 
 
 async def find_leftover(rows: Store, session_id: str) -> Leftover | None:
