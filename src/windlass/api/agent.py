@@ -145,14 +145,17 @@ class Agent(Generic[D, O]):
         steering: Steering = "all",
     ) -> None:
         self.name = _name(name, "Agent.name")
-        self.aliases = tuple(_name(alias, "Agent.aliases") for alias in _listed(aliases, "aliases"))
+        self.aliases = tuple(
+            _name(alias, "Agent.aliases") for alias in listed(aliases, "Agent.aliases")
+        )
         self.model = _model(model)
         self.deps_type = deps_type
         self.output_type = output_type
         self.instructions = instructions
         _check_instructions(instructions)
-        self.providers = tuple(one for one in _listed(tools) if _is_provider(one))
-        self.toolbox = Toolbox([one for one in _listed(tools) if not _is_provider(one)])
+        offered = listed(tools, "Agent.tools")
+        self.providers = tuple(one for one in offered if _is_provider(one))
+        self.toolbox = Toolbox([one for one in offered if not _is_provider(one)])
         self.limits = _checked(limits, Limits, "Agent.limits")
         self.generation = _checked(generation, Generation, "Agent.generation")
         self.policy = policy
@@ -160,7 +163,7 @@ class Agent(Generic[D, O]):
             _check_callable(getattr(policy, "decide", None), "Agent.policy")
             check_version(getattr(policy, "version", None), field="Agent.policy.version")
         self.output = None if output_type in (None, str) else TypedOutput(output_type)
-        self.plugins = PluginSet(_listed(plugins, "plugins"), field="Agent.plugins")
+        self.plugins = PluginSet(listed(plugins, "Agent.plugins"), field="Agent.plugins")
         self.steering = steering
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
@@ -285,10 +288,15 @@ def _check_instructions(text: object) -> None:
         raise ConfigError(str(error), field="Agent.instructions") from None
 
 
-def _listed(given: object, name: str = "tools") -> list[Any]:
+def listed(given: object, field: str) -> list[Any]:
+    """Return what was given as a list.
+
+    Raises:
+        ConfigError: it is neither a list nor a tuple.
+    """
     if isinstance(given, (list, tuple)):
         return list(given)
-    raise ConfigError.at(f"Agent.{name}", type(given).__name__, f"a list of {name}")
+    raise ConfigError.at(field, type(given).__name__, f"a list of {field.rpartition('.')[2]}")
 
 
 def _check_callable(given: object, field: str) -> None:

@@ -1,7 +1,4 @@
-"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns.
-
-Length: half of it are the overloads that give a session the type of its output, and what each argument means.
-"""
+"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from windlass.api.adapters import Durability, KnownModels, open_store
-from windlass.api.agent import Agent, run_blocking
+from windlass.api.agent import Agent, listed, run_blocking
 from windlass.api.answers import Answering
 from windlass.errors import ConfigError, InvalidInput, SessionDeleted
 from windlass.guards.ids import check_id
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from windlass.api.turn_options import Input, WatchOptions
     from windlass.api.turn_result import TurnResult
     from windlass.api.usage_report import UsageReport
-    from windlass.engines.local import LocalEngine
     from windlass.journal import UsageLine
     from windlass.runtime.services import Approver, Services
 
@@ -140,6 +136,7 @@ class Runtime(Answering, Generic[O]):
         probe: PhaseProbe | None = None,
     ) -> None:
         from windlass.engines.admission import Admission  # noqa: PLC0415 - see above
+        from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
 
         _check("engine", engine == "local", "local; this release has no other")
         _check("trace", trace is None, "None; this release has no traces")
@@ -150,13 +147,17 @@ class Runtime(Answering, Generic[O]):
         _check("approve", approve is None or callable(approve), "a function of the wait")
         _check("retention", _is_within(retention, 0, 1e12), "seconds of 0 or more")
         _check("worker", isinstance(worker, bool), "True or False")
-        self._models = KnownModels(_checked_models(models))
-        self._programs = _compiled(agents, self._models, _listed_plugins(plugins))
+        for at, model in enumerate(listed(models, "Runtime.models")):
+            is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
+            _check(f"models[{at}]", is_model, "a Model")
+        self._models = KnownModels(models)
+        first = PluginSet(listed(plugins, "Runtime.plugins"), field="Runtime.plugins").plugins
+        self._programs = _compiled(agents, self._models, first)
         self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
         self._address, self._durability = store, durability
         # Made here already, so that a wrong address is refused where it is written.
         self._store: Store | None = open_store(store, durability)
-        self._clock = clock or _system_clock()
+        self._clock = clock or SystemClock()
         self._retention_ms = int(retention * 1000)
         self._for_engine: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
@@ -206,10 +207,6 @@ class Runtime(Answering, Generic[O]):
                 ours.push_async_callback(engine.services.store.close)
             ours.push_async_callback(self._models.aclose)
             await engine.close()
-
-    @property
-    def _engine(self) -> LocalEngine:
-        return self._admission.engine
 
     @property
     def _services(self) -> Services:
@@ -340,7 +337,7 @@ class Runtime(Answering, Generic[O]):
             worker_id=services.worker_id or None,
             is_durable=services.store.is_durable,
             agents=self._names,
-            driving=tuple(self._engine.driving),
+            driving=tuple(self._admission.engine.driving),
             due=tuple(turn for turn in due.turns if turn.agent in self._programs),
             foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
             open_waits=len(waits),
@@ -357,22 +354,10 @@ class Runtime(Answering, Generic[O]):
         raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
 
 
-def _system_clock() -> Clock:
-    from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
-
-    return SystemClock()
-
-
 def _checked_prices(prices: object) -> Mapping[str, Price]:
     from windlass.models.prices import checked_prices  # noqa: PLC0415 - few programs give prices
 
     return checked_prices(prices, field="Runtime.prices")
-
-
-def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:
-    if not isinstance(plugins, (list, tuple)):
-        raise ConfigError.at("Runtime.plugins", type(plugins).__name__, "a list of plugins")
-    return PluginSet(plugins, field="Runtime.plugins").plugins
 
 
 def _compiled(
@@ -398,12 +383,3 @@ def _check(field: str, holds: bool, wanted: str) -> None:  # noqa: FBT001 - a cl
 
 def _is_within(found: object, least: float, most: float) -> bool:
     return type(found) in (int, float) and least <= found <= most  # type: ignore[operator]  # a number
-
-
-def _checked_models(models: object) -> Sequence[Model]:
-    if not isinstance(models, (list, tuple)):
-        raise ConfigError.at("Runtime.models", type(models).__name__, "a list of models")
-    for at, model in enumerate(models):
-        is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
-        _check(f"models[{at}]", is_model, "a Model")
-    return models

@@ -10,12 +10,11 @@ import msgspec
 from windlass.journal import UsageLine
 from windlass.journal.usage import sum_usage
 from windlass.kernel.model_call import Usage
-from windlass.kernel.value import Value
 from windlass.ports import Store
 from windlass.ports.price import Price, sum_of
 
 
-class UsageReport(Value, kw_only=True):
+class UsageReport(Usage, kw_only=True):
     """Tokens, calls and money.
 
     calls: how many model calls were made; lost: how many of them may have been charged without a reply.
@@ -23,11 +22,6 @@ class UsageReport(Value, kw_only=True):
     prices: what the runtime was given; they go before the prices that windlass knows.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
     calls: int = 0
     lost: int = 0
     lines: tuple[UsageLine, ...] = ()
@@ -53,8 +47,7 @@ class UsageReport(Value, kw_only=True):
     @property
     def total_tokens(self) -> int:
         """All tokens that were sent and received."""
-        sent = self.input_tokens + self.cached_input_tokens + self.cache_write_tokens
-        return sent + self.output_tokens
+        return self.prompt_tokens + self.output_tokens
 
     @property
     def cost(self) -> Decimal | None:
