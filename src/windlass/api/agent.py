@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    TypeAlias,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
@@ -43,12 +33,12 @@ if TYPE_CHECKING:
 D = TypeVar("D")
 T = TypeVar("T")
 O = TypeVar("O")  # noqa: E741 - the output's type
-Instruction: TypeAlias = (
+Instruction = (
     str
     | Callable[[TurnInfo], str | Awaitable[str]]
     | Callable[[TurnInfo, Any], str | Awaitable[str]]
 )
-Mode: TypeAlias = Literal["standard", "code"]
+Mode = Literal["standard", "code"]
 _NOT_DURABLE = (
     "this turn ran in memory; with Runtime(agent, store=...) it would outlive the process"
 )

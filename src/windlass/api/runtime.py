@@ -14,13 +14,7 @@ from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.kernel.value import Value
-from windlass.ports import (
-    CancelReceipt,
-    DueTurn,
-    SessionSummary,
-    Store,
-    VacuumReport,
-)
+from windlass.ports import CancelReceipt, DueTurn, SessionSummary, Store, VacuumReport
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
@@ -36,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.api.turn_options import Input, WatchOptions
     from windlass.api.turn_result import TurnResult
     from windlass.api.usage_report import UsageReport
+    from windlass.engines.local import LocalEngine
     from windlass.journal import UsageLine
     from windlass.runtime.services import Approver, Services
 
@@ -209,6 +204,10 @@ class Runtime(Answering, Generic[O]):
             await engine.close()
 
     @property
+    def _engine(self) -> LocalEngine:
+        return self._admission.engine
+
+    @property
     def _services(self) -> Services:
         return self._admission.services
 
@@ -337,7 +336,7 @@ class Runtime(Answering, Generic[O]):
             worker_id=services.worker_id or None,
             is_durable=services.store.is_durable,
             agents=self._names,
-            driving=tuple(self._admission.engine.driving),
+            driving=tuple(self._engine.driving),
             due=tuple(turn for turn in due.turns if turn.agent in self._programs),
             foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
             open_waits=len(waits),

@@ -129,10 +129,7 @@ class TurnStream(Generic[O]):
     """
 
     def __init__(
-        self,
-        admission: Admission,
-        session_id: str,
-        begin: Callable[[], Awaitable[TurnHandle[O]]],
+        self, admission: Admission, session_id: str, begin: Callable[[], Awaitable[TurnHandle[O]]]
     ) -> None:
         self._admission = admission
         self._session_id = session_id
