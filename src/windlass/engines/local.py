@@ -185,7 +185,7 @@ class LocalEngine:
                     if found is not None:
                         return found
                 else:
-                    ended = await driving.end()
+                    ended = await asyncio.shield(driving.end)
                     if isinstance(ended, TurnRecord):
                         return ended
         finally:
