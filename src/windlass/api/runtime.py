@@ -264,16 +264,14 @@ class Runtime(Answering, Generic[O]):
         """
         from windlass.api.session import Session  # noqa: PLC0415 - see above
 
-        if agent is None:
-            return Session(
-                self._admission, self._models, id, self._names[0] if len(self._names) == 1 else None
-            )
         name = agent.name if isinstance(agent, Agent) else agent
-        if name not in self._programs:
-            raise ConfigError(
-                f"agent: {name} is none of this runtime's agents", field="agent", found=name
-            )
-        return Session(self._admission, self._models, id, self._programs[name].name)
+        if name is None:
+            owner = self._names[0] if len(self._names) == 1 else None
+        elif name in self._programs:
+            owner = self._programs[name].name
+        else:
+            raise ConfigError.at("agent", name, "one of this runtime's agents")
+        return Session(self._admission, self._models, id, owner)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
         """Return a turn by its id, wherever it runs."""

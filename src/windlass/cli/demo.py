@@ -133,11 +133,10 @@ def check(seen: Seen) -> None:
     Raises:
         NotAsTold: naming what does not hold.
     """
+    asked = seen.model
     claims = {
         "every process was another one": len(set(seen.pids)) == len(ACTS),
-        "5 requests went to the model, none of them twice": len(set(seen.model))
-        == len(seen.model)
-        == 5,
+        "5 requests went to the model, none of them twice": len(set(asked)) == len(asked) == 5,
         "look_up ran once": seen.tools.count("look_up") == 1,
         "book ran twice under one key": len(seen.keys) == 2 and len(set(seen.keys)) == 1,
         "the hotel has one booking": seen.bookings == 1,

@@ -43,7 +43,6 @@ class Story:
     def __init__(self) -> None:
         self._told: set[str] = set()
         self._cut_off: set[str] = set()
-        self._waits: dict[str, str] = {}
         self._replies = 0
         self._done: list[str] = []
 
@@ -100,10 +99,9 @@ class Story:
 
     def _waiting(self, turn: TurnView) -> Iterator[Line]:
         for view in turn.waits:
-            before = self._waits.get(view.wait.key)
-            self._waits[view.wait.key] = view.state
-            if before == view.state:
+            if (known := f"{view.wait.key} {view.state}") in self._told:
                 continue
+            self._told.add(known)
             by = view.answer.by if view.answer is not None else None
             asked = f"{view.wait.kind}: {view.wait.title}"
             answered = f"{view.state} by {by}" if by else view.state
