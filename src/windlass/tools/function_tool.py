@@ -5,17 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import (
-    Any,
-    Generic,
-    NotRequired,
-    ParamSpec,
-    Protocol,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import Any, Generic, NotRequired, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -126,19 +116,15 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
         return await self._body.call(ctx, **own)
 
 
-class _Decorator(Protocol):
-    """Turns a function into a tool and keeps its signature."""
-
-    def __call__(self, fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
-
-
 @overload
 def tool(fn: Callable[P, R], /, **options: Unpack[FunctionToolOptions]) -> FunctionTool[P, R]: ...
 @overload
-def tool(**options: Unpack[FunctionToolOptions]) -> _Decorator: ...
+def tool(
+    **options: Unpack[FunctionToolOptions],
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     fn: Callable[..., Any] | None = None, /, **options: Unpack[FunctionToolOptions]
-) -> FunctionTool[..., Any] | _Decorator:
+) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
     """Make a tool of a function: `@tool`, `@tool(effect="pure")` or `tool(fn, name="add")`.
 
     `effect` says what a crash may do to a call that began and has no recorded result: "once" (the
