@@ -127,16 +127,15 @@ def _tell(error: Exception, words: Sequence[str]) -> int:
         import traceback  # noqa: PLC0415 - only debugging needs it
 
         print(clean("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-    is_known = isinstance(error, errors.WindlassError) and not isinstance(error, errors.WindlassBug)
-    text = clean(str(error)) if is_known else clean(f"{type(error).__name__}: {error}")
+    is_known = code != exit_code.BUG
+    text = clean(str(error) if is_known else f"{type(error).__name__}: {error}")
     if "--json" in words:
         from windlass.cli.output import write_json  # noqa: PLC0415 - only a failure needs it
 
-        told = error.code if isinstance(error, errors.WindlassError) else "bug"
-        field = (
-            clean(error.field) if isinstance(error, errors.WindlassError) and error.field else None
-        )
-        write_json({"error": {"code": told, "message": text, "field": field}}, sys.stderr)
+        told = {"code": "bug", "message": text, "field": None}
+        if isinstance(error, errors.WindlassError):
+            told |= {"code": error.code, "field": error.field and clean(error.field)}
+        write_json({"error": told}, sys.stderr)
     elif is_known:
         print(f"windlass: {text}", file=sys.stderr)
     else:
