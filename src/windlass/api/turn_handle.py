@@ -70,10 +70,7 @@ class TurnHandle(Generic[O]):
         else:
             async with asyncio.timeout(timeout):
                 found = await waiting
-        if isinstance(found, TurnRecord):
-            so_far: tuple[Message, ...] = ()
-        else:
-            so_far = await messages_so_far(admission, found)
+        so_far = () if isinstance(found, TurnRecord) else await messages_so_far(admission, found)
         output = self._output
         if output is None and self._turn is None:
             output = await self._agents_output()
