@@ -27,7 +27,7 @@ set_tracing_disabled(disabled=True)
 class ScriptedModel(Model):
     """The script as a model of the SDK."""
 
-    async def get_response(self, *_args: Any, input: Any, **_rest: Any) -> Any:  # noqa: A002 - the SDK's name
+    async def get_response(self, *_args: Any, input: Any, **_rest: Any) -> Any:
         """Answer from the last question and the results after it."""
         n_results, at = 0, len(input) - 1
         while input[at].get("role") != "user":

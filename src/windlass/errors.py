@@ -83,13 +83,6 @@ class WindlassError(Exception):
         self.found = found
         self.wanted = wanted
 
-
-class CallerError(WindlassError):
-    """The call is wrong; fix the call."""
-
-    code = "caller_error"
-    status = 400
-
     @classmethod
     def at(cls, field: str, found: object, wanted: object) -> Self:
         """Return the error for a field that holds something else than what was wanted there.
@@ -98,6 +91,13 @@ class CallerError(WindlassError):
         """
         message = f"{field}: found {found}, wanted {wanted}"
         return cls(message, field=field, found=found, wanted=wanted)
+
+
+class CallerError(WindlassError):
+    """The call is wrong; fix the call."""
+
+    code = "caller_error"
+    status = 400
 
 
 class InvalidInput(CallerError, ValueError):

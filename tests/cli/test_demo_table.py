@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import io
 
 import pytest
 
-from windlass.cli.demo_table import COLUMNS, Line, Story, Style, Table
+from windlass.cli.demo_table import COLUMNS, Line, Story, Table
 from windlass.journal import (
     CallDecided,
     CallReturned,
@@ -38,8 +38,11 @@ STARTED = TurnStarted(
 
 
 def turn(*entries: Entry, waits: tuple[WaitView, ...] = ()) -> TurnView:
-    """A turn whose journal has each entry on a page of its own."""
-    pages = tuple(JournalPage(format=1, generation=1, entries=(entry,)) for entry in entries)
+    """A turn whose journal has each entry on a page of its own, and each claim in a generation of its own."""
+    generation, pages = 1, []
+    for entry in entries:
+        generation += isinstance(entry, Claimed)
+        pages.append(JournalPage(format=1, generation=generation, entries=(entry,)))
     return TurnView(
         session_id="s",
         turn_id="t",
@@ -47,7 +50,7 @@ def turn(*entries: Entry, waits: tuple[WaitView, ...] = ()) -> TurnView:
         state="running",
         request=None,
         request_digest="d",
-        pages=pages,
+        pages=tuple(pages),
         waits=waits,
     )
 
@@ -101,6 +104,12 @@ def told(story: Story, view: TurnView, *, killed: bool = False) -> list[Line]:
     return list(story.lines(view, killed=killed))
 
 
+def recorded(story: Story, view: TurnView) -> list[str]:
+    """What a process that resumes the turn is told to be recorded."""
+    lines = story.lines(view, resumed=True)
+    return [line.answered for line in lines if line.what == "journal"]
+
+
 def test_a_reply_is_told_by_what_it_asks_for_or_as_words() -> None:
     lines = told(Story(), turn(STARTED, replied(1, BOOKING), replied(4, ModelReply(text="Done."))))
 
@@ -113,10 +122,11 @@ def test_a_reply_is_told_by_what_it_asks_for_or_as_words() -> None:
 def test_a_reply_that_failed_is_not_counted_as_one() -> None:
     story = Story()
 
-    (line,) = told(story, turn(STARTED, replied(1, ModelFailure(message="no"))))
+    failed = turn(STARTED, replied(1, ModelFailure(message="no")))
+    (line,) = told(story, failed)
 
     assert (line.answered, line.how, line.color) == ("no", "failed", "red")
-    assert story.recorded() == ""
+    assert recorded(story, failed) == []
 
 
 def test_a_call_that_was_never_claimed_is_told_when_it_is_recorded() -> None:
@@ -182,18 +192,16 @@ def test_a_call_that_was_not_run_again_says_so() -> None:
 
 def test_what_is_recorded_is_named_and_what_is_not_is_left_out() -> None:
     story = Story()
-    told(
-        story,
-        turn(
-            STARTED,
-            replied(1, BOOKING),
-            returned(ToolOutcome(value=1), ran=command("look_up")),
-            replied(3, BOOKING),
-            claimed("book", 4),
-        ),
+    view = turn(
+        STARTED,
+        replied(1, BOOKING),
+        returned(ToolOutcome(value=1), ran=command("look_up")),
+        replied(3, BOOKING),
+        claimed("book", 4),
     )
+    told(story, view)
 
-    assert story.recorded() == "2 replies, look_up"
+    assert recorded(story, view) == ["2 replies, look_up"]
 
 
 def test_decisions_are_no_lines() -> None:
@@ -229,13 +237,22 @@ def test_a_wait_is_told_when_it_opens_and_when_it_is_answered() -> None:
 ESCAPE = "\x1b"
 
 
-class Terminal:
+class Terminal(io.StringIO):
     """A stream that claims to be a terminal."""
 
-    encoding = "utf-8"
+    def __init__(self, encoding: str = "utf-8") -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # of a stream in memory it is None
+        return self._encoding
 
     def isatty(self) -> bool:
         return True
+
+    def lines(self) -> list[str]:
+        return self.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -255,44 +272,51 @@ def test_colors_are_for_terminals_that_want_them(
     monkeypatch.setenv("TERM", "xterm")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    terminal = Terminal()
 
-    style = Style.of(Terminal(), plain=plain)  # type: ignore[arg-type] # all of a stream it looks at
+    Table(terminal, plain=plain).say("x", "red")
 
-    assert style.color is color
-    assert (ESCAPE in style.paint("x", "red")) is color
-
-
-def test_signs_are_for_terminals_that_can_show_them() -> None:
-    assert Style(color=False, unicode=True).sign("✗", "x") == "✗"
-    assert Style(color=False, unicode=False).sign("✗", "x") == "x"
+    assert (ESCAPE in terminal.getvalue()) is color
 
 
-def test_a_cell_that_is_too_long_is_cut_where_one_can_see_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    screen = Table(sys.stdout, Style(color=False, unicode=False))
+@pytest.mark.parametrize(
+    ("encoding", "plain", "sign"),
+    [("utf-8", False, "✗"), ("utf-8", True, "x"), ("latin-1", False, "x")],
+)
+def test_signs_are_for_terminals_that_can_show_them(encoding: str, plain: bool, sign: str) -> None:
+    terminal = Terminal(encoding)
 
-    screen.row("book", "a" * 31, "b" * 37, "ran")
+    Table(terminal, plain=plain).line(Line("book", answered="KILLED", color="red"))
 
-    assert capsys.readouterr().out == f"book     {'a' * 27}... {'b' * 37} ran\n"
-
-
-def test_the_widest_line_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Table(sys.stdout, Style(color=False, unicode=True))
-
-    screen.row(*["w" * 200] * 4)
-    screen.head()
-    screen.tell("Answer", "word " * 60)
-
-    widths = [len(line) for line in capsys.readouterr().out.splitlines()]
-    assert max(widths) == COLUMNS == 100
+    assert f"{sign} KILLED" in terminal.getvalue()
 
 
-def test_words_under_a_label_are_wrapped_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Table(sys.stdout, Style(color=False, unicode=False))
+def test_a_cell_that_is_too_long_is_cut_where_one_can_see_it() -> None:
+    terminal = Terminal()
 
-    screen.tell("Answer", "word " * 20)
+    Table(terminal, plain=True).line(Line("book", "a" * 31, "b" * 37, "ran"))
 
-    first, second = capsys.readouterr().out.splitlines()
+    assert terminal.lines() == [f"book     {'a' * 27}... {'b' * 37} ran"]
+
+
+def test_the_widest_line_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    table = Table(terminal)
+
+    wide = "w" * 200
+    table.line(Line(wide, wide, wide, wide))
+    table.head()
+    table.tell("Answer", "word " * 60)
+
+    assert max(map(len, terminal.lines())) == COLUMNS == 100
+
+
+def test_words_under_a_label_are_wrapped_beside_it() -> None:
+    terminal = Terminal()
+
+    Table(terminal, plain=True).tell("Answer", "word " * 20)
+
+    first, second = terminal.lines()
     assert first == "Answer     " + " ".join(["word"] * 18)
     assert second == "           word word"

@@ -198,9 +198,15 @@ def test_a_gate_that_is_closed_is_as_good_as_no_piece(
         ({"text": 5}, "Contribution.text"),
         ({"text": "\ud800"}, "Contribution.text"),
         ({"title": None}, "Contribution.title"),
-        ({"slot": "introduction"}, "Contribution.slot: wanted one of intro, execution, guidance"),
+        (
+            {"slot": "introduction"},
+            "Contribution.slot: found 'introduction', wanted one of intro, execution, guidance",
+        ),
         ({"slot": ["intro"]}, "Contribution.slot"),
-        ({"layer": "runtime"}, "Contribution.layer: wanted one of agent, session, turn"),
+        (
+            {"layer": "runtime"},
+            "Contribution.layer: found 'runtime', wanted one of agent, session, turn",
+        ),
         ({"priority": "first"}, "Contribution.priority"),
         ({"gate": "pay"}, "Contribution.gate"),
         ({"gate": ("pay", 5)}, "Contribution.gate[1]"),

@@ -14,7 +14,7 @@ from windlass.testing import FunctionModel, call
 async def test_all_open_waits_are_listed_however_many_a_store_shows_at_once(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.api.runtime._WAITS_AT_ONCE", 2)
+    monkeypatch.setattr("windlass.api.answers._WAITS_AT_ONCE", 2)
     asks = FunctionModel(lambda _request: call("pay", cents=5))
     agent = Agent("payer", model=asks, tools=list(payer(Desk(), script()).toolbox))
     async with stage.runtime(agent) as rt:

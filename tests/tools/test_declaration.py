@@ -85,5 +85,5 @@ async def test_a_reconciler_answers_with_what_it_found() -> None:
 async def test_a_reconciler_that_answers_otherwise_is_named() -> None:
     made = tool(pay, reconcile=lambda args: "done")  # type: ignore[arg-type,return-value]
 
-    with pytest.raises(ToolFailed, match=r"tool pay: reconcile returned str, wanted Done"):
+    with pytest.raises(ToolFailed, match=r"tool pay: reconcile: found str, wanted Done"):
         await made.reconcile(CTX, {"x": 7})

@@ -39,12 +39,7 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
 
         return SqliteStore(wanted.removeprefix(_SQLITE), durability=durability)
     scheme = wanted.partition(":")[0][:20]
-    raise ConfigError(
-        f"store: found an address of the kind {scheme!r}, wanted {_WANTED}",
-        field="store",
-        found=scheme,
-        wanted=_WANTED,
-    )
+    raise ConfigError.at("store", f"an address of the kind {scheme!r}", _WANTED)
 
 
 def find_model(name: str) -> Model | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards.ids import is_id
@@ -33,15 +33,29 @@ if TYPE_CHECKING:
 D = TypeVar("D")
 T = TypeVar("T")
 O = TypeVar("O")  # noqa: E741 - the output's type
-Instruction: TypeAlias = (
+Instruction = (
     str
     | Callable[[TurnInfo], str | Awaitable[str]]
     | Callable[[TurnInfo, Any], str | Awaitable[str]]
 )
-Mode: TypeAlias = Literal["standard", "code"]
+Mode = Literal["standard", "code"]
 _NOT_DURABLE = (
     "this turn ran in memory; with Runtime(agent, store=...) it would outlive the process"
 )
+
+
+class AgentOptions(TypedDict, total=False):
+    """What an agent may be given beside its name, its model and its types; `Agent` says what each is for."""
+
+    instructions: Instruction
+    tools: Sequence[Tool | ToolProvider]
+    plugins: Sequence[Plugin]
+    mode: Mode
+    limits: Limits
+    policy: ToolPolicy | None
+    generation: Generation
+    aliases: Sequence[str]
+    steering: Steering
 
 
 class Agent(Generic[D, O]):
@@ -71,15 +85,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: None = None,
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -89,15 +95,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: None = None,
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -107,15 +105,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: type[O],
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -125,15 +115,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: type[O],
-        instructions: Instruction = "",
-        tools: Sequence[Tool | ToolProvider] = (),
-        plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
-        limits: Limits = TURN_LIMITS,
-        policy: ToolPolicy | None = None,
-        generation: Generation = PROVIDER_CHOICE,
-        aliases: Sequence[str] = (),
-        steering: Steering = "all",
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - a description has as many facets as it has
         self,
@@ -153,14 +135,17 @@ class Agent(Generic[D, O]):
         steering: Steering = "all",
     ) -> None:
         self.name = _name(name, "Agent.name")
-        self.aliases = tuple(_name(alias, "Agent.aliases") for alias in _listed(aliases, "aliases"))
+        self.aliases = tuple(
+            _name(alias, "Agent.aliases") for alias in listed(aliases, "Agent.aliases")
+        )
         self.model = _model(model)
         self.deps_type = deps_type
         self.output_type = output_type
         self.instructions = instructions
         _check_instructions(instructions)
-        self.providers = tuple(one for one in _listed(tools) if _is_provider(one))
-        self.toolbox = Toolbox([one for one in _listed(tools) if not _is_provider(one)])
+        offered = listed(tools, "Agent.tools")
+        self.providers = tuple(one for one in offered if _is_provider(one))
+        self.toolbox = Toolbox([one for one in offered if not _is_provider(one)])
         self.limits = _checked(limits, Limits, "Agent.limits")
         self.generation = _checked(generation, Generation, "Agent.generation")
         self.policy = policy
@@ -168,7 +153,7 @@ class Agent(Generic[D, O]):
             _check_callable(getattr(policy, "decide", None), "Agent.policy")
             check_version(getattr(policy, "version", None), field="Agent.policy.version")
         self.output = None if output_type in (None, str) else TypedOutput(output_type)
-        self.plugins = PluginSet(_listed(plugins, "plugins"), field="Agent.plugins")
+        self.plugins = PluginSet(listed(plugins, "Agent.plugins"), field="Agent.plugins")
         self.steering = steering
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
@@ -214,11 +199,7 @@ class Agent(Generic[D, O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
     ) -> TurnResult[O]: ...
     async def run(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[RunOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
     ) -> TurnResult[Any]:
         """Run one turn in memory. Nothing of it outlives the process, and the result says so.
 
@@ -250,11 +231,7 @@ class Agent(Generic[D, O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
     ) -> TurnResult[O]: ...
     def run_sync(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[RunOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
     ) -> TurnResult[Any]:
         """Run one turn as `run` does, for code that does not await."""
         return run_blocking(lambda: self.run(input, output_type=output_type, **options))
@@ -301,10 +278,15 @@ def _check_instructions(text: object) -> None:
         raise ConfigError(str(error), field="Agent.instructions") from None
 
 
-def _listed(given: object, name: str = "tools") -> list[Any]:
+def listed(given: object, field: str) -> list[Any]:
+    """Return what was given as a list.
+
+    Raises:
+        ConfigError: it is neither a list nor a tuple.
+    """
     if isinstance(given, (list, tuple)):
         return list(given)
-    raise ConfigError.at(f"Agent.{name}", type(given).__name__, f"a list of {name}")
+    raise ConfigError.at(field, type(given).__name__, f"a list of {field.rpartition('.')[2]}")
 
 
 def _check_callable(given: object, field: str) -> None:

@@ -1,4 +1,4 @@
-"""Answers to waits, from any process on the same store."""
+"""Waits and the answers to them, from any process on the same store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from windlass.errors import ArgsInvalid, InvalidInput
+from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.journal.redaction import cleaned
@@ -17,74 +18,84 @@ from windlass.ports.waits import AnswerStatus
 if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
+_WAITS_AT_ONCE = 1_000
 _RETRYABLE = ("poison", "mismatch", "provider", "deps", "budget")
 
 
-class Answers:
-    """Checks and stores answers, and wakes the turn that waits if it is driven here."""
+class Answering:
+    """What a runtime does about waits: list them, check and store answers, wake the turn that waits if it runs here."""
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    _admission: Admission
+
+    async def waits(self, kind: str | None = None) -> tuple[Wait, ...]:
+        """Return the open waits, oldest first.
+
+        Args:
+            kind: Only waits of this kind, such as `approval`.
+        """
+        store, limit = self._admission.services.store, _WAITS_AT_ONCE
+        while len(found := await store.list_waits(kind=kind, limit=limit)) == limit:
+            limit *= 10
+        return tuple(view.wait for view in found)
+
+    async def approvals(self) -> tuple[Wait, ...]:
+        """Return the open approvals, oldest first."""
+        return await self.waits("approval")
 
     async def approve(
         self,
         key: str,
         *,
-        edit: Mapping[str, Any] | None,
-        remember: Literal["once", "session"],
-        by: str | None,
+        edit: Mapping[str, Any] | None = None,
+        remember: Literal["once", "session"] = "once",
+        by: str | None = None,
     ) -> WaitReceipt:
-        """Allow a call."""
+        """Allow a tool call that waits for approval.
+
+        Args:
+            key: The wait's key.
+            edit: Other arguments to run the call with.
+            remember: `session` allows the same call for the rest of the session.
+            by: Who allows it; recorded with the decision.
+        """
         if remember not in ("once", "session"):
             raise InvalidInput("remember: wanted once or session", field="remember")
         wait = await self._open_wait(key, "approval")
-        if edit is not None:
-            self._check_edit(edit, wait)
         value: dict[str, Json] = {"remember": remember}
         if edit is not None:
+            self._check_edit(edit, wait)
             value["edit"] = dict(edit)
-        return await self._answer(key, self._answered(value, by))
+        return await self._answer(key, value, by)
 
-    async def deny(self, key: str, *, reason: str, by: str | None) -> WaitReceipt:
-        """Refuse a call."""
+    async def deny(self, key: str, *, reason: str = "", by: str | None = None) -> WaitReceipt:
+        """Refuse a tool call that waits for approval; the model reads the reason."""
         _check_words(reason, "reason")
         await self._open_wait(key, "approval")
-        answer = self._answered({"reason": reason}, by, "rejected")
-        return await self._answer(key, answer)
+        return await self._answer(key, {"reason": reason}, by, "rejected")
 
-    async def resolve(self, key: str, value: Json, *, by: str | None) -> WaitReceipt:
-        """Deliver the value that a wait is for."""
+    async def resolve(self, key: str, value: Any = None, *, by: str | None = None) -> WaitReceipt:  # noqa: ANN401 - JSON
+        """Deliver the value that a wait is for; it is JSON."""
         value = freeze(value, field="value")
         check_limit("tool_result_bytes", len(canonical.encode(value)), field="value")
         await self._open_wait(key, None)
-        return await self._answer(key, self._answered(value, by))
+        return await self._answer(key, value, by)
 
-    async def reject(self, key: str, error: str, *, by: str | None) -> WaitReceipt:
-        """Answer that the value will not come."""
+    async def reject(self, key: str, error: str, *, by: str | None = None) -> WaitReceipt:
+        """Answer that the value will not come; the model reads the error."""
         _check_words(error, "error")
         await self._open_wait(key, None)
-        answer = self._answered(error, by, "rejected")
-        return await self._answer(key, answer)
+        return await self._answer(key, error, by, "rejected")
 
     async def retry(self, session_id: str, turn_id: str) -> bool:
-        """Answer the waits of a turn that a retry answers; return whether there were any."""
-        waits = await self._admission.services.store.list_waits(
-            session_id=session_id, turn_id=turn_id
-        )
+        """Try a turn again that is parked as poison, on a mismatch, for a provider, for deps or for a budget."""
+        check_id(session_id, field="session_id")
+        check_id(turn_id, field="turn_id")
+        store = self._admission.services.store
+        waits = await store.list_waits(session_id=session_id, turn_id=turn_id)
         found = [view.wait.key for view in waits if view.wait.kind in _RETRYABLE]
         for key in found:
-            await self._answer(key, WaitAnswer(value="retry", now_ms=self._now()))
+            await self._answer(key, "retry", None)
         return bool(found)
-
-    def _answered(
-        self, value: Json, by: str | None, status: AnswerStatus = "answered"
-    ) -> WaitAnswer:
-        if by is not None:
-            _check_words(by, "by")
-        return cleaned(WaitAnswer(status=status, value=value, by=by, now_ms=self._now()))
-
-    def _now(self) -> int:
-        return self._admission.services.clock.now_ms()
 
     async def _open_wait(self, key: str, kind: str | None) -> Wait | None:
         """Return the open wait of a key; None if there is none, or not any more.
@@ -118,8 +129,14 @@ class Answers:
                     field = (error.field or "args").replace("args", "edit", 1)
                     raise InvalidInput(f"edit: {error}", field=field) from None
 
-    async def _answer(self, key: str, answer: WaitAnswer) -> WaitReceipt:
-        receipt = await self._admission.services.store.resolve_wait(key, answer)
+    async def _answer(
+        self, key: str, value: Json, by: str | None, status: AnswerStatus = "answered"
+    ) -> WaitReceipt:
+        if by is not None:
+            _check_words(by, "by")
+        services = self._admission.services
+        answer = WaitAnswer(status=status, value=value, by=by, now_ms=services.clock.now_ms())
+        receipt = await services.store.resolve_wait(key, cleaned(answer))
         self._admission.engine.answered()
         return receipt
 

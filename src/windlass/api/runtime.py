@@ -1,32 +1,21 @@
-"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns.
-
-Length: half of it are the overloads that give a session the type of its output, and what each argument means.
-"""
+"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from os import getpid, uname
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from windlass.api.adapters import Durability, KnownModels, open_store
-from windlass.api.agent import Agent, run_blocking
+from windlass.api.agent import Agent, listed, run_blocking
+from windlass.api.answers import Answering
 from windlass.errors import ConfigError, InvalidInput, SessionDeleted
 from windlass.guards.ids import check_id
 from windlass.guards.limits import check_limit
 from windlass.guards.text import check_text
 from windlass.kernel.value import Value
-from windlass.ports import (
-    CancelReceipt,
-    DueTurn,
-    SessionSummary,
-    Store,
-    VacuumReport,
-    Wait,
-    WaitReceipt,
-)
+from windlass.ports import CancelReceipt, DueTurn, SessionSummary, Store, VacuumReport
 from windlass.ports.clock import Clock
 from windlass.ports.model import Model
 from windlass.ports.plugin import Plugin
@@ -37,7 +26,6 @@ from windlass.runtime.program import Program
 
 if TYPE_CHECKING:
     # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
-    from windlass.api.answers import Answers
     from windlass.api.session import Session
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_options import Input, WatchOptions
@@ -50,7 +38,6 @@ if TYPE_CHECKING:
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
 _DAY_S = 86_400.0
-_WAITS_AT_ONCE = 1_000
 
 
 class RuntimeStatus(Value, kw_only=True):
@@ -71,7 +58,28 @@ class RuntimeStatus(Value, kw_only=True):
     open_waits: int = 0
 
 
-class Runtime(Generic[O]):
+class RuntimeOptions(TypedDict, total=False):
+    """What a runtime may be given beside its agents; `Runtime` says what each is for."""
+
+    store: str | Store
+    engine: Literal["local"]
+    deps: Callable[..., Any] | None
+    approve: Approver | None
+    plugins: Sequence[Plugin]
+    trace: object
+    worker: bool
+    max_turns: int
+    lease_s: float
+    durability: Durability
+    retention: float
+    on_mismatch: Literal["park", "accept"]
+    models: Sequence[Model]
+    prices: Mapping[str, Price] | None
+    clock: Clock | None
+    probe: PhaseProbe | None
+
+
+class Runtime(Answering, Generic[O]):
     """Drives the turns of its agents: `async with Runtime(agent, store="sqlite:///app.db") as rt`.
 
     Args:
@@ -96,55 +104,12 @@ class Runtime(Generic[O]):
     """
 
     @overload
-    def __init__(
-        self: Runtime[Any],
-        *,
-        store: str | Store = ...,
-        durability: Durability = ...,
-        clock: Clock | None = ...,
-        retention: float = ...,
-    ) -> None: ...
+    def __init__(self: Runtime[Any], **options: Unpack[RuntimeOptions]) -> None: ...
+    @overload
+    def __init__(self, *agents: Agent[Any, O], **options: Unpack[RuntimeOptions]) -> None: ...
     @overload
     def __init__(
-        self,
-        *agents: Agent[Any, O],
-        store: str | Store = ...,
-        engine: Literal["local"] = ...,
-        deps: Callable[..., Any] | None = ...,
-        approve: Approver | None = ...,
-        plugins: Sequence[Plugin] = ...,
-        trace: object = ...,
-        worker: bool = ...,
-        max_turns: int = ...,
-        lease_s: float = ...,
-        durability: Durability = ...,
-        retention: float = ...,
-        on_mismatch: Literal["park", "accept"] = ...,
-        models: Sequence[Model] = ...,
-        prices: Mapping[str, Price] | None = ...,
-        clock: Clock | None = ...,
-        probe: PhaseProbe | None = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Runtime[Any],
-        *agents: Agent[Any, Any],
-        store: str | Store = ...,
-        engine: Literal["local"] = ...,
-        deps: Callable[..., Any] | None = ...,
-        approve: Approver | None = ...,
-        plugins: Sequence[Plugin] = ...,
-        trace: object = ...,
-        worker: bool = ...,
-        max_turns: int = ...,
-        lease_s: float = ...,
-        durability: Durability = ...,
-        retention: float = ...,
-        on_mismatch: Literal["park", "accept"] = ...,
-        models: Sequence[Model] = ...,
-        prices: Mapping[str, Price] | None = ...,
-        clock: Clock | None = ...,
-        probe: PhaseProbe | None = ...,
+        self: Runtime[Any], *agents: Agent[Any, Any], **options: Unpack[RuntimeOptions]
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - every setting has a default
         self,
@@ -167,26 +132,28 @@ class Runtime(Generic[O]):
         probe: PhaseProbe | None = None,
     ) -> None:
         from windlass.engines.admission import Admission  # noqa: PLC0415 - see above
+        from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
 
-        _check_settings(
-            engine=engine,
-            trace=trace,
-            max_turns=max_turns,
-            lease_s=lease_s,
-            on_mismatch=on_mismatch,
-            deps=deps,
-            approve=approve,
-            retention=retention,
-            worker=worker,
-            models=models,
-        )
+        _check("engine", engine == "local", "local; this release has no other")
+        _check("trace", trace is None, "None; this release has no traces")
+        _check("max_turns", type(max_turns) is int and max_turns > 0, "a whole number above 0")
+        _check("lease_s", _is_within(lease_s, 0.1, 3600), "0.1 to 3600 seconds")
+        _check("on_mismatch", on_mismatch in ("park", "accept"), "park or accept")
+        _check("deps", deps is None or callable(deps), "a function of the turn")
+        _check("approve", approve is None or callable(approve), "a function of the wait")
+        _check("retention", _is_within(retention, 0, 1e12), "seconds of 0 or more")
+        _check("worker", isinstance(worker, bool), "True or False")
+        for at, model in enumerate(listed(models, "Runtime.models")):
+            is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
+            _check(f"models[{at}]", is_model, "a Model")
         self._models = KnownModels(models)
-        self._programs = _compiled(agents, self._models, _listed_plugins(plugins))
+        first = PluginSet(listed(plugins, "Runtime.plugins"), field="Runtime.plugins").plugins
+        self._programs = _compiled(agents, self._models, first)
         self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
         self._address, self._durability = store, durability
         # Made here already, so that a wrong address is refused where it is written.
         self._store: Store | None = open_store(store, durability)
-        self._clock = clock or _system_clock()
+        self._clock = clock or SystemClock()
         self._retention_ms = int(retention * 1000)
         self._for_engine: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
@@ -230,12 +197,7 @@ class Runtime(Generic[O]):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()
 
     async def _close(self) -> None:
@@ -276,7 +238,7 @@ class Runtime(Generic[O]):
     def run_sync(
         self,
         session_id: str,
-        input: Input,  # noqa: A002 - the public name
+        input: Input,
         *,
         output_type: Any = None,
         **options: Unpack[WatchOptions],
@@ -308,16 +270,14 @@ class Runtime(Generic[O]):
         """
         from windlass.api.session import Session  # noqa: PLC0415 - see above
 
-        if agent is None:
-            return Session(
-                self._admission, self._models, id, self._names[0] if len(self._names) == 1 else None
-            )
         name = agent.name if isinstance(agent, Agent) else agent
-        if name not in self._programs:
-            raise ConfigError(
-                f"agent: {name} is none of this runtime's agents", field="agent", found=name
-            )
-        return Session(self._admission, self._models, id, self._programs[name].name)
+        if name is None:
+            owner = self._names[0] if len(self._names) == 1 else None
+        elif name in self._programs:
+            owner = self._programs[name].name
+        else:
+            raise ConfigError.at("agent", name, "one of this runtime's agents")
+        return Session(self._admission, self._models, id, owner)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
         """Return a turn by its id, wherever it runs."""
@@ -349,65 +309,6 @@ class Runtime(Generic[O]):
             reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
         """
         return await self._admission.cancel(session_id, turn_id, reason)
-
-    async def retry(self, session_id: str, turn_id: str) -> bool:
-        """Try a turn again that is parked as poison, on a mismatch, for a provider, for deps or for a budget."""
-        check_id(session_id, field="session_id")
-        check_id(turn_id, field="turn_id")
-        return await self._answers.retry(session_id, turn_id)
-
-    # ------------------------------------------------------------------ waits
-
-    async def waits(self, kind: str | None = None) -> tuple[Wait, ...]:
-        """Return the open waits, oldest first.
-
-        Args:
-            kind: Only waits of this kind, such as `approval`.
-        """
-        store, limit = self._services.store, _WAITS_AT_ONCE
-        while len(found := await store.list_waits(kind=kind, limit=limit)) == limit:
-            limit *= 10
-        return tuple(view.wait for view in found)
-
-    async def approvals(self) -> tuple[Wait, ...]:
-        """Return the open approvals, oldest first."""
-        return await self.waits("approval")
-
-    async def approve(
-        self,
-        key: str,
-        *,
-        edit: Mapping[str, Any] | None = None,
-        remember: Literal["once", "session"] = "once",
-        by: str | None = None,
-    ) -> WaitReceipt:
-        """Allow a tool call that waits for approval.
-
-        Args:
-            key: The wait's key.
-            edit: Other arguments to run the call with.
-            remember: `session` allows the same call for the rest of the session.
-            by: Who allows it; recorded with the decision.
-        """
-        return await self._answers.approve(key, edit=edit, remember=remember, by=by)
-
-    async def deny(self, key: str, *, reason: str = "", by: str | None = None) -> WaitReceipt:
-        """Refuse a tool call that waits for approval; the model reads the reason."""
-        return await self._answers.deny(key, reason=reason, by=by)
-
-    async def resolve(self, key: str, value: Any = None, *, by: str | None = None) -> WaitReceipt:  # noqa: ANN401 - JSON
-        """Deliver the value that a wait is for; it is JSON."""
-        return await self._answers.resolve(key, value, by=by)
-
-    async def reject(self, key: str, error: str, *, by: str | None = None) -> WaitReceipt:
-        """Answer that the value will not come; the model reads the error."""
-        return await self._answers.reject(key, error, by=by)
-
-    @property
-    def _answers(self) -> Answers:
-        from windlass.api.answers import Answers  # noqa: PLC0415 - see above
-
-        return Answers(self._admission)
 
     # ------------------------------------------------------------------ the whole
 
@@ -463,72 +364,26 @@ def _place() -> str:
     return f"{host}:{getpid()}"
 
 
-def _system_clock() -> Clock:
-    from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
-
-    return SystemClock()
-
-
-def _listed_plugins(plugins: object) -> tuple[Plugin, ...]:
-    if not isinstance(plugins, (list, tuple)):
-        raise ConfigError.at("Runtime.plugins", type(plugins).__name__, "a list of plugins")
-    return PluginSet(plugins, field="Runtime.plugins").plugins
-
-
 def _compiled(
     agents: Sequence[Agent[Any, Any]], models: KnownModels, plugins: Sequence[Plugin]
 ) -> dict[str, Program]:
     programs: dict[str, Program] = {}
     for agent in agents:
         if not isinstance(agent, Agent):
-            found = type(agent).__name__
-            raise ConfigError(f"Runtime: found {found}, wanted agents", field="agents", found=found)
+            raise ConfigError.at("agents", type(agent).__name__, "agents")
         program = agent.compiled(models, plugins)
         models.add(program.model)
         for name in (agent.name, *agent.aliases):
             if name in programs:
-                raise ConfigError(
-                    f"Runtime: found two agents called {name}, wanted each name once",
-                    field="agents",
-                    found=name,
-                )
+                raise ConfigError.at("agents", f"two agents called {name}", "each name once")
             programs[name] = program
     return programs
 
 
-def _check_settings(**given: Any) -> None:
-    is_number = {name: type(given[name]) in (int, float) for name in ("lease_s", "retention")}
-    rules = {
-        "engine": (given["engine"] == "local", "local; this release has no other"),
-        "trace": (given["trace"] is None, "None; this release has no traces"),
-        "max_turns": (
-            type(given["max_turns"]) is int and given["max_turns"] > 0,
-            "a whole number above 0",
-        ),
-        "lease_s": (
-            is_number["lease_s"] and 0.1 <= given["lease_s"] <= 3600,
-            "0.1 to 3600 seconds",
-        ),
-        "on_mismatch": (given["on_mismatch"] in ("park", "accept"), "park or accept"),
-        "deps": (given["deps"] is None or callable(given["deps"]), "a function of the turn"),
-        "approve": (
-            given["approve"] is None or callable(given["approve"]),
-            "a function of the wait",
-        ),
-        "retention": (
-            is_number["retention"] and 0 <= given["retention"] < 1e12,
-            "seconds of 0 or more",
-        ),
-        "worker": (isinstance(given["worker"], bool), "True or False"),
-    }
-    for field, (holds, wanted) in rules.items():
-        if not holds:
-            raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
-    models = given["models"]
-    if not isinstance(models, (list, tuple)):
-        found = type(models).__name__
-        raise ConfigError(f"Runtime.models: found {found}, wanted a list of models", field="models")
-    for at, model in enumerate(models):
-        if not callable(getattr(model, "complete", None)) or not hasattr(model, "name"):
-            field = f"models[{at}]"
-            raise ConfigError(f"Runtime.{field}: wanted a Model", field=field, wanted="a Model")
+def _check(field: str, holds: bool, wanted: str) -> None:  # noqa: FBT001 - a claim about the field
+    if not holds:
+        raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
+
+
+def _is_within(found: object, least: float, most: float) -> bool:
+    return type(found) in (int, float) and least <= found <= most  # type: ignore[operator]  # a number

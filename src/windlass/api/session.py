@@ -5,6 +5,7 @@ Length: most of it are the overloads that give a result the type of its output, 
 
 from __future__ import annotations
 
+from functools import partial
 from os import urandom
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
@@ -90,11 +91,7 @@ class Session(Generic[O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[WatchOptions]
     ) -> TurnResult[O]: ...
     async def run(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[WatchOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[WatchOptions]
     ) -> TurnResult[Any]:
         """Run a turn and wait until it is done, or parked with an unanswered wait.
 
@@ -115,7 +112,8 @@ class Session(Generic[O]):
             handle = await self._begin(input, output_type, options)
             return await handle.result()
         check_handler(on_event)
-        async with self._stream(input, output_type, options) as turn:
+        begin = partial(self._begin, input, output_type, options)
+        async with TurnStream(self._admission, self.id, begin) as turn:
             return await turn.hand_to(on_event)
 
     @overload
@@ -127,11 +125,7 @@ class Session(Generic[O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
     ) -> Collected[O]: ...
     async def collect(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[TurnOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[TurnOptions]
     ) -> Collected[Any]:
         """Run a turn as `run` does and return all its events with its result."""
         check_names(options)
@@ -148,27 +142,14 @@ class Session(Generic[O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
     ) -> TurnStream[O]: ...
     def stream(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[TurnOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[TurnOptions]
     ) -> TurnStream[Any]:
         """Run a turn and watch it: `async with session.stream(...) as turn: async for event in turn`.
 
         It takes what `run` takes, apart from `on_event`.
         """
-        return self._stream(input, output_type, options)
-
-    def _stream(
-        self,
-        given: Input,
-        output_type: Any,  # noqa: ANN401 - a hint
-        options: TurnOptions,
-    ) -> TurnStream[Any]:
-        return TurnStream(
-            self._admission, self.id, lambda: self._begin(given, output_type, options)
-        )
+        begin = partial(self._begin, input, output_type, options)
+        return TurnStream(self._admission, self.id, begin)
 
     @overload
     async def submit(
@@ -179,11 +160,7 @@ class Session(Generic[O]):
         self, input: Input, *, output_type: None = None, **options: Unpack[TurnOptions]
     ) -> TurnHandle[O]: ...
     async def submit(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        output_type: Any = None,
-        **options: Unpack[TurnOptions],
+        self, input: Input, *, output_type: Any = None, **options: Unpack[TurnOptions]
     ) -> TurnHandle[Any]:
         """Accept a turn durably and return at once. A worker drives it after the turns before it.
 
@@ -198,10 +175,7 @@ class Session(Generic[O]):
         return TurnHandle(self._admission, self.id, turn_id, output=output)
 
     async def _begin(
-        self,
-        given: Input,
-        output_type: Any,  # noqa: ANN401 - a hint
-        options: TurnOptions,
+        self, given: Input, output_type: type[Any] | None, options: TurnOptions
     ) -> TurnHandle[Any]:
         admission = self._admission
         engine = admission.engine
@@ -227,7 +201,7 @@ class Session(Generic[O]):
     async def _new_turn(
         self,
         given: Input,
-        output_type: Any,  # noqa: ANN401 - a hint
+        output_type: type[Any] | None,
         options: TurnOptions,
         services: Services,
         program: Program | None,
@@ -268,11 +242,7 @@ class Session(Generic[O]):
     # ------------------------------------------------------------------ the inbox
 
     async def enqueue(
-        self,
-        input: Input,  # noqa: A002 - the public name
-        *,
-        when: When = "now",
-        key: str | None = None,
+        self, input: Input, *, when: When = "now", key: str | None = None
     ) -> InboxReceipt:
         """Put something into the inbox: it enters the running turn at its next checkpoint, or begins a turn.
 

@@ -6,25 +6,26 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
-from windlass.api.watching import PAUSE_S, messages_so_far, turn_view, watch_turn
+from windlass.api.watching import messages_so_far, turn_view
 from windlass.errors import ConfigError
 from windlass.guards.limits import check_seconds
-from windlass.kernel.events import Error, Event, TurnEnded
+from windlass.kernel.events import Error, Event, Recovered, TurnEnded
 from windlass.kernel.messages import Message
 from windlass.ports import CancelReceipt, NewTurn, TurnState
 from windlass.runtime.program import Output
 from windlass.runtime.reader import FeedReader
+from windlass.runtime.services import Feeds
 from windlass.runtime.turn_record import TurnRecord
 
 if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 O = TypeVar("O")  # noqa: E741 - the output's type
+_PAUSE_S = 0.02
 
 
 class TurnHandle(Generic[O]):
@@ -69,19 +70,12 @@ class TurnHandle(Generic[O]):
         else:
             async with asyncio.timeout(timeout):
                 found = await waiting
-        if isinstance(found, TurnRecord):
-            so_far: tuple[Message, ...] = ()
-        else:
-            so_far = await messages_so_far(admission, found)
+        so_far = () if isinstance(found, TurnRecord) else await messages_so_far(admission, found)
         output = self._output
         if output is None and self._turn is None:
             output = await self._agents_output()
         return TurnResult(
-            found,
-            output=output,
-            so_far=so_far,
-            prices=services.prices,
-            issues=self._issues,
+            found, output=output, so_far=so_far, prices=services.prices, issues=self._issues
         )
 
     async def _agents_output(self) -> Output | None:
@@ -106,10 +100,14 @@ class TurnHandle(Generic[O]):
     def events(self, cursor: str | None = None) -> AsyncIterator[Event]:
         """Watch the turn until it ends or is parked. Leaving the loop does not end the turn.
 
+        If the feed no longer has what follows the cursor, the first event is a fresh view of the turn.
+
         Args:
             cursor: The `cursor` of the last event that was seen, to go on behind it.
         """
-        return watch_turn(self._admission, self.session_id, self.id, cursor)
+        feeds = self._admission.services.feeds
+        reader = feeds.of(self.session_id).read(cursor, only=self.id)
+        return _watch(self, feeds, reader)
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
@@ -128,10 +126,7 @@ class TurnStream(Generic[O]):
     """
 
     def __init__(
-        self,
-        admission: Admission,
-        session_id: str,
-        begin: Callable[[], Awaitable[TurnHandle[O]]],
+        self, admission: Admission, session_id: str, begin: Callable[[], Awaitable[TurnHandle[O]]]
     ) -> None:
         self._admission = admission
         self._session_id = session_id
@@ -152,12 +147,7 @@ class TurnStream(Generic[O]):
             first.close()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._reader is not None:
             self._reader.close()
 
@@ -176,7 +166,7 @@ class TurnStream(Generic[O]):
         """The turn's id."""
         return self.handle.id
 
-    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the turn until it ends or is parked.
 
         Raises:
@@ -184,36 +174,17 @@ class TurnStream(Generic[O]):
         """
         handle, reader = self.handle, self._reader
         assert reader is not None  # noqa: S101 - it is set with the handle
-        resting = asyncio.get_running_loop().create_task(handle.result())
-        try:
-            is_over = False
-            while not is_over:
-                # A drive shows the last event before it says that the turn rests, so what the reader has by then is
-                # all there is, however slowly it is read.
-                _finish_with(resting, reader)
-                async for event in reader:
-                    yield event
-                    is_over = is_over or isinstance(event, TurnEnded)
-                # The feed was closed under the reader: the runtime closes, or made room for other sessions.
-                await asyncio.wait({resting}, timeout=PAUSE_S)
-                if resting.done():
-                    break
-                feed = self._admission.services.feeds.of(self._session_id)
-                reader = feed.read(reader.cursor, only=handle.id)
-            result = await resting
-            if not is_over and result.outcome is not None:
-                # It ran in another process, whose events are not seen here.
-                yield TurnEnded(outcome=result.outcome)
-            self._rested = result
-        finally:
-            resting.cancel()
+        return _watch(handle, self._admission.services.feeds, reader, self._keep)
+
+    def _keep(self, result: TurnResult[O]) -> None:
+        self._rested = result
 
     async def hand_to(self, on_event: EventHandler) -> TurnResult[O]:
         """Call a function with each event, one after the other; return the turn's result.
 
         What the function raises ends the watching and is raised here. The turn goes on.
         """
-        async with aclosing(self.__aiter__()) as shown:
+        async with aclosing(aiter(self)) as shown:
             async for event in shown:
                 answer = on_event(event)
                 if inspect.isawaitable(answer):
@@ -226,6 +197,40 @@ class TurnStream(Generic[O]):
         if self._rested is not None and not self._rested.parked:
             return self._rested
         return await self.handle.result(timeout)
+
+
+async def _watch(
+    handle: TurnHandle[O],
+    feeds: Feeds,
+    reader: FeedReader,
+    keep: Callable[[TurnResult[O]], None] | None = None,
+) -> AsyncGenerator[Event, None]:
+    """Yield the events of a turn until it ends or is parked, wherever it runs; `keep` gets its result then."""
+    resting = asyncio.get_running_loop().create_task(handle.result())
+    try:
+        if reader.has_gap:
+            yield Recovered(view=await handle.messages())
+        is_over = False
+        while not is_over:
+            # A drive shows the last event before it says that the turn rests, so what the reader has by then is
+            # all there is, however slowly it is read.
+            _finish_with(resting, reader)
+            async for event in reader:
+                yield event
+                is_over = is_over or isinstance(event, TurnEnded)
+            # The feed was closed under the reader: the runtime closes, or made room for other sessions.
+            await asyncio.wait({resting}, timeout=_PAUSE_S)
+            if resting.done():
+                break
+            reader = feeds.of(handle.session_id).read(reader.cursor, only=handle.id)
+        result = await resting
+        if not is_over and result.outcome is not None:
+            # It ran in another process, whose events are not seen here.
+            yield TurnEnded(outcome=result.outcome)
+        if keep is not None:
+            keep(result)
+    finally:
+        resting.cancel()
 
 
 def _finish_with(resting: asyncio.Task[TurnResult[Any]], reader: FeedReader) -> None:

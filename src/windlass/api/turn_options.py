@@ -14,7 +14,7 @@ from windlass.kernel import canonical
 from windlass.kernel.events import Event
 from windlass.kernel.messages import Attachment, Part, Text
 from windlass.kernel.model_call import Generation
-from windlass.kernel.value import EMPTY_DICT, Json, freeze
+from windlass.kernel.value import EMPTY_DICT, Json, check_instance, freeze
 from windlass.ports import Store
 from windlass.ports.model import Model
 from windlass.ports.upload import Upload
@@ -112,20 +112,16 @@ def read_overrides(
         record["prompt"] = check_text(given["prompt"], field="prompt")
         check_limit("input_text_bytes", len(given["prompt"].encode()), field="prompt")
     if "limits" in given:
-        record["limits"] = limits_record(_checked_kind(given["limits"], Limits, "limits"))
+        check_instance(given["limits"], Limits, field="limits")
+        record["limits"] = limits_record(given["limits"])
     if "generation" in given:
-        plain = msgspec.to_builtins(_checked_kind(given["generation"], Generation, "generation"))
+        check_instance(given["generation"], Generation, field="generation")
+        plain = msgspec.to_builtins(given["generation"])
         plain.pop("type", None)
         record["generation"] = plain
     if output is not None:
         record["output"] = output.schema
     return record
-
-
-def _checked_kind(found: Any, wanted: type, field: str) -> Any:  # noqa: ANN401 - checked here
-    if not isinstance(found, wanted):
-        raise InvalidInput.at(field, type(found).__name__, wanted.__name__)
-    return found
 
 
 def _model_name(given: object, models: KnownModels, program: Program | None) -> str:
@@ -195,10 +191,8 @@ async def _check_stored(one: Attachment, store: Store, field: str) -> None:
     try:
         await store.get_blob(one.ref)
     except CallerError:
-        raise InvalidInput(
-            f"{field}: found an attachment whose bytes are not stored; wanted Attachment.from_bytes",
-            field=field,
-        ) from None
+        found = "an attachment whose bytes are not stored"
+        raise InvalidInput.at(field, found, "Attachment.from_bytes") from None
 
 
 async def _stored(one: Text | Attachment | Upload, store: Store, now_ms: int) -> Part:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
+import msgspec
+
 from windlass.journal import UsageLine
 from windlass.journal.usage import sum_usage
 from windlass.kernel.model_call import Usage
-from windlass.kernel.value import Value
 from windlass.ports import Store
 from windlass.ports.price import Price, sum_of
 
 
-class UsageReport(Value, kw_only=True):
+class UsageReport(Usage, kw_only=True):
     """Tokens, calls and money.
 
     calls: how many model calls were made; lost: how many of them may have been charged without a reply.
@@ -21,11 +22,6 @@ class UsageReport(Value, kw_only=True):
     prices: what the runtime was given; they go before the prices that windlass knows.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
     calls: int = 0
     lost: int = 0
     lines: tuple[UsageLine, ...] = ()
@@ -41,11 +37,7 @@ class UsageReport(Value, kw_only=True):
         for line in summed:
             total = total + line.usage
         return cls(
-            input_tokens=total.input_tokens,
-            output_tokens=total.output_tokens,
-            cached_input_tokens=total.cached_input_tokens,
-            cache_write_tokens=total.cache_write_tokens,
-            reasoning_tokens=total.reasoning_tokens,
+            **msgspec.structs.asdict(total),
             calls=sum(line.calls for line in summed),
             lost=sum(line.lost for line in summed),
             lines=summed,
@@ -55,8 +47,7 @@ class UsageReport(Value, kw_only=True):
     @property
     def total_tokens(self) -> int:
         """All tokens that were sent and received."""
-        sent = self.input_tokens + self.cached_input_tokens + self.cache_write_tokens
-        return sent + self.output_tokens
+        return self.prompt_tokens + self.output_tokens
 
     @property
     def cost(self) -> Decimal | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from windlass.api.nodes import messages_of
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 _LOOK_S = 0.25
-PAUSE_S = 0.02
-_RESTING = ("parked", "done")
 
 
 async def turn_view(admission: Admission, session_id: str, turn_id: str) -> TurnView:
@@ -58,46 +55,6 @@ async def _next(reader: FeedReader, seconds: float) -> tuple[Event | None, bool]
         return None, True
 
 
-async def watch_turn(
-    admission: Admission, session_id: str, turn_id: str, cursor: str | None = None
-) -> AsyncIterator[Event]:
-    """Yield the events of a turn until it ends or is parked, wherever it runs.
-
-    If the feed no longer has what follows the cursor, the first event is a fresh view of the turn.
-    """
-    services = admission.services
-    reader = services.feeds.of(session_id).read(cursor, until=turn_id, only=turn_id)
-    try:
-        view = await turn_view(admission, session_id, turn_id)
-        if reader.has_gap:
-            yield events.Recovered(view=await messages_so_far(admission, view))
-        is_resting = False
-        while True:
-            # Once the turn rests, only what its feed has shown until then is left to read.
-            event, is_closed = await _next(reader, PAUSE_S if is_resting else _LOOK_S)
-            if event is not None:
-                yield event
-                if isinstance(event, events.TurnEnded):
-                    return
-                continue
-            if is_resting:
-                break
-            if not is_closed:
-                stored = await services.store.load_turn(session_id, turn_id)
-                if stored is None or stored.state not in _RESTING or reader.is_behind:
-                    continue
-            view = await turn_view(admission, session_id, turn_id)
-            reader = services.feeds.of(session_id).read(reader.cursor, until=turn_id, only=turn_id)
-            is_resting = view.state in _RESTING
-            if not is_resting:
-                # This worker let go of it: another one goes on with it, or this one in a moment.
-                await asyncio.sleep(PAUSE_S)
-        if view.outcome is not None:
-            yield events.TurnEnded(outcome=view.outcome)
-    finally:
-        reader.close()
-
-
 class Observation:
     """A session as it goes on: `async with session.observe(cursor) as seen: async for event in seen`.
 
@@ -130,12 +87,7 @@ class Observation:
             await self._take(session)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._reader is not None:
             self._reader.close()
 

@@ -13,9 +13,9 @@ import msgspec
 
 from windlass import Agent
 from windlass.cli.default_tools import calculate, clock, list_files, read_file
-from windlass.cli.opening import opened_store, unfinished_turn
-from windlass.cli.settings import Settings, has_file, hint
-from windlass.errors import ConfigError, UnknownSession, WindlassError
+from windlass.cli.opening import Found
+from windlass.cli.settings import Settings, hint
+from windlass.errors import ConfigError, WindlassError
 from windlass.models.local.weights import find_weights
 
 _MISSING: Final = object()
@@ -115,26 +115,19 @@ def _as_agent(found: object, address: str) -> Agent[Any, Any]:
     return found
 
 
-async def check_agent(settings: Settings, agent: Agent[Any, Any], session_id: str) -> None:
+def check_agent(found: Found | None, agent: Agent[Any, Any]) -> None:
     """Refuse a session whose unfinished turn belongs to another agent that no process is running.
 
     Raises:
         ConfigError: no process would drive that turn, so a new one would wait forever.
     """
-    if not has_file(settings):
-        return
-    async with opened_store(settings) as rows:
-        try:
-            session = await rows.load_session(session_id, history=False)
-        except UnknownSession:
-            return
-        turn, is_owned = await unfinished_turn(rows, session)
-    if turn is None or is_owned or turn.agent in (agent.name, *agent.aliases):
+    turn = None if found is None or found.is_owned else found.turn
+    if turn is None or turn.agent in (agent.name, *agent.aliases):
         return
     raise ConfigError(
-        f"agent: turn {turn.turn_id} of session {session_id} is unfinished and belongs to agent "
+        f"agent: turn {turn.turn_id} of session {turn.session_id} is unfinished and belongs to agent "
         f"{turn.agent!r}, found {agent.name!r}; name that agent with -m module:name, "
-        f"or cancel the turn: windlass cancel {session_id}",
+        f"or cancel the turn: windlass cancel {turn.session_id}",
         field="agent",
     )
 

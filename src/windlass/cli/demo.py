@@ -21,7 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.cli import demo_trip as trip
-from windlass.cli.demo_table import Line, Story, Style, Table
+from windlass.cli.demo_table import Story, Table
 from windlass.cli.opening import opened_store
 from windlass.cli.output import write_json
 from windlass.cli.settings import Settings
@@ -90,33 +90,40 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
             answer=turn.outcome.text if isinstance(turn.outcome, Finished) else "",
         )
 
-    @property
-    def repeated(self) -> int:
-        """How many model calls were made again."""
-        return len(self.model) - len(set(self.model))
-
-    @property
-    def killed(self) -> list[tuple[int, str]]:
-        """The processes that were killed, each with the tool it died in."""
-        pairs = zip(self.pids, ACTS, strict=True)
-        return [(pid, act.dies_in) for pid, act in pairs if act.dies_in is not None]
+    def record(self) -> dict[str, Any]:
+        """Return the answer and the counts, as programs get them."""
+        deaths = [(pid, act.dies_in) for pid, act in zip(self.pids, ACTS, strict=True)]
+        return {
+            "question": trip.QUESTION,
+            "answer": self.answer,
+            "pids": self.pids,
+            "killed": [{"pid": pid, "in": tool} for pid, tool in deaths if tool is not None],
+            "replies": {"bought": len(self.model), "twice": len(self.model) - len(set(self.model))},
+            "ran": Counter(self.tools),
+            "bookings": self.bookings,
+            "messages": self.messages,
+            "payments": len(self.payers),
+        }
 
 
 def run(folder: Path | None, *, plain: bool, json: bool = False) -> int:
     """Show the turn; return 0, or 1 if anything was not as told. Without a folder, nothing is kept."""
-    screen = ForPrograms() if json else ForPeople(plain=plain)
+    table = None if json else _begin_table(plain=plain)
     with contextlib.ExitStack() as stack:
         kept = folder
         if folder is None:
             made = stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-demo-"))
             folder = Path(made)
         try:
-            seen = _perform(folder, screen)
+            seen = _perform(folder, table)
             check(seen)
         except NotAsTold as refusal:
-            screen.refuse(str(refusal))
+            _refuse(str(refusal), json=json)
             return EXIT_NOT_AS_TOLD
-        screen.end(seen, kept)
+        if table is None:
+            write_json({**seen.record(), "kept": None if kept is None else str(kept)})
+        else:
+            _end_table(table, seen, kept)
     return 0
 
 
@@ -126,11 +133,10 @@ def check(seen: Seen) -> None:
     Raises:
         NotAsTold: naming what does not hold.
     """
+    asked = seen.model
     claims = {
         "every process was another one": len(set(seen.pids)) == len(ACTS),
-        "5 requests went to the model, none of them twice": len(set(seen.model))
-        == len(seen.model)
-        == 5,
+        "5 requests went to the model, none of them twice": len(set(asked)) == len(asked) == 5,
         "look_up ran once": seen.tools.count("look_up") == 1,
         "book ran twice under one key": len(seen.keys) == 2 and len(set(seen.keys)) == 1,
         "the hotel has one booking": seen.bookings == 1,
@@ -148,29 +154,30 @@ def check(seen: Seen) -> None:
 # ---------------------------------------------------------------------- the processes
 
 
-def _perform(folder: Path, screen: ForPeople | ForPrograms) -> Seen:
-    """Play all acts and show each when it is over."""
+def _perform(folder: Path, table: Table | None) -> Seen:
+    """Play all acts and show each when it is over: in the table, or one JSON value per line."""
     story = Story()
     pids: list[int] = []
     for number, act in enumerate(ACTS, start=1):
         pid = _play(act, number, folder.absolute())
         pids.append(pid)
         turn = asyncio.run(_load(folder))
-        screen.process(number, pid, act.title)
-        recorded = story.recorded()
-        if recorded and act.role == "resume":
-            how = "recorded, not repeated"
-            screen.line(Line("journal", "earlier requests", recorded, how, "dim"))
-        for line in story.lines(turn, killed=act.dies_in is not None):
-            screen.line(line)
+        if table is not None:
+            table.say(f"process {number}, pid {pid}: {act.title}", "bold")
+        for line in story.lines(turn, resumed=act.role == "resume", killed=act.dies_in is not None):
+            if table is not None:
+                table.line(line)
+            else:
+                said = msgspec.structs.asdict(line)
+                del said["color"]
+                write_json({"process": number, "pid": pid, **said})
     return Seen.of(trip.World(folder=folder), pids, turn)
 
 
 def _play(act: Act, number: int, folder: Path) -> int:
     """Run one process to its end; return its id."""
-    command = [sys.executable, "-m", "windlass.cli.demo_trip", str(folder), act.role]
-    if act.dies_in is not None:
-        command += ["--dies-in", act.dies_in]
+    program = [sys.executable, "-m", "windlass.cli.demo_trip"]
+    command = [*program, str(folder), act.role, act.dies_in or ""]
     with _child(command) as child:
         try:
             exit_code = child.wait(_PATIENCE_S)
@@ -212,85 +219,41 @@ async def _load(folder: Path) -> TurnView:
 # ---------------------------------------------------------------------- how it is shown
 
 
-class ForPeople:
-    """A table that grows, and the counts below it."""
+def _begin_table(*, plain: bool) -> Table:
+    table = Table(sys.stdout, plain=plain)
+    for line in _INTRO:
+        table.say(line, "dim")
+    table.say()
+    table.head()
+    return table
 
-    def __init__(self, *, plain: bool) -> None:
-        self._table = Table(sys.stdout, Style.of(sys.stdout, plain=plain))
-        for line in _INTRO:
-            self._table.say(line, "dim")
-        self._table.say()
-        self._table.head()
 
-    def process(self, number: int, pid: int, title: str) -> None:
-        """Write that a process has ended; the next lines are its own."""
-        self._table.say(f"process {number}, pid {pid}: {title}", "bold")
-
-    def line(self, line: Line) -> None:
-        """Write a row; failures are marked."""
-        mark = self._table.style.sign("✗ ", "x ") if line.color == "red" else ""
-        cells = (line.what, line.asked, mark + line.answered, line.how)
-        self._table.row(*cells, color=line.color)
-
-    def end(self, seen: Seen, kept: Path | None) -> None:
-        """Write the answer and the counts."""
-        table, ran = self._table, Counter(seen.tools)
-        killed = " and ".join(f"{pid} in {tool}" for pid, tool in seen.killed)
-        key = table.style.cut(seen.keys[0], 14)
-        times = {name: "1 time" if ran[name] == 1 else f"{ran[name]} times" for name in trip.TOOLS}
-        table.say()
-        table.tell("Question", trip.QUESTION)
-        table.tell("Answer", seen.answer, "green")
-        counts = f"""
+def _end_table(table: Table, seen: Seen, kept: Path | None) -> None:
+    """Write the answer and the counts."""
+    record = seen.record()
+    killed = " and ".join(f"{each['pid']} in {each['in']}" for each in record["killed"])
+    replies, key = record["replies"], table.cut(seen.keys[0], 14)
+    times = {name: "1 time" if n == 1 else f"{n} times" for name, n in record["ran"].items()}
+    table.say()
+    table.tell("Question", trip.QUESTION)
+    table.tell("Answer", seen.answer, "green")
+    counts = f"""
 processes   {len(seen.pids)}, killed with SIGKILL: {killed}
-model       {len(seen.model)} calls, {seen.repeated} of them repeated
+model       {replies["bought"]} calls, {replies["twice"]} of them repeated
 look_up     pure    ran {times["look_up"]}
 book        keyed   ran {times["book"]} under one key, {key}; bookings: {seen.bookings}
 notify      once    ran {times["notify"]}, killed there, not run again; messages: {seen.messages}
 pay         once    ran {times["pay"]}, after eva approved; payments: {len(seen.payers)}"""
-        table.say(counts)
-        table.say("(counted in files that the model and the tools append to)", "dim")
-        if kept is not None:
-            table.say(f"\nThe database and the counts are in {kept}.")
-
-    def refuse(self, why: str) -> None:
-        """Write to standard error that something was not as told."""
-        print(f"demo: {why}", file=sys.stderr)
+    table.say(counts)
+    table.say("(counted in files that the model and the tools append to)", "dim")
+    if kept is not None:
+        table.say(f"\nThe database and the counts are in {kept}.")
 
 
-class ForPrograms:
-    """One value per line: each with its process, the last with the counts."""
-
-    def __init__(self) -> None:
-        self._process: dict[str, Any] = {}
-
-    def process(self, number: int, pid: int, _title: str) -> None:
-        """Keep it for the lines to come."""
-        self._process = {"process": number, "pid": pid}
-
-    def line(self, line: Line) -> None:
-        """Write a line of the table, uncut."""
-        said = {"what": line.what, "asked": line.asked, "answered": line.answered, "how": line.how}
-        write_json({**self._process, **said})
-
-    def end(self, seen: Seen, kept: Path | None) -> None:
-        """Write the answer and the counts."""
-        write_json(
-            {
-                "question": trip.QUESTION,
-                "answer": seen.answer,
-                "pids": seen.pids,
-                "killed": [{"pid": pid, "in": tool} for pid, tool in seen.killed],
-                "replies": {"bought": len(seen.model), "twice": seen.repeated},
-                "ran": Counter(seen.tools),
-                "bookings": seen.bookings,
-                "messages": seen.messages,
-                "payments": len(seen.payers),
-                "kept": None if kept is None else str(kept),
-            }
-        )
-
-    def refuse(self, why: str) -> None:
-        """Write it as the other commands write errors."""
+def _refuse(why: str, *, json: bool) -> None:
+    """Write to standard error that something was not as told, as the other commands write errors."""
+    if json:
         error = {"code": "not_as_told", "message": why, "field": None}
         write_json({"error": error}, sys.stderr)
+    else:
+        print(f"demo: {why}", file=sys.stderr)

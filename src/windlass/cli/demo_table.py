@@ -13,7 +13,6 @@ from typing import Literal, TextIO
 import msgspec
 
 from windlass import journal
-from windlass.journal.keys import call_key
 from windlass.kernel import Json, ModelFailure, ModelReply, ToolCall, ToolOutcome
 from windlass.kernel.tool_call import as_text
 from windlass.ports import TurnView
@@ -21,7 +20,6 @@ from windlass.ports import TurnView
 COLUMNS = 100
 _WIDTHS = (8, 30, 37, 22)
 _HEADS = ("what", "asked", "came back", "how")
-_GAP = " "
 
 _CODES = {
     "bold": "1", "dim": "2", "red": "1;31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36",
@@ -39,111 +37,71 @@ class Line(msgspec.Struct, frozen=True):
     color: Color | None = None
 
 
-class Call(msgspec.Struct, kw_only=True):
-    """A tool call as the journal has it; `cut_off`: a process died in the middle of it."""
-
-    name: str
-    args: Mapping[str, Json]
-    cut_off: bool = False
-    outcome: ToolOutcome | None = None
-
-
 class Story:
     """Follows a turn from process to process: after each, it gets the turn as stored and tells what is new."""
 
     def __init__(self) -> None:
-        self._pages = 0
-        self._commands: dict[str, journal.Command] = {}
-        self._contracts: dict[str, str] = {}
-        self._calls: dict[str, Call] = {}
-        self._waits: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._cut_off: set[str] = set()
         self._replies = 0
+        self._done: list[str] = []
 
-    def recorded(self) -> str:
-        """Say what is recorded so far, and so is never run again."""
-        done = [call.name for call in self._calls.values() if call.outcome is not None]
-        return ", ".join([f"{self._replies} replies", *done]) if self._replies else ""
-
-    def lines(self, turn: TurnView, *, killed: bool) -> Iterator[Line]:
-        """Yield what is new in the turn; `killed` says how the process ended."""
-        new = turn.pages[self._pages :]
-        self._pages = len(turn.pages)
-        for entry in (entry for page in new for entry in page.entries):
-            line = self._line(entry)
-            if line is not None:
-                yield line
-        if killed:
-            yield from self._cut_off()
+    def lines(
+        self, turn: TurnView, *, resumed: bool = False, killed: bool = False
+    ) -> Iterator[Line]:
+        """Yield what is new in the turn. A process that `resumed` it repeats nothing; one that was `killed` left calls."""
+        if resumed and self._replies:
+            recorded = ", ".join([f"{self._replies} replies", *self._done])
+            yield Line("journal", "earlier requests", recorded, "recorded, not repeated", "dim")
+        folded = turn.journal()
+        declared = () if folded.started is None else folded.started.contracts
+        contracts = {each.tool: each.effect for each in declared}
+        for row in folded.rows():
+            if row.key in self._told:
+                continue
+            match row.command, row.outcome:
+                case journal.ModelCallCommand() as asked, journal.ModelAnswered(result=result):
+                    yield self._reply(asked, result)
+                case journal.ToolCallCommand() as call, journal.CallReturned(outcome=outcome):
+                    contract = contracts.get(call.name, "once")
+                    yield self._result(call, outcome, contract, cut_off=row.key in self._cut_off)
+                case journal.ToolCallCommand() as call, None if killed:
+                    self._cut_off.add(row.key)
+                    how = f"{contracts.get(call.name, 'once')}: no result"
+                    yield Line(call.name, _as_code(call.args), "KILLED (signal 9)", how, "red")
+                    continue
+                case _:
+                    continue
+            self._told.add(row.key)
         yield from self._waiting(turn)
-
-    def _line(self, entry: journal.Entry) -> Line | None:
-        if isinstance(entry, journal.TurnStarted):
-            self._contracts = {each.tool: each.effect for each in entry.contracts}
-            return None
-        if not isinstance(entry, journal.Claimed | journal.Recorded):
-            return None
-        key = call_key(entry.key)
-        command = entry.command or self._commands.get(key)
-        if command is None:
-            return None
-        self._commands[key] = command
-        outcome = entry.outcome if isinstance(entry, journal.Recorded) else None
-        if isinstance(command, journal.ModelCallCommand) and isinstance(
-            outcome, journal.ModelAnswered
-        ):
-            return self._reply(command, outcome.result)
-        if isinstance(command, journal.ToolCallCommand) and isinstance(entry, journal.Claimed):
-            self._call(key, command)
-        if isinstance(command, journal.ToolCallCommand) and isinstance(
-            outcome, journal.CallReturned
-        ):
-            return self._result(self._call(key, command), outcome.outcome)
-        return None
-
-    def _call(self, key: str, command: journal.ToolCallCommand) -> Call:
-        return self._calls.setdefault(key, Call(name=command.name, args=command.args))
 
     def _reply(self, command: journal.ModelCallCommand, result: ModelReply | ModelFailure) -> Line:
         asked = f"{command.request.message_count} messages"
         if isinstance(result, ModelFailure):
             return Line("model", asked, result.message, "failed", "red")
         self._replies += 1
-        wanted = [
-            f"{part.name}({_as_code(part.args)})"
-            for part in result.parts
-            if isinstance(part, ToolCall)
-        ]
-        answered = ", ".join(wanted) or "text, and no more calls"
-        return Line("model", asked, answered, "called", "cyan")
+        calls = [part for part in result.parts if isinstance(part, ToolCall)]
+        wanted = ", ".join(f"{call.name}({_as_code(call.args)})" for call in calls)
+        return Line("model", asked, wanted or "text, and no more calls", "called", "cyan")
 
-    def _result(self, call: Call, outcome: ToolOutcome) -> Line:
-        call.outcome = outcome
-        said = outcome.value if outcome.value is not None else f"({outcome.status})"
-        how, color = self._how(call)
-        return Line(call.name, _as_code(call.args), as_text(said), how, color)
-
-    def _how(self, call: Call) -> tuple[str, Color | None]:
-        contract = self._contracts.get(call.name, "once")
-        if not call.cut_off:
-            return f"{contract}: ran", None
-        if call.outcome is not None and call.outcome.status == "unknown":
-            return f"{contract}: not run again", "yellow"
-        again = "again, same key" if contract == "keyed" else "ran again"
-        return f"{contract}: {again}", "yellow"
-
-    def _cut_off(self) -> Iterator[Line]:
-        for call in self._calls.values():
-            if call.outcome is None:
-                call.cut_off = True
-                how = f"{self._contracts.get(call.name, 'once')}: no result"
-                yield Line(call.name, _as_code(call.args), "KILLED (signal 9)", how, "red")
+    def _result(
+        self, call: journal.ToolCallCommand, outcome: ToolOutcome, contract: str, *, cut_off: bool
+    ) -> Line:
+        self._done.append(call.name)
+        said = as_text(outcome.value if outcome.value is not None else f"({outcome.status})")
+        how = "ran"
+        if cut_off and outcome.status == "unknown":
+            how = "not run again"
+        elif cut_off:
+            how = "again, same key" if contract == "keyed" else "ran again"
+        color: Color | None = "yellow" if cut_off else None
+        return Line(call.name, _as_code(call.args), said, f"{contract}: {how}", color)
 
     def _waiting(self, turn: TurnView) -> Iterator[Line]:
         for view in turn.waits:
-            before = self._waits.get(view.wait.key)
-            self._waits[view.wait.key] = view.state
-            if before == view.state:
+            if (known := f"{view.wait.key} {view.state}") in self._told:
                 continue
+            self._told.add(known)
             by = view.answer.by if view.answer is not None else None
             asked = f"{view.wait.kind}: {view.wait.title}"
             answered = f"{view.state} by {by}" if by else view.state
@@ -158,71 +116,48 @@ def _as_code(args: Mapping[str, Json]) -> str:
 # ---------------------------------------------------------------------- the terminal
 
 
-class Style(msgspec.Struct, frozen=True, kw_only=True):
-    """What the terminal can show."""
+class Table:
+    """A table that grows line by line on a stream, 100 columns wide at most.
 
-    color: bool
-    unicode: bool
+    It has colors and signs where the stream, NO_COLOR and the user want them.
+    """
 
-    @classmethod
-    def of(cls, stream: TextIO, *, plain: bool) -> Style:
-        """Decide by the stream, NO_COLOR and what the user asked for."""
+    def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
         # A setting of terminals, not of windlass: see no-color.org.
         is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"  # noqa: TID251
         is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-        return cls(color=not plain and is_wanted and stream.isatty(), unicode=not plain and is_utf8)
-
-    def paint(self, text: str, color: Color | None) -> str:
-        """Return `text` in a color, if colors may be shown."""
-        if color is None or not self.color:
-            return text
-        return f"\x1b[{_CODES[color]}m{text}\x1b[0m"
-
-    def rule(self) -> str:
-        """Return a line under a head."""
-        dash = "─" if self.unicode else "-"
-        return self.paint(_GAP.join(dash * width for width in _WIDTHS), "dim")
-
-    def sign(self, sign: str, plain: str) -> str:
-        """Return a sign, or its ASCII form where only ASCII can be shown."""
-        return sign if self.unicode else plain
-
-    def cut(self, text: str, width: int) -> str:
-        """Return `text` in at most `width` characters, marked where it was cut."""
-        dots = self.sign("…", "...")
-        return text if len(text) <= width else text[: width - len(dots)] + dots
-
-
-class Table:
-    """A table that grows line by line on a stream, 100 columns wide at most."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self.style = style
         self._stream = stream
+        self._has_color = not plain and is_wanted and stream.isatty()
+        self._dots, self._cross, self._dash = "...", "x ", "-"
+        if is_utf8 and not plain:
+            self._dots, self._cross, self._dash = "…", "✗ ", "─"
 
     def say(self, text: str = "", color: Color | None = None) -> None:
         """Write a line beside the table, at once."""
-        self._stream.write(self.style.paint(text, color) + "\n")
+        painted = f"\x1b[{_CODES[color]}m{text}\x1b[0m" if color and self._has_color else text
+        self._stream.write(painted + "\n")
         self._stream.flush()
 
     def tell(self, label: str, text: str, color: Color | None = None) -> None:
         """Write text beside a label, on as many lines as it needs."""
-        lines = textwrap.wrap(text, COLUMNS - 11)
-        for at, line in enumerate(lines):
+        for at, line in enumerate(textwrap.wrap(text, COLUMNS - 11)):
             self.say(f"{label if at == 0 else '':<10} {line}", color)
 
     def head(self) -> None:
         """Write the head of the table."""
-        self.say(self._line(_HEADS), "bold")
-        self.say(self.style.rule())
+        self._row(*_HEADS, color="bold")
+        self._row(*(self._dash * width for width in _WIDTHS), color="dim")
 
-    def row(self, *cells: str, color: Color | None = None) -> None:
-        """Write one line of the table."""
-        self.say(self._line(cells), color)
+    def line(self, line: Line) -> None:
+        """Write a line of the table; failures are marked."""
+        mark = self._cross if line.color == "red" else ""
+        self._row(line.what, line.asked, mark + line.answered, line.how, color=line.color)
 
-    def _line(self, cells: tuple[str, ...]) -> str:
-        placed = [
-            self.style.cut(cell, width).ljust(width)
-            for cell, width in zip(cells, _WIDTHS, strict=True)
-        ]
-        return _GAP.join(placed).rstrip()
+    def cut(self, text: str, width: int) -> str:
+        """Return `text` in at most `width` characters, marked where it was cut."""
+        return text if len(text) <= width else text[: width - len(self._dots)] + self._dots
+
+    def _row(self, *cells: str, color: Color | None) -> None:
+        placed = zip(cells, _WIDTHS, strict=True)
+        line = " ".join(self.cut(cell, width).ljust(width) for cell, width in placed)
+        self.say(line.rstrip(), color)

@@ -3,15 +3,15 @@
 Law 1. Whatever costs or acts is written to a file by the code that does it, before it answers, so that it
     can be counted from outside the process.
 
-Usage: python -m windlass.cli.demo_trip DIR start|resume|approve [--dies-in TOOL]
+Usage: python -m windlass.cli.demo_trip DIR start|resume|approve TOOL, where TOOL is the one to die in, or empty
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,6 @@ from windlass.ports.model import EmitModelEvent
 QUESTION = "Book 2 nights in Lisbon for at most 300 euros."
 SESSION = "traveller"
 TURN = "trip"
-TOOLS = ("look_up", "book", "notify", "pay")
 
 _HOTELS: dict[str, Json] = {
     "Lisbon": {"hotel": "Casa do Rio", "cents": 11_800},
@@ -153,16 +152,6 @@ async def approve(world: World) -> None:
 _ROLES = {"start": start, "resume": resume, "approve": approve}
 
 
-def main() -> int:
-    """Play one role."""
-    parser = argparse.ArgumentParser(prog="python -m windlass.cli.demo_trip")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("role", choices=_ROLES)
-    parser.add_argument("--dies-in", choices=TOOLS)
-    options = parser.parse_args()
-    asyncio.run(_ROLES[options.role](World(folder=options.folder, dies_in=options.dies_in)))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    place, role, dies_in = sys.argv[1:]
+    asyncio.run(_ROLES[role](World(folder=Path(place), dies_in=dies_in or None)))

@@ -60,16 +60,10 @@ def check_store(file: Path) -> Iterator[Check]:
             yield from _look_into(file)
         else:
             yield Check("store", "note", f"{file} does not exist yet")
-    except WindlassError as error:
-        yield Check("store", "fail", _at(file, error))
     except Exception as error:  # noqa: BLE001 - any error of SQLite is the finding
-        told = as_windlass_error(error, place=file.name)
-        yield Check("store", "fail", _at(file, told))
-
-
-def _at(file: Path, error: WindlassError) -> str:
-    """Return what is wrong with a file; errors of a store begin with its name alone."""
-    return f"{file}: {str(error).removeprefix(f'{file.name}: ')}"
+        # Errors of a store begin with the name of its file alone.
+        told = str(as_windlass_error(error, place=file.name)).removeprefix(f"{file.name}: ")
+        yield Check("store", "fail", f"{file}: {told}")
 
 
 def _look_into(file: Path) -> Iterator[Check]:
@@ -101,30 +95,23 @@ def check_disk(folder: Path) -> Iterator[Check]:
         yield Check("file system", "ok", kind)
     try:
         room = shutil.disk_usage(folder).free
-        syncs = measure_syncs(folder)
+        median_ms, worst_ms = measure_syncs(folder)
     except OSError as error:
         yield Check("disk", "fail", f"{folder}: {error.strerror}")
         return
     status: Status = "ok" if room > _LITTLE_ROOM else "warn"
     yield Check("free", status, size(room))
-    told = f"{syncs.median_ms:.2f} ms for a block (worst {syncs.worst_ms:.2f})"
+    told = f"{median_ms:.2f} ms for a block (worst {worst_ms:.2f})"
     doubt = ""
-    if syncs.median_ms < _TOO_FAST_MS:
+    if median_ms < _TOO_FAST_MS:
         doubt = "; too fast for a real sync"
-    elif syncs.median_ms > _SLOW_MS:
+    elif median_ms > _SLOW_MS:
         doubt = "; every commit waits for it"
     yield Check("sync", "warn" if doubt else "ok", f"{told}{doubt}")
 
 
-class SyncTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the disk takes to sync one block, in milliseconds."""
-
-    median_ms: float
-    worst_ms: float
-
-
-def measure_syncs(folder: Path, n_syncs: int = _N_SYNCS) -> SyncTimes:
-    """Write blocks to a temporary file and sync after each."""
+def measure_syncs(folder: Path, n_syncs: int = _N_SYNCS) -> tuple[float, float]:
+    """Write blocks to a temporary file and sync after each; return the median and the worst time, in milliseconds."""
     taken = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         for _ in range(n_syncs):
@@ -132,7 +119,7 @@ def measure_syncs(folder: Path, n_syncs: int = _N_SYNCS) -> SyncTimes:
             file.write(_BLOCK)
             os.fsync(file.fileno())
             taken.append((_clock() - begun) * 1000)
-    return SyncTimes(median_ms=round(statistics.median(taken), 3), worst_ms=round(max(taken), 3))
+    return round(statistics.median(taken), 3), round(max(taken), 3)
 
 
 def file_system(folder: Path, mounts: Path = _MOUNTS) -> str | None:

@@ -12,16 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from windlass import __version__
+from windlass import __version__, errors
 from windlass.cli import catalogue, exit_code
-from windlass.errors import (
-    CallerError,
-    InvalidInput,
-    ReplayError,
-    StoreError,
-    WindlassBug,
-    WindlassError,
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,11 +81,11 @@ def _run(words: list[str]) -> int:
     return arguments.run(words)
 
 
-def _unknown(word: str) -> InvalidInput:
+def _unknown(word: str) -> errors.InvalidInput:
     from windlass.cli.settings import hint  # noqa: PLC0415 - law 1
 
     said = f"there is no command {word[:40]!r}{hint(word, catalogue.NAMES)}"
-    return InvalidInput(f"{said} (windlass --help lists them)", field="command")
+    return errors.InvalidInput(f"{said} (windlass --help lists them)", field="command")
 
 
 def _demo(words: Sequence[str]) -> int:
@@ -135,14 +127,15 @@ def _tell(error: Exception, words: Sequence[str]) -> int:
         import traceback  # noqa: PLC0415 - only debugging needs it
 
         print(clean("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-    is_known = isinstance(error, WindlassError) and not isinstance(error, WindlassBug)
-    text = clean(str(error)) if is_known else clean(f"{type(error).__name__}: {error}")
+    is_known = code != exit_code.BUG
+    text = clean(str(error) if is_known else f"{type(error).__name__}: {error}")
     if "--json" in words:
         from windlass.cli.output import write_json  # noqa: PLC0415 - only a failure needs it
 
-        told = error.code if isinstance(error, WindlassError) else "bug"
-        field = clean(error.field) if isinstance(error, WindlassError) and error.field else None
-        write_json({"error": {"code": told, "message": text, "field": field}}, sys.stderr)
+        told = {"code": "bug", "message": text, "field": None}
+        if isinstance(error, errors.WindlassError):
+            told |= {"code": error.code, "field": error.field and clean(error.field)}
+        write_json({"error": told}, sys.stderr)
     elif is_known:
         print(f"windlass: {text}", file=sys.stderr)
     else:
@@ -160,11 +153,11 @@ def _is_debugging() -> bool:
 
 
 def _code_of(error: Exception) -> int:
-    if isinstance(error, CallerError):
+    if isinstance(error, errors.CallerError):
         return exit_code.USAGE
-    if isinstance(error, (StoreError, ReplayError)):
+    if isinstance(error, (errors.StoreError, errors.ReplayError)):
         return exit_code.STORE
-    if isinstance(error, WindlassError) and not isinstance(error, WindlassBug):
+    if isinstance(error, errors.WindlassError) and not isinstance(error, errors.WindlassBug):
         return exit_code.NOT_FINISHED
     return exit_code.BUG
 

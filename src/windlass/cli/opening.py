@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
+
+import msgspec
 
 from windlass import Runtime
 from windlass.api.adapters import open_store
-from windlass.cli.settings import Settings, existing_store, read_settings
+from windlass.cli.settings import Settings, existing_store, has_file, read_settings
+from windlass.errors import UnknownSession
 from windlass.ports import SessionView, Store, TurnView
 from windlass.runtime.system_clock import SystemClock
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -23,33 +27,43 @@ def with_runtime(store: str | None, work: Callable[[Runtime[Any]], Awaitable[T]]
         ConfigError: the store does not exist.
     """
     settings = read_settings(store=store)
-    address = existing_store(settings)
-
-    async def run() -> T:
-        async with Runtime(store=address, durability=settings.durability) as runtime:
-            return await work(runtime)
-
-    return asyncio.run(run())
+    runtime = Runtime(store=existing_store(settings), durability=settings.durability)
+    return asyncio.run(_within(runtime, work))
 
 
 def with_store(store: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
     """Run `work` with the rows themselves, for commands that show more than a runtime does."""
-    settings = read_settings(store=store)
-
-    async def run() -> T:
-        async with opened_store(settings) as rows:
-            return await work(rows)
-
-    return asyncio.run(run())
+    return asyncio.run(_within(opened_store(read_settings(store=store)), work))
 
 
-async def unfinished_turn(rows: Store, session: SessionView) -> tuple[TurnView | None, bool]:
-    """Return the unfinished turn of a session, and whether a living process owns it."""
-    turn_id = session.active or next(iter(session.queued), None)
-    turn = None if turn_id is None else await rows.load_turn(session.session_id, turn_id)
-    if turn is None or turn.owner is None:
-        return turn, False
-    return turn, await rows.is_present(turn.owner, now_ms=SystemClock().now_ms())
+async def _within(opening: AbstractAsyncContextManager[R], work: Callable[[R], Awaitable[T]]) -> T:
+    async with opening as opened:
+        return await work(opened)
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as it is before this process drives it, and its unfinished turn; `is_owned`: by a living process."""
+
+    session: SessionView
+    turn: TurnView | None = None
+    is_owned: bool = False
+
+
+async def find_session(settings: Settings, session_id: str, *, history: bool) -> Found | None:
+    """Return a session of the store; None if it is new."""
+    if not has_file(settings):
+        return None
+    async with opened_store(settings) as rows:
+        try:
+            session = await rows.load_session(session_id, history=history)
+        except UnknownSession:
+            return None
+        turn_id = session.active or next(iter(session.queued), None)
+        turn = None if turn_id is None else await rows.load_turn(session_id, turn_id)
+        if turn is None or turn.owner is None:
+            return Found(session=session, turn=turn)
+        is_owned = await rows.is_present(turn.owner, now_ms=SystemClock().now_ms())
+    return Found(session=session, turn=turn, is_owned=is_owned)
 
 
 @asynccontextmanager

@@ -17,13 +17,7 @@ from contextlib import suppress
 from windlass.engines.drives import Drives, Slots, TurnKey
 from windlass.engines.session_cache import SessionCache
 from windlass.engines.worker import Housekeeping, Membership, due_work, turn_for
-from windlass.errors import (
-    EngineError,
-    HeadMoved,
-    StoreError,
-    UnknownSession,
-    WindlassError,
-)
+from windlass.errors import EngineError, HeadMoved, StoreError, UnknownSession, WindlassError
 from windlass.ports import Due, DueInbox, DueTurn, NewTurn, TurnRequest, TurnView, WaitAnswer
 from windlass.ports.inbox import turn_of_item
 from windlass.runtime.drive import Drive, Parked
@@ -191,7 +185,7 @@ class LocalEngine:
                     if found is not None:
                         return found
                 else:
-                    ended = await driving.end()
+                    ended = await asyncio.shield(driving.end)
                     if isinstance(ended, TurnRecord):
                         return ended
         finally:
@@ -299,8 +293,7 @@ class LocalEngine:
         memory = self._cache.get(turn.session_id)
         if memory is None or not memory.is_owned:
             memory = await self._cache.current(turn.session_id)
-        self._busy_sessions.add(turn.session_id)
-        await self._drive_known(memory, view, generation=None, takeovers=0)
+        await self._drive_known(memory, view)
 
     async def _resume(self, session_id: str, turn_id: str) -> None:
         """Drive a turn whose worker is gone, or that was answered."""
@@ -317,22 +310,22 @@ class LocalEngine:
         view = await services.store.load_turn(session_id, turn_id)
         assert view is not None  # noqa: S101 - it was taken over
         memory = await self._cache.current(session_id)
-        self._busy_sessions.add(session_id)
-        await self._drive_known(
-            memory, view, generation=lease.generation, takeovers=lease.takeovers
-        )
+        await self._drive_known(memory, view, lease.generation, lease.takeovers)
 
     async def _drive_known(
-        self, memory: SessionMemory, view: TurnView, *, generation: int | None, takeovers: int
+        self,
+        memory: SessionMemory,
+        view: TurnView,
+        generation: int | None = None,
+        takeovers: int = 0,
     ) -> None:
+        self._busy_sessions.add(memory.session_id)
         program = self.programs.get(view.agent)
         if program is None or view.request is None or memory.session_id in self._drives.by_session:
             return
         await self.slots.acquire()
-        if (
-            memory.session_id in self._drives.by_session
-        ):  # a turn began there while this waited for its slot
-            self.slots.release()
+        if memory.session_id in self._drives.by_session:
+            self.slots.release()  # a turn began there while this waited for its slot
             return
         job = Job(
             turn_id=view.turn_id,

@@ -60,7 +60,7 @@ class Redaction(Plugin):
         custom: Mapping[str, str | re.Pattern[str]] | None = None,
         replacement: str = "[{kind}]",
         distinct: bool = False,
-        input: bool = False,  # noqa: A002 - the public name
+        input: bool = False,
         output: bool = False,
     ) -> None:
         own = _custom({} if custom is None else custom)

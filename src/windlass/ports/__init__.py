@@ -1,8 +1,6 @@
 """Ports: one Protocol per file, with the values it speaks."""
 
-from windlass.ports.clock import (
-    Clock,
-)
+from windlass.ports.clock import Clock
 from windlass.ports.directives import (
     Abort,
     Continue,
@@ -17,14 +15,7 @@ from windlass.ports.directives import (
     ShortCircuit,
     Stop,
 )
-from windlass.ports.inbox import (
-    InboxItem,
-    InboxReceipt,
-    ItemKind,
-    ItemState,
-    NewItem,
-    When,
-)
+from windlass.ports.inbox import InboxItem, InboxReceipt, ItemKind, ItemState, NewItem, When
 from windlass.ports.model import (
     READ_BLOB,
     AttemptFailed,
@@ -34,16 +25,8 @@ from windlass.ports.model import (
     ReasoningChunk,
     TextChunk,
 )
-from windlass.ports.plugin import (
-    AskedCall,
-    AtCheckpoint,
-    CommittedTurn,
-    Plugin,
-    Trouble,
-)
-from windlass.ports.plugin_turn import (
-    PluginTurn,
-)
+from windlass.ports.plugin import AskedCall, AtCheckpoint, CommittedTurn, Plugin, Trouble
+from windlass.ports.plugin_turn import PluginTurn
 from windlass.ports.policy import (
     Allow,
     Ask,
@@ -54,20 +37,10 @@ from windlass.ports.policy import (
     Ruling,
     ToolPolicy,
 )
-from windlass.ports.price import (
-    Price,
-)
-from windlass.ports.probe import (
-    Phase,
-    PhaseProbe,
-)
-from windlass.ports.prompt import (
-    Contribution,
-)
-from windlass.ports.store import (
-    Store,
-    Ticket,
-)
+from windlass.ports.price import Price
+from windlass.ports.probe import Phase, PhaseProbe
+from windlass.ports.prompt import Contribution
+from windlass.ports.store import Store, Ticket
 from windlass.ports.tool import (
     Done,
     NotDone,
@@ -79,9 +52,7 @@ from windlass.ports.tool import (
     ToolProvider,
     Unknown,
 )
-from windlass.ports.turn_info import (
-    TurnInfo,
-)
+from windlass.ports.turn_info import TurnInfo
 from windlass.ports.unit import (
     CommitReceipt,
     Lease,
@@ -94,10 +65,7 @@ from windlass.ports.unit import (
     Unit,
     UnitReceipt,
 )
-from windlass.ports.upload import (
-    Attachment,
-    Upload,
-)
+from windlass.ports.upload import Attachment, Upload
 from windlass.ports.views import (
     CancelReceipt,
     DeleteReport,
@@ -113,14 +81,7 @@ from windlass.ports.views import (
     VacuumReport,
     WithdrawReceipt,
 )
-from windlass.ports.waits import (
-    Wait,
-    WaitAnswer,
-    WaitKind,
-    WaitReceipt,
-    WaitState,
-    WaitView,
-)
+from windlass.ports.waits import Wait, WaitAnswer, WaitKind, WaitReceipt, WaitState, WaitView
 
 __all__ = [
     "READ_BLOB",

@@ -19,101 +19,49 @@ class PluginTurn(ABC):
     `state` is empty when a turn begins and gone when it ends; `memory` lasts as long as the session. Neither is ever
     kept on the plugin itself. `patch` and `remember` change them: the change is part of what is recorded of this hook,
     so it is there after a crash exactly if the hook is not run again. A hook that raises has changed nothing.
+
+    The facts, which a hook reads and never sets:
+
+    session_id: the session.
+    turn_id: the turn.
+    agent: the agent's name.
+    model: the model that the turn began with, or is about to begin with.
+    context: what the caller gave with the turn.
+    deps: what tools are given.
+    iteration: how many iterations came before.
+    max_iterations: how many there may be.
+    now_ms: the runtime's clock.
+    started_ms: when the turn began.
+    recovered: whether an earlier worker of this turn is gone.
+    messages: the history of this frame, with what the turn added so far.
+    turn_messages: what the turn added so far, its input first.
+    tools: the tools that the model is offered now.
+    system_prompt: the prompt in force; in `view`, that of the iteration that begins.
+    usage: what the turn used so far, reservations that were lost included.
+    reserved: what is reserved for calls under way.
+    session_usage: what the session's committed turns used.
     """
 
     __slots__ = ()
 
-    # ------------------------------------------------------------------ facts
-
-    @property
-    @abstractmethod
-    def session_id(self) -> str:
-        """The session."""
-
-    @property
-    @abstractmethod
-    def turn_id(self) -> str:
-        """The turn."""
-
-    @property
-    @abstractmethod
-    def agent(self) -> str:
-        """The agent's name."""
-
-    @property
-    @abstractmethod
-    def model(self) -> str:
-        """The model that the turn began with, or is about to begin with."""
-
-    @property
-    @abstractmethod
-    def context(self) -> Mapping[str, Json]:
-        """What the caller gave with the turn."""
-
-    @property
-    @abstractmethod
-    def deps(self) -> Any:  # noqa: ANN401 - the user's own
-        """What tools are given."""
-
-    @property
-    @abstractmethod
-    def iteration(self) -> int:
-        """How many iterations came before."""
-
-    @property
-    @abstractmethod
-    def max_iterations(self) -> int | None:
-        """How many there may be."""
-
-    @property
-    @abstractmethod
-    def now_ms(self) -> int:
-        """The runtime's clock."""
-
-    @property
-    @abstractmethod
-    def started_ms(self) -> int:
-        """When the turn began."""
-
-    @property
-    @abstractmethod
-    def recovered(self) -> bool:
-        """Whether an earlier worker of this turn is gone."""
-
-    @property
-    @abstractmethod
-    def messages(self) -> Sequence[Message]:
-        """The history of this frame, with what the turn added so far."""
-
-    @property
-    @abstractmethod
-    def turn_messages(self) -> Sequence[Message]:
-        """What the turn added so far, its input first."""
-
-    @property
-    @abstractmethod
-    def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools that the model is offered now."""
-
-    @property
-    @abstractmethod
-    def system_prompt(self) -> str:
-        """The prompt in force; in `view`, that of the iteration that begins."""
-
-    @property
-    @abstractmethod
-    def usage(self) -> tuple[UsageLine, ...]:
-        """What the turn used so far, reservations that were lost included."""
-
-    @property
-    @abstractmethod
-    def reserved(self) -> tuple[UsageLine, ...]:
-        """What is reserved for calls under way."""
-
-    @property
-    @abstractmethod
-    def session_usage(self) -> tuple[UsageLine, ...]:
-        """What the session's committed turns used."""
+    session_id: str
+    turn_id: str
+    agent: str
+    model: str
+    context: Mapping[str, Json]
+    deps: Any
+    iteration: int
+    max_iterations: int | None
+    now_ms: int
+    started_ms: int
+    recovered: bool
+    messages: Sequence[Message]
+    turn_messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...]
+    system_prompt: str
+    usage: tuple[UsageLine, ...]
+    reserved: tuple[UsageLine, ...]
+    session_usage: tuple[UsageLine, ...]
 
     # ------------------------------------------------------------------ state
 

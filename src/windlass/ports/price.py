@@ -32,7 +32,7 @@ class Price:
     def __init__(
         self,
         *,
-        input: Money,  # noqa: A002 - the public name
+        input: Money,
         output: Money,
         cached_input: Money | None = None,
         cache_write: Money | None = None,
@@ -113,9 +113,7 @@ def read_money(given: object, *, field: str) -> Decimal:
             if amount.is_finite() and 0 <= amount < _MOST and _places(amount) <= _PLACES:
                 return amount
     wanted = f"an amount from 0 to {_MOST:,}, with {_PLACES} decimal places at most"
-    raise ConfigError(
-        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
-    )
+    raise ConfigError.at(field, found, wanted)
 
 
 def _places(amount: Decimal) -> int:

@@ -50,10 +50,8 @@ class Contribution(msgspec.Struct, frozen=True):
             check_text(getattr(self, name), field=f"Contribution.{name}")
         for name, found, known in (("slot", self.slot, SLOTS), ("layer", self.layer, LAYERS)):
             if found not in known:
-                raise InvalidInput(
-                    f"Contribution.{name}: wanted one of {', '.join(known)}",
-                    field=f"Contribution.{name}",
-                )
+                wanted = f"one of {', '.join(known)}"
+                raise InvalidInput.at(f"Contribution.{name}", repr(found)[:40], wanted)
         check_instance(self.priority, int, field="Contribution.priority")
         if isinstance(self.gate, list):
             set_field(self, "gate", tuple(self.gate))

@@ -17,13 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from windlass.ports.inbox import InboxItem, InboxReceipt, NewItem
-from windlass.ports.unit import (
-    Lease,
-    NewTurn,
-    TurnReceipt,
-    Unit,
-    UnitReceipt,
-)
+from windlass.ports.unit import Lease, NewTurn, TurnReceipt, Unit, UnitReceipt
 from windlass.ports.views import (
     CancelReceipt,
     DeleteReport,

@@ -17,10 +17,7 @@ class Upload:
 
     def __init__(self, data: bytes, *, media_type: str = BYTES, name: str | None = None) -> None:
         if not isinstance(data, bytes):
-            found = type(data).__name__
-            raise InvalidInput(
-                f"Upload.data: found {found}, wanted bytes", field="Upload.data", found=found
-            )
+            raise InvalidInput.at("Upload.data", type(data).__name__, "bytes")
         check_limit("attachment_bytes", len(data), field="Upload.data")
         check_text(media_type, field="Upload.media_type")
         check_text(name or "", field="Upload.name")

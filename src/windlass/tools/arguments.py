@@ -34,18 +34,19 @@ def frozen_args(args: object) -> Mapping[str, Json]:
         ArgsInvalid: not an object, not JSON, or too large.
     """
     if not isinstance(args, (dict, Mapping)):
-        raise refused("args", type(args).__name__, "an object")
+        raise ArgsInvalid.at("args", type(args).__name__, "an object")
     try:
-        frozen = freeze(args if isinstance(args, dict) else dict(args), field="args")
+        frozen: Mapping[str, Json] = freeze(
+            args if isinstance(args, dict) else dict(args), field="args"
+        )
         size = len(canonical.encode(frozen))
     except WindlassError as error:
         raise ArgsInvalid(
             str(error), field=error.field, found=error.found, wanted=error.wanted
         ) from None
     if size > _MAX_BYTES:
-        raise refused("args", f"{size:,} bytes", f"at most {_MAX_BYTES:,}")
-    checked: Mapping[str, Json] = frozen
-    return checked
+        raise ArgsInvalid.at("args", f"{size:,} bytes", f"at most {_MAX_BYTES:,}")
+    return frozen
 
 
 def is_within_limit(args: FrozenDict) -> bool:
@@ -63,11 +64,13 @@ def check_names(
     """
     if not args.keys() >= required:
         missing = next(name for name in known if name in required and name not in args)
-        raise refused(f"args.{missing}", "nothing", "a value: this argument is required")
+        raise ArgsInvalid.at(f"args.{missing}", "nothing", "a value: this argument is required")
     if not args.keys() <= known.keys():
         unknown = next(name for name in args if name not in known)
         wanted = "one of: " + ", ".join(known) if known else "no arguments"
-        raise refused(f"args.{unknown[:_MAX_NAME]}", "an argument that does not exist", wanted)
+        raise ArgsInvalid.at(
+            f"args.{unknown[:_MAX_NAME]}", "an argument that does not exist", wanted
+        )
 
 
 def converted(name: str, value: Json, hint: Any, schema: Mapping[str, Any]) -> object:  # noqa: ANN401 - hint
@@ -81,14 +84,7 @@ def converted(name: str, value: Json, hint: Any, schema: Mapping[str, Any]) -> o
     except msgspec.ValidationError as error:
         raise _refusal(name, error, schema) from None
     except RecursionError:
-        raise refused(f"args.{name}", "too many levels", "shallower nesting") from None
-
-
-def refused(field: str, found: str, wanted: str) -> ArgsInvalid:
-    """Return the refusal of one place."""
-    return ArgsInvalid(
-        f"{field}: found {found}, wanted {wanted}", field=field, found=found, wanted=wanted
-    )
+        raise ArgsInvalid.at(f"args.{name}", "too many levels", "shallower nesting") from None
 
 
 def build(kind: Any, value: object) -> object:  # noqa: ANN401 - a class of the user's
@@ -109,12 +105,12 @@ def _refusal(name: str, error: msgspec.ValidationError, schema: Mapping[str, Any
         return ArgsInvalid(f"{field}: {cause}", field=field, found=cause.found)
     reason = _PATH.sub("", text).partition("\n")[0][:200].replace("`", "")
     if reason.startswith("Invalid enum value"):
-        return refused(field, "another value", _choices(schema, inside))
+        return ArgsInvalid.at(field, "another value", _choices(schema, inside))
     expected = _EXPECTED.match(reason)
     if expected is None:
         return ArgsInvalid(f"{field}: {reason}", field=field, found=reason)
     key = "a key of type " if place and place[2] else ""
-    return refused(field, key + (expected["found"] or "another value"), expected["wanted"])
+    return ArgsInvalid.at(field, key + (expected["found"] or "another value"), expected["wanted"])
 
 
 def _choices(schema: Mapping[str, Any], inside: str) -> str:
@@ -138,7 +134,7 @@ def check_against(value: Json, schema: Any, path: str) -> None:  # noqa: ANN401 
         ArgsInvalid: naming the first place that does not fit.
     """
     if schema is False:
-        raise refused(path, "a value", "nothing: the schema takes none here")
+        raise ArgsInvalid.at(path, "a value", "nothing: the schema takes none here")
     if not isinstance(schema, Mapping):
         return
     _check_type(value, schema, path)
@@ -178,7 +174,7 @@ def _check_type(value: Json, schema: Mapping[str, Any], path: str) -> None:
         return
     if found == "number" and "integer" in names and float(value).is_integer():
         return  # JSON has one kind of number: 1.0 is an integer there
-    raise refused(path, found, " or ".join(str(name) for name in names))
+    raise ArgsInvalid.at(path, found, " or ".join(str(name) for name in names))
 
 
 def _check_choices(value: Json, schema: Mapping[str, Any], path: str) -> None:
@@ -187,7 +183,7 @@ def _check_choices(value: Json, schema: Mapping[str, Any], path: str) -> None:
         choices = [schema["const"]]
     if isinstance(choices, list) and not any(_same(value, choice) for choice in choices):
         listed = ", ".join(canonical.encode(choice).decode()[:60] for choice in choices[:20])
-        raise refused(path, "another value", f"one of: {listed}")
+        raise ArgsInvalid.at(path, "another value", f"one of: {listed}")
 
 
 def _same(value: Json, choice: Json) -> bool:
@@ -206,7 +202,9 @@ def _check_branches(value: Json, schema: Mapping[str, Any], path: str) -> None:
             # The option that came furthest is the one that was meant.
             raise max(refusals, key=lambda refusal: len(refusal.field or ""))
         if key == "oneOf" and n_fitting > 1:
-            raise refused(path, f"a value that fits {n_fitting} of the options", "exactly one")
+            raise ArgsInvalid.at(
+                path, f"a value that fits {n_fitting} of the options", "exactly one"
+            )
 
 
 def _refusal_of(value: Json, schema: Json, path: str) -> ArgsInvalid | None:
@@ -220,7 +218,7 @@ def _refusal_of(value: Json, schema: Json, path: str) -> ArgsInvalid | None:
 def _check_object(value: dict[str, Json], schema: Mapping[str, Any], path: str) -> None:
     for name in _listed(schema, "required"):
         if name not in value:
-            raise refused(f"{path}.{name}", "nothing", "a value: it is required")
+            raise ArgsInvalid.at(f"{path}.{name}", "nothing", "a value: it is required")
     properties = schema.get("properties")
     known = properties if isinstance(properties, Mapping) else {}
     others = schema.get("additionalProperties", True)
@@ -230,7 +228,7 @@ def _check_object(value: dict[str, Json], schema: Mapping[str, Any], path: str) 
             check_against(item, known[name], place)
         elif others is False:
             wanted = "one of: " + ", ".join(known) if known else "no such name"
-            raise refused(place, "a name that does not exist", wanted)
+            raise ArgsInvalid.at(place, "a name that does not exist", wanted)
         else:
             check_against(item, others, place)
     _check_bounds(len(value), schema, path, ("minProperties", "maxProperties"))
@@ -245,7 +243,7 @@ def _check_list(value: list[Json], schema: Mapping[str, Any], path: str) -> None
     if schema.get("uniqueItems") is True:
         distinct = {canonical.encode([item]) for item in value}
         if len(distinct) < len(value):
-            raise refused(path, "an item twice", "each item once")
+            raise ArgsInvalid.at(path, "an item twice", "each item once")
 
 
 def _check_scalar(value: Json, schema: Mapping[str, Any], path: str) -> None:
@@ -259,15 +257,15 @@ def _check_scalar(value: Json, schema: Mapping[str, Any], path: str) -> None:
                 and not isinstance(limit, bool)
                 and not fits(value, limit)
             ):
-                raise refused(path, "another number", f"{words} {limit}")
+                raise ArgsInvalid.at(path, "another number", f"{words} {limit}")
 
 
 def _check_bounds(size: int, schema: Mapping[str, Any], path: str, keys: tuple[str, str]) -> None:
     least, most = schema.get(keys[0]), schema.get(keys[1])
     if isinstance(least, int) and size < least:
-        raise refused(path, f"a length of {size:,}", f"at least {least:,}")
+        raise ArgsInvalid.at(path, f"a length of {size:,}", f"at least {least:,}")
     if isinstance(most, int) and size > most:
-        raise refused(path, f"a length of {size:,}", f"at most {most:,}")
+        raise ArgsInvalid.at(path, f"a length of {size:,}", f"at most {most:,}")
 
 
 def _is_multiple(value: float, step: float) -> bool:

@@ -22,7 +22,6 @@ from windlass.tools.body import Body
 Approval: TypeAlias = Literal["never", "ask"] | Callable[..., bool | Awaitable[bool]]
 Reconciler: TypeAlias = Callable[..., Reconciled | Awaitable[Reconciled]]
 
-_CONTRACTS: Final = get_args(Contract)
 _VERSION_CHARS: Final = 16
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -88,14 +87,8 @@ class DeclaredTool:
             return Unknown()
         answer = await self._reconciler.put(ctx, args)
         if not isinstance(answer, Done | NotDone | Unknown):
-            found = type(answer).__name__
             wanted = "Done(value), NotDone() or Unknown()"
-            raise ToolFailed(
-                f"tool {self.name}: reconcile returned {found}, wanted {wanted}",
-                field="reconcile",
-                found=found,
-                wanted=wanted,
-            )
+            raise ToolFailed.at(f"tool {self.name}: reconcile", type(answer).__name__, wanted)
         return answer
 
     async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
@@ -172,21 +165,15 @@ def _effect(options: ToolOptions, field: str) -> Contract:
 
 
 def _check_options(options: ToolOptions, field: str) -> None:
-    unknown = sorted(set(options) - set(ToolOptions.__annotations__))
+    known = ToolOptions.__annotations__
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        raise ConfigError.at(field, f"the option {unknown[0]}", "one of: " + ", ".join(_OPTIONS))
-    for name, is_right, wanted in _RULES:
-        value = options.get(name, _LEFT_OUT)
-        if value is not _LEFT_OUT and not is_right(value):
-            raise ConfigError.at(f"{field}: {name}", _told(value), wanted)
-
-
-def _told(value: object) -> str:
-    return repr(value)[:60] if isinstance(value, str | int | float) else type(value).__name__
-
-
-def _is_one_of(*names: str) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, str) and value in names
+        raise ConfigError.at(field, f"the option {unknown[0]}", "one of: " + ", ".join(known))
+    for name, (is_right, wanted) in _RULES.items():
+        if name in options and not is_right(value := options.get(name)):
+            is_short = isinstance(value, str | int | float)
+            found = repr(value)[:60] if is_short else type(value).__name__
+            raise ConfigError.at(f"{field}: {name}", found, wanted)
 
 
 def _is_flag(value: object) -> bool:
@@ -203,28 +190,31 @@ def _is_duration(value: object) -> bool:
     return math.isfinite(value) and value > 0
 
 
-_LEFT_OUT: Final = object()
-_OPTIONS: Final = tuple(ToolOptions.__annotations__)
-_RULES: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
-    ("effect", _is_one_of(*_CONTRACTS), "one of: " + ", ".join(_CONTRACTS)),
-    (
-        "approval",
+_Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+
+
+def _one_of(names: tuple[str, ...]) -> _Rule:
+    return lambda value: isinstance(value, str) and value in names, "one of: " + ", ".join(names)
+
+
+_FLAG: Final[_Rule] = (_is_flag, "True or False")
+_RULES: Final[dict[str, _Rule]] = {
+    "effect": _one_of(get_args(Contract)),
+    "approval": (
         lambda value: value in ("never", "ask") or callable(value),
         "'never', 'ask' or a function",
     ),
-    ("risk", _is_one_of(*get_args(Risk)), "one of: " + ", ".join(get_args(Risk))),
-    (
-        "timeout",
+    "risk": _one_of(get_args(Risk)),
+    "timeout": (
         lambda value: value is None or _is_duration(value),
         "a finite number of seconds above 0, or None",
     ),
-    ("retries", _is_count, "a whole number, 0 or more"),
-    ("not_started_retries", _is_flag, "True or False"),
-    ("sequential", _is_flag, "True or False"),
-    (
-        "output_limit",
+    "retries": (_is_count, "a whole number, 0 or more"),
+    "not_started_retries": _FLAG,
+    "sequential": _FLAG,
+    "output_limit": (
         lambda value: value is None or _is_count(value, 1),
         "a whole number of bytes above 0, or None",
     ),
-    ("expose", _is_one_of(*get_args(Expose)), "one of: " + ", ".join(get_args(Expose))),
-)
+    "expose": _one_of(get_args(Expose)),
+}

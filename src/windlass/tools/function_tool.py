@@ -5,17 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import (
-    Any,
-    Generic,
-    NotRequired,
-    ParamSpec,
-    Protocol,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import Any, Generic, NotRequired, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -24,15 +14,9 @@ from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import FrozenDict, thaw
 from windlass.ports.tool import ToolContext
 from windlass.tools import docstring
-from windlass.tools.arguments import (
-    build,
-    check_names,
-    converted,
-    frozen_args,
-    is_within_limit,
-)
+from windlass.tools.arguments import build, check_names, converted, frozen_args, is_within_limit
 from windlass.tools.declaration import DeclaredTool, ToolOptions, has_only_atoms, own_copy
-from windlass.tools.schema import default_as_json, object_schema, schemas_of
+from windlass.tools.schema import check_size, default_as_json, schema_of_hint
 from windlass.tools.signature import Parameters, innermost, own_description, parameters_of
 
 P = ParamSpec("P")
@@ -66,16 +50,19 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
         self._schemas = _schemas(self._parameters, said.parameters, label)
         self._required = frozenset(self._parameters.hints) - frozenset(self._parameters.defaults)
         self._shape = _shape(self._parameters.hints, self._required)
-        parameters = object_schema(
-            self._schemas, [each for each in self._schemas if each in self._required], field=label
-        )
+        parameters = {
+            "type": "object",
+            "properties": self._schemas,
+            "required": [each for each in self._schemas if each in self._required],
+            "additionalProperties": False,
+        }
         if name is None:
             name = getattr(innermost(fn), "__name__", "")
         try:
             spec = ToolSpec(
                 name=name,
                 description=said.description if description is None else description,
-                parameters=parameters,
+                parameters=check_size(parameters, field=label),
             )
         except (InvalidInput, LimitExceeded) as error:
             raise ConfigError(
@@ -129,19 +116,15 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
         return await self._body.call(ctx, **own)
 
 
-class _Decorator(Protocol):
-    """Turns a function into a tool and keeps its signature."""
-
-    def __call__(self, fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
-
-
 @overload
 def tool(fn: Callable[P, R], /, **options: Unpack[FunctionToolOptions]) -> FunctionTool[P, R]: ...
 @overload
-def tool(**options: Unpack[FunctionToolOptions]) -> _Decorator: ...
+def tool(
+    **options: Unpack[FunctionToolOptions],
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     fn: Callable[..., Any] | None = None, /, **options: Unpack[FunctionToolOptions]
-) -> FunctionTool[..., Any] | _Decorator:
+) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
     """Make a tool of a function: `@tool`, `@tool(effect="pure")` or `tool(fn, name="add")`.
 
     `effect` says what a crash may do to a call that began and has no recorded result: "once" (the
@@ -155,11 +138,7 @@ def tool(
         ConfigError: naming the function, and the parameter or the option.
     """
     if fn is None:
-
-        def decorate(fn: Callable[P, R], /) -> FunctionTool[P, R]:
-            return _made(fn, options)
-
-        return decorate
+        return functools.partial(_made, options=options)
     return _made(fn, options)
 
 
@@ -186,9 +165,10 @@ def _schemas(
     parameters: Parameters, said: Mapping[str, str], label: str
 ) -> dict[str, dict[str, Any]]:
     """Return the schema of each parameter, with its description and its default."""
-    schemas = schemas_of(parameters.hints, field=label)
-    for name, schema in schemas.items():
-        if said.get(name) and own_description(parameters.hints[name]) is None:
+    schemas = {}
+    for name, hint in parameters.hints.items():
+        schema = schemas[name] = schema_of_hint(hint, field=f"{label}({name})")
+        if said.get(name) and own_description(hint) is None:
             schema["description"] = said[name]
         default = default_as_json(parameters.defaults.get(name))
         if default is not ...:

@@ -22,17 +22,8 @@ _JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boo
 _NOT_MENTIONED: Final = object()
 
 
-def schemas_of(hints: Mapping[str, Any], *, field: str) -> dict[str, dict[str, Any]]:
-    """Return the schema of each hint, all of them readable (see `signature.readable`).
-
-    Raises:
-        ConfigError: a hint that has no JSON form, naming the parameter.
-    """
-    return {name: schema_of_hint(hint, field=f"{field}({name})") for name, hint in hints.items()}
-
-
 def schema_of_hint(hint: Any, *, field: str) -> dict[str, Any]:  # noqa: ANN401 - a hint is any object
-    """Return the schema of one hint.
+    """Return the schema of one hint, which is readable (see `signature.readable`).
 
     Raises:
         ConfigError: it has no JSON form, contains itself, or holds a regular expression.
@@ -59,23 +50,6 @@ def schema_of_hint(hint: Any, *, field: str) -> dict[str, Any]:  # noqa: ANN401 
         definitions |= _of_model(model, name)
     tidy: dict[str, Any] = _tidied(inline(schema, definitions, field=field))
     return tidy
-
-
-def object_schema(
-    properties: Mapping[str, Mapping[str, Any]], required: list[str], *, field: str
-) -> dict[str, Any]:
-    """Return the schema of a tool's arguments.
-
-    Raises:
-        ConfigError: over the limit for schemas.
-    """
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-    return check_size(schema, field=field)
 
 
 def check_size(schema: dict[str, Any], *, field: str) -> dict[str, Any]:

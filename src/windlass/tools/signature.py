@@ -111,9 +111,8 @@ def _evaluated(fn: Callable[..., object], written: dict[str, Any], field: str) -
         if hint is _Kind.empty:
             hints[name] = hint
             continue
-        holder = _Holder({name: hint})
         try:
-            hints[name] = _hint(holder, inner, name)
+            hints[name] = _hint(hint, inner, name)
         except Exception as error:  # noqa: BLE001 - a hint as text may raise anything
             raise ConfigError.at(
                 f"{field}({name})",
@@ -123,14 +122,9 @@ def _evaluated(fn: Callable[..., object], written: dict[str, Any], field: str) -
     return hints
 
 
-class _Holder:
-    """Holds one annotation, so that a failure to evaluate it names its parameter."""
-
-    def __init__(self, annotations: dict[str, Any]) -> None:
-        self.__annotations__ = annotations
-
-
-def _hint(holder: _Holder, inner: Any, name: str) -> Any:  # noqa: ANN401 - hints are any objects
+def _hint(written: object, inner: Any, name: str) -> Any:  # noqa: ANN401 - hints are any objects
+    # One annotation at a time, so that a failure to evaluate it names its parameter.
+    holder = types.SimpleNamespace(__annotations__={name: written})
     module = getattr(inner, "__globals__", {})
     try:
         return get_type_hints(holder, module, {}, include_extras=True)[name]
@@ -161,8 +155,10 @@ def readable(hint: Any, *, field: str) -> Any:  # noqa: ANN401 - a hint is any o
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         inner, *notes = args
-        metas = [meta for note in notes for meta in _metas(note, field)]
-        return _annotated(readable(inner, field=field), metas)
+        made = readable(inner, field=field)
+        for meta in (meta for note in notes for meta in _metas(note, field)):
+            made = Annotated[made, meta]
+        return made
     if origin in _UNIONS:
         # As `A | B` is evaluated: one by one, since a hint may be None or a class.
         return functools.reduce(operator.or_, (readable(arg, field=field) for arg in args))
@@ -178,12 +174,6 @@ def own_description(hint: Any) -> str | None:  # noqa: ANN401 - a hint is any ob
         return None
     notes = [note.description for note in hint.__metadata__ if isinstance(note, msgspec.Meta)]
     return next((text for text in notes if text), None)
-
-
-def _annotated(hint: Any, metas: list[msgspec.Meta]) -> Any:  # noqa: ANN401 - a hint is any object
-    for meta in metas:
-        hint = Annotated[hint, meta]
-    return hint
 
 
 def _metas(note: object, field: str) -> Iterator[msgspec.Meta]:

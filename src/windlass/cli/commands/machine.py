@@ -116,7 +116,7 @@ def bench(
         raise InvalidInput.at("dir", folder, "a folder that exists")
     try:
         rows = asyncio.run(_measure(folder.absolute(), turns))
-        sync_ms = health.measure_syncs(folder).median_ms
+        sync_ms, _worst_ms = health.measure_syncs(folder)
     except OSError as error:
         raise InvalidInput(f"dir: {folder}: {error.strerror}", field="dir") from None
     if json:

@@ -18,13 +18,12 @@ from windlass.cli.arguments import (
     ModelOption,
     StoreOption,
 )
-from windlass.cli.opening import opened_store
+from windlass.cli.opening import Found, find_session
 from windlass.cli.output import plain, result_record, write_json
-from windlass.cli.settings import Settings, has_file, read_settings
+from windlass.cli.settings import Settings, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
-from windlass.cli.talk.leftover import Leftover, find_leftover
 from windlass.cli.talk.prompt import prepared_terminal
-from windlass.cli.talk.screen import Screen
+from windlass.cli.talk.screen import Screen, show_leftover
 from windlass.cli.terminal import answer_text, call_line, console, ending, is_finished, note
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
@@ -66,7 +65,7 @@ def run(  # noqa: PLR0913 - every option has a default
             note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
 
     async def one_turn() -> TurnResult[Any]:
-        await check_agent(settings, choice.agent, session_id)
+        check_agent(await find_session(settings, session_id, history=False), choice.agent)
         if not json:
             note(f"session {session_id}, {choice.told}")
         async with runtime:
@@ -133,32 +132,31 @@ def chat(  # noqa: PLR0913 - every option has a default
     choice = choose(settings)
     runtime = _runtime(choice, settings, deps)
     session_id = session or f"chat-{token_hex(4)}"
-    asyncio.run(check_agent(settings, choice.agent, session_id))
+    # Before this process drives: the journal now holds what the last process left.
+    found = asyncio.run(find_session(settings, session_id, history=True))
+    check_agent(found, choice.agent)
     if json:
         return _talk_in_json(runtime, session_id, choice.override)
-    with prepared_terminal(), LoopThread() as loop:
-        return _talk(runtime, loop, (settings, choice), session_id)
+    screen = Screen(console())
+    with prepared_terminal():
+        screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
+        if found is None:
+            again = f"windlass chat{_flags_again(settings)} --session {session_id}"
+            screen.say(f"new session; to continue it: {again}", "dim")
+        else:
+            show_leftover(found, screen)
+        return _talk(runtime, session_id, screen, found, model=choice.override, by=settings.by)
 
 
 def _talk(
-    runtime: Runtime[Any], loop: LoopThread, given: tuple[Settings, Choice], session_id: str
+    runtime: Runtime[Any],
+    session_id: str,
+    screen: Screen,
+    found: Found | None,
+    **options: str | None,
 ) -> int:
-    settings, choice = given
-    screen = Screen(console())
-    screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
-    # Before this process drives: the journal now holds what the last process left.
-    found = loop.call(_look(settings, session_id))
-    if found is None:
-        again = _flags_again(settings)
-        screen.say(
-            f"new session; to continue it: windlass chat{again} --session {session_id}", "dim"
-        )
-    else:
-        found.show(screen)
-    with loop.opened(runtime):
-        talk = Conversation(
-            runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
-        )
+    with LoopThread() as loop, loop.opened(runtime):
+        talk = Conversation(runtime, loop, screen, session_id=session_id, **options)
         if found is not None and found.turn is not None:
             try:
                 talk.attach(found.turn.turn_id)
@@ -175,13 +173,6 @@ def _flags_again(settings: Settings) -> str:
         for flag, key in given.items()
         if settings.sources.get(key, "").startswith("--")
     )
-
-
-async def _look(settings: Settings, session_id: str) -> Leftover | None:
-    if not has_file(settings):
-        return None
-    async with opened_store(settings) as rows:
-        return await find_leftover(rows, session_id)
 
 
 def _talk_in_json(runtime: Runtime[Any], session_id: str, model: str | None) -> int:

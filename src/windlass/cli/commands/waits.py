@@ -8,15 +8,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from windlass import Runtime
-from windlass.cli import exit_code
-from windlass.cli.arguments import (
-    ByOption,
-    JsonOption,
-    KeyWord,
-    SessionWord,
-    StoreOption,
-    read_edit,
-)
+from windlass.cli import arguments, exit_code
+from windlass.cli.arguments import ByOption, JsonOption, KeyWord, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.output import plain, wait_record, write_json
 from windlass.cli.settings import read_settings
@@ -84,7 +77,7 @@ def approve(
         edit: other arguments for the call, all of them, as JSON
         remember: for this call, or for the session
     """
-    args = None if edit is None else read_edit(edit)
+    args = None if edit is None else arguments.read_edit(edit)
     name = read_settings(by=by).by
 
     def give(runtime: Runtime[Any], whole: str) -> Awaitable[WaitReceipt]:

@@ -6,6 +6,7 @@ Law 2. Nothing that a model or a tool wrote reaches the terminal with control ch
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,15 +18,26 @@ from rich.text import Text
 
 from windlass.api.usage_report import UsageReport
 from windlass.cli import terminal
-from windlass.kernel import events
+from windlass.cli.opening import Found
+from windlass.cli.output import page_messages
+from windlass.journal import CallReturned, JournalRow, ModelAnswered, ToolCallCommand
+from windlass.kernel import ModelReply, events
+from windlass.kernel.messages import Message
 from windlass.kernel.outcomes import Finished
 from windlass.kernel.value import snake_case
+from windlass.ports import SessionView, TurnView
 
 MARKS = {"ok": ("✓", "green"), "denied": ("✗", "yellow"), "unknown": ("?", "yellow")}
 FAILED = ("✗", "red")
 """How a call ended: a sign, and its color."""
 _MARGIN = 4
 _FENCES = ("```", "~~~")
+_FATES = {
+    "once": "it is not run again; the model is told that the outcome is unknown",
+    "keyed": "it is run again with the same key",
+    "reconcile": "the tool is asked whether it acted",
+}
+_AGAIN = "it is run again"
 
 
 class _Tail:
@@ -181,10 +193,9 @@ class Screen:
         """Show what a turn used."""
         if not usage.calls:
             return
-        sent = usage.input_tokens + usage.cached_input_tokens + usage.cache_write_tokens
         cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
         calls = terminal.count(usage.calls, "call")
-        self.say(f"{calls} · {sent} in · {usage.output_tokens} out{cost}", "dim")
+        self.say(f"{calls} · {usage.prompt_tokens} in · {usage.output_tokens} out{cost}", "dim")
 
     def print(self, shown: Any) -> None:  # noqa: ANN401 - anything rich can render
         """Show something that rich can render."""
@@ -253,3 +264,69 @@ def _settled_length(text: str) -> int:
         elif line.endswith("\n") and not line.strip():
             end = place
     return end
+
+
+# ---------------------------------------------------------------------- what another process left
+
+
+def show_leftover(found: Found, screen: Screen) -> None:
+    """Show the last messages, what the journal has of the unfinished turn, and what is taken back."""
+    session, turn = found.session, found.turn
+    screen.say(
+        f"session {session.session_id}: {terminal.count(session.head, 'turn')} so far", "dim"
+    )
+    for message in _last_words(session):
+        who = "you" if message.role == "user" else message.role
+        screen.say(f"{who}: {terminal.one_line(terminal.message_text(message), 200)}", "dim")
+    if turn is None:
+        return
+    _show_turn(turn, screen)
+    if turn.state == "running" and found.is_owned:
+        screen.say("it runs in another process; this shows what that process records", "dim")
+    elif turn.state == "running":
+        screen.say(
+            "↩ taken back: anything else it showed was not recorded; the model is asked again",
+            "yellow",
+        )
+
+
+def _last_words(session: SessionView) -> Sequence[Message]:
+    said = [each for page in session.pages[-1:] for each in page_messages(page)]
+    spoken = [each for each in said if each.role in ("user", "assistant")]
+    return [each for each in spoken if terminal.text_of(each.parts).strip()][-2:]
+
+
+def _show_turn(turn: TurnView, screen: Screen) -> None:
+    asked = terminal.text_of(turn.request.input) if turn.request is not None else ""
+    screen.say(f"unfinished turn {turn.turn_id}: {terminal.one_line(asked, 200)}", "bold")
+    kept = [row for row in turn.journal().rows() if _is_kept(row)]
+    screen.say("recorded:" if kept else "no text and no result is recorded yet", "dim")
+    for row in kept:
+        if isinstance(row.command, ToolCallCommand):
+            _show_call(row, row.command, screen)
+        else:
+            screen.markdown(_reply_text(row))
+
+
+def _show_call(row: JournalRow, command: ToolCallCommand, screen: Screen) -> None:
+    told = terminal.call_line(command.name, command.args)
+    if isinstance(row.outcome, CallReturned):
+        outcome = row.outcome.outcome
+        told = terminal.one_line(f"{told}: {terminal.result_line(outcome)}", screen.width)
+        screen.line(*MARKS.get(outcome.status, FAILED), told)
+    else:
+        contract = row.contract or "once"
+        fate = _FATES.get(contract, _AGAIN)
+        screen.line("?", "yellow", f"{told}: started, no result ({contract}: {fate})")
+
+
+def _is_kept(row: JournalRow) -> bool:
+    """Whether a row is about a call, or about a reply with text in it."""
+    if isinstance(row.command, ToolCallCommand):
+        return row.outcome is None or isinstance(row.outcome, CallReturned)
+    return bool(_reply_text(row).strip())
+
+
+def _reply_text(row: JournalRow) -> str:
+    answered = row.outcome.result if isinstance(row.outcome, ModelAnswered) else None
+    return answered.text if isinstance(answered, ModelReply) else ""
