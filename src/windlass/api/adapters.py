@@ -10,8 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Literal
 
 from windlass.errors import ConfigError
-from windlass.ports import Store
-from windlass.ports.model import Model
+from windlass.ports import Model, Store
 
 Durability = Literal["power", "process"]
 _SQLITE = "sqlite:///"

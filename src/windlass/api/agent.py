@@ -7,15 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
-from windlass.guards.ids import is_id
-from windlass.guards.limits import check_limit
+from windlass.guards import check_limit, is_id
 from windlass.guards.text import check_text, check_version, is_clean
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
-from windlass.ports.model import Model
-from windlass.ports.plugin import Plugin
-from windlass.ports.policy import ToolPolicy
-from windlass.ports.tool import Tool, ToolProvider
-from windlass.ports.turn_info import TurnInfo
+from windlass.ports import Model, Plugin, Tool, ToolPolicy, ToolProvider, TurnInfo
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from windlass.errors import ArgsInvalid, InvalidInput
-from windlass.guards.ids import check_id
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
+from windlass.guards import check_id, check_limit, check_text
 from windlass.journal.redaction import cleaned
-from windlass.kernel import canonical
-from windlass.kernel.value import Json, freeze
+from windlass.kernel import Json, canonical, freeze
 from windlass.ports import Wait, WaitAnswer, WaitReceipt
 from windlass.ports.waits import AnswerStatus
 

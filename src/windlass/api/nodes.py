@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from windlass.journal import NodeBody, node_id
-from windlass.kernel.messages import ConversationRecord, Message
-from windlass.kernel.value import Value
+from windlass.kernel import ConversationRecord, Message, Value
 from windlass.ports import SessionView
 
 

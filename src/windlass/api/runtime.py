@@ -11,16 +11,20 @@ from windlass.api.adapters import Durability, KnownModels, open_store
 from windlass.api.agent import Agent, listed, run_blocking
 from windlass.api.answers import Answering
 from windlass.errors import ConfigError, InvalidInput, SessionDeleted
-from windlass.guards.ids import check_id
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
+from windlass.guards import check_id, check_limit, check_text
 from windlass.kernel.value import Value
-from windlass.ports import CancelReceipt, DueTurn, SessionSummary, Store, VacuumReport
-from windlass.ports.clock import Clock
-from windlass.ports.model import Model
-from windlass.ports.plugin import Plugin
+from windlass.ports import (
+    CancelReceipt,
+    Clock,
+    DueTurn,
+    Model,
+    PhaseProbe,
+    Plugin,
+    SessionSummary,
+    Store,
+    VacuumReport,
+)
 from windlass.ports.price import Price, checked_prices
-from windlass.ports.probe import PhaseProbe
 from windlass.runtime.plugin_set import PluginSet
 from windlass.runtime.program import Program
 

@@ -27,13 +27,9 @@ from windlass.api.turn_result import Collected, TurnResult
 from windlass.api.usage_report import UsageReport, usage_of_session
 from windlass.api.watching import Observation
 from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
-from windlass.guards.ids import check_id
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
+from windlass.guards import check_id, check_limit, check_text
 from windlass.journal.redaction import cleaned
-from windlass.kernel import events
-from windlass.kernel.messages import Message, Part
-from windlass.kernel.outcomes import Finished
+from windlass.kernel import Finished, Message, Part, events
 from windlass.ports import (
     DeleteReport,
     InboxReceipt,

@@ -13,8 +13,7 @@ from windlass.api.turn_result import TurnResult
 from windlass.api.watching import messages_so_far, turn_view
 from windlass.errors import ConfigError
 from windlass.guards.limits import check_seconds
-from windlass.kernel.events import Error, Event, Recovered, TurnEnded
-from windlass.kernel.messages import Message
+from windlass.kernel import Error, Event, Message, Recovered, TurnEnded
 from windlass.ports import CancelReceipt, NewTurn, TurnState
 from windlass.runtime.program import Output
 from windlass.runtime.reader import FeedReader

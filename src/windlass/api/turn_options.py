@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 import msgspec
 
 from windlass.errors import CallerError, InvalidInput
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
-from windlass.kernel import canonical
-from windlass.kernel.events import Event
-from windlass.kernel.messages import Attachment, Part, Text
-from windlass.kernel.model_call import Generation
+from windlass.guards import check_limit, check_text
+from windlass.kernel import Attachment, Event, Generation, Part, Text, canonical
 from windlass.kernel.value import EMPTY_DICT, Json, check_instance, freeze
-from windlass.ports import Store
-from windlass.ports.model import Model
-from windlass.ports.upload import Upload
+from windlass.ports import Model, Store, Upload
 from windlass.runtime.limits import Limits
 from windlass.runtime.program import Output, Program, limits_record
 

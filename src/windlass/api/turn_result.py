@@ -9,8 +9,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from windlass.api.usage_report import UsageReport
 from windlass.errors import InvalidInput, NoOutput
 from windlass.guards.text import clean_text
-from windlass.kernel import events
-from windlass.kernel.messages import Message
+from windlass.kernel import CompletedToolCall, Json, Message, events
 from windlass.kernel.outcomes import (
     Finished,
     FinishedByTool,
@@ -19,10 +18,7 @@ from windlass.kernel.outcomes import (
     Outcome,
     Stopped,
 )
-from windlass.kernel.tool_call import CompletedToolCall
-from windlass.kernel.value import Json
-from windlass.ports import TurnView, Wait
-from windlass.ports.price import Price
+from windlass.ports import Price, TurnView, Wait
 from windlass.runtime.outputs import read_value
 from windlass.runtime.program import Output
 from windlass.runtime.turn_record import TurnRecord, calls_so_far

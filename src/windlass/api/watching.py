@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from windlass.api.nodes import messages_of
 from windlass.errors import ConfigError, UnknownSession
-from windlass.kernel import events
-from windlass.kernel.events import Event
-from windlass.kernel.messages import Message
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel import Event, Message, Outcome, events
 from windlass.ports import SessionView, TurnView
 from windlass.runtime.reader import FeedReader
 

@@ -15,8 +15,7 @@ from windlass import TurnResult
 from windlass.api.usage_report import UsageReport
 from windlass.cli.keys import clean
 from windlass.journal import HistoryPage
-from windlass.kernel import canonical
-from windlass.kernel.messages import ConversationRecord, Message
+from windlass.kernel import ConversationRecord, Message, canonical
 from windlass.ports import SessionSummary, SessionView, Wait
 
 Record = dict[str, Any]

@@ -16,10 +16,8 @@ from windlass.errors import (
     UnknownSession,
     WindlassError,
 )
-from windlass.guards.ids import check_id
-from windlass.guards.limits import check_limit
+from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
-from windlass.guards.text import check_text
 from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
 from windlass.runtime.body import RUNS_IN
 from windlass.runtime.services import Services

@@ -22,8 +22,7 @@ from windlass.journal.diff import Difference, diff
 from windlass.journal.entries import Claimed, digest_of
 from windlass.journal.keys import EffectKind, key_place
 from windlass.journal.moments import RecordedMoment
-from windlass.kernel.model_call import Usage
-from windlass.kernel.value import Value
+from windlass.kernel import Usage, Value
 
 How: TypeAlias = Literal[
     "again",  # nothing outside depends on the first attempt, or the world will not mind a second

@@ -18,12 +18,9 @@ import msgspec
 from windlass.errors import InvalidInput
 from windlass.guards.ids import check_id, is_id
 from windlass.journal.keys import EffectKind, Moment, Scope, replay_key, without_moment
-from windlass.kernel import canonical
-from windlass.kernel.chain import Chain
+from windlass.kernel import Chain, Outcome, ToolSpec, canonical
 from windlass.kernel.effects import CheckpointKind
 from windlass.kernel.model_call import AUTO, PROVIDER_CHOICE, Generation, ModelRequest, ToolChoice
-from windlass.kernel.outcomes import Outcome
-from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import (
     EMPTY_DICT,
     FrozenDict,

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.kernel import canonical
-from windlass.kernel.value import Json, Value
+from windlass.kernel import Json, Value, canonical
 
 MAX_DIFFERENCES = 32
 # Places that name things rather than hold what was said. Everything else is shown by its size.

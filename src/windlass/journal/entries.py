@@ -12,9 +12,8 @@ from windlass.errors import InvalidInput
 from windlass.journal.commands import Command, Contract, Envelope, body_of, effect_digest
 from windlass.journal.keys import without_moment
 from windlass.journal.moments import RecordedMoment, check_moment
-from windlass.kernel.messages import Message, Part
+from windlass.kernel import Message, Outcome, Part
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, Usage
-from windlass.kernel.outcomes import Outcome
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, use_default
 
 STANDARD = "standard"

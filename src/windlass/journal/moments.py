@@ -13,12 +13,9 @@ from windlass.errors import InvalidInput
 from windlass.guards.text import check_text
 from windlass.journal.commands import RequestSpec
 from windlass.journal.keys import EffectKind, Moment, key_place
-from windlass.kernel.events import Error
-from windlass.kernel.messages import Message
+from windlass.kernel import Error, Message, Outcome, ToolOutcome
 from windlass.kernel.model_call import NO_USAGE, ModelFailure, ModelReply, Usage
-from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import CheckpointDelivery, CodeResult, Environment, Failure
-from windlass.kernel.tool_call import ToolOutcome
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, use_default
 
 Verdict: TypeAlias = Literal["allow", "deny", "ask", "short_circuit"]

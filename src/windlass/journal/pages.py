@@ -16,10 +16,7 @@ from windlass.guards.ids import check_id
 from windlass.journal.entries import Entry, Recorded
 from windlass.journal.moments import check_moment
 from windlass.journal.usage import UsageLine
-from windlass.kernel import canonical
-from windlass.kernel.events import Event
-from windlass.kernel.messages import ConversationRecord, DriverRecord
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel import ConversationRecord, DriverRecord, Event, Outcome, canonical
 from windlass.kernel.projector import SentPrefix
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, check_instance
 

@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from windlass.guards.secret import REGISTERED, Redactor
-from windlass.kernel import canonical
-from windlass.kernel.value import Json, Value
+from windlass.kernel import Json, Value, canonical
 
 V = TypeVar("V")
 

@@ -9,8 +9,7 @@ from typing import Protocol
 import msgspec
 
 from windlass.errors import InvalidInput
-from windlass.guards.ids import check_id
-from windlass.guards.text import check_text
+from windlass.guards import check_id, check_text
 from windlass.kernel.actions import Action
 from windlass.kernel.chain import Chain
 from windlass.kernel.history import has_call

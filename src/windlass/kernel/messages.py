@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from windlass.errors import InvalidInput
-from windlass.guards.ids import check_id
-from windlass.guards.text import check_text
+from windlass.guards import check_id, check_text
 from windlass.kernel.value import (
     EMPTY_DICT,
     FrozenDict,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import msgspec
 
 from windlass.errors import InvalidInput
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
+from windlass.guards import check_limit, check_text
 from windlass.kernel.chain import Chain
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.tool_call import ToolSpec

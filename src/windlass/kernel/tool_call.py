@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
 from windlass.errors import InvalidInput
-from windlass.guards.limits import INPUT_LIMITS, check_limit
-from windlass.guards.text import check_text
+from windlass.guards import INPUT_LIMITS, check_limit, check_text
 from windlass.kernel import canonical
 from windlass.kernel.messages import (
     OK,

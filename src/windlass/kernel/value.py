@@ -16,8 +16,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, dataclass_transform
 import msgspec
 
 from windlass.errors import CallerError, InvalidInput, LimitExceeded
-from windlass.guards.limits import INPUT_LIMITS
-from windlass.guards.text import clean_text, is_clean
+from windlass.guards import INPUT_LIMITS, clean_text, is_clean
 
 Json: TypeAlias = Any
 """None, bool, int, float, str, or lists and text-keyed dicts of these."""

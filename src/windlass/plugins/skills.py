@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied, ToolError
-from windlass.guards.limits import INPUT_LIMITS
-from windlass.guards.text import is_clean
+from windlass.guards import INPUT_LIMITS, is_clean
 from windlass.kernel import CompletedToolCall, Outcome, Text, canonical
 from windlass.kernel.messages import ResultPart
 from windlass.plugins import options

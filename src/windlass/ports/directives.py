@@ -10,11 +10,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from windlass.kernel.messages import TurnCause
-from windlass.kernel.model_call import ModelRequest, Usage
+from windlass.kernel import InjectedMessage, Json, ModelRequest, TurnCause, Usage
 from windlass.kernel.outcomes import StopReason
-from windlass.kernel.responses import InjectedMessage
-from windlass.kernel.value import Json
 from windlass.ports.policy import Ask, Deny
 
 Said: TypeAlias = str | InjectedMessage

@@ -9,8 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 import msgspec
 
 from windlass.guards.ids import check_id
-from windlass.kernel import canonical
-from windlass.kernel.messages import Part
+from windlass.kernel import Part, canonical
 from windlass.kernel.value import Json, JsonValue, Value, use_default
 
 ItemKind: TypeAlias = Literal["input", "wake", "command"]

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from windlass.guards.secret import Redactor
 from windlass.journal.redaction import clean_json
-from windlass.kernel import canonical
-from windlass.kernel.messages import Reasoning, Text, ToolCall
+from windlass.kernel import Reasoning, Text, ToolCall, canonical
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.ports.model import EmitModelEvent, ModelEvent, ReasoningChunk, TextChunk
 

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Protocol, TypeAlias
 
-from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.value import Value
+from windlass.kernel import ModelReply, ModelRequest, Value
 
 
 class TextChunk(Value, kw_only=True):

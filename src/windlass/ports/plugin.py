@@ -16,11 +16,9 @@ import msgspec
 
 from windlass.errors import ProviderError
 from windlass.journal import Contract
+from windlass.kernel import HistoryView, ModelFailure, ModelReply, ModelRequest, Outcome
 from windlass.kernel.effects import CheckpointKind
-from windlass.kernel.history_view import HistoryView
 from windlass.kernel.messages import Part, ResultPart
-from windlass.kernel.model_call import ModelFailure, ModelReply, ModelRequest
-from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 from windlass.ports.directives import (
     Abort,

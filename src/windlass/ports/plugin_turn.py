@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass.journal import UsageLine
-from windlass.kernel.messages import Attachment, Message
-from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json
+from windlass.kernel import Attachment, Json, Message, ModelReply, ModelRequest, ToolSpec
 
 
 class PluginTurn(ABC):

@@ -7,10 +7,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from windlass.errors import ConfigError
 from windlass.journal import Contract
-from windlass.kernel.messages import Attachment, Message
-from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import Json
+from windlass.kernel import Attachment, Json, Message, ModelReply, ModelRequest, ToolSpec
 from windlass.ports.policy import Risk
 
 D = TypeVar("D")

@@ -10,13 +10,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from windlass.guards.ids import check_id
-from windlass.guards.text import check_text
+from windlass.guards import check_id, check_text
 from windlass.journal import Entry, NodeBody, UsageLine
-from windlass.kernel import canonical
-from windlass.kernel.events import Event
-from windlass.kernel.messages import Attachment, Part
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel import Attachment, Event, Outcome, Part, canonical
 from windlass.kernel.projector import SentPrefix
 from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, check_instance
 from windlass.ports.inbox import NewItem

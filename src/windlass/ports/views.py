@@ -7,8 +7,7 @@ from typing import Literal
 
 from windlass.errors import JournalCorrupt, WindlassError
 from windlass.journal import HistoryPage, JournalPage, TurnJournal, UsageLine
-from windlass.kernel.outcomes import Outcome
-from windlass.kernel.value import Value
+from windlass.kernel import Outcome, Value
 from windlass.ports.inbox import InboxItem
 from windlass.ports.unit import CommitReceipt, TurnRequest, TurnState
 from windlass.ports.waits import WaitView

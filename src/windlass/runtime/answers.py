@@ -14,13 +14,12 @@ import msgspec
 
 from windlass.errors import InvalidInput, WindlassError
 from windlass.guards.text import check_text
-from windlass.kernel import canonical
+from windlass.kernel import CompletedToolCall, InjectedMessage, ToolOutcome, ToolSpec, canonical
 from windlass.kernel.messages import Attachment, Part, ResultPart, Text, TurnCause
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
-from windlass.kernel.responses import InjectedMessage
-from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Value, freeze
+from windlass.ports import Ask, Deny, ReasoningChunk, Risk, TextChunk
 from windlass.ports.directives import (
     Abort,
     Delivery,
@@ -34,9 +33,7 @@ from windlass.ports.directives import (
     ShortCircuit,
     Stop,
 )
-from windlass.ports.model import ReasoningChunk, TextChunk
 from windlass.ports.plugin import HOOKS
-from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 
 Read: TypeAlias = Callable[[Any, str], Any]

@@ -17,11 +17,9 @@ import msgspec
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.guards.text import check_text
 from windlass.journal import CallDecided, EventAwaited
-from windlass.kernel import canonical
-from windlass.kernel.tool_call import PendingToolCall
-from windlass.ports import WaitAnswer, WaitView
+from windlass.kernel import PendingToolCall, canonical
+from windlass.ports import Tool, ToolContext, WaitAnswer, WaitView
 from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling, ToolPolicy
-from windlass.ports.tool import Tool, ToolContext
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_start import policy_version

@@ -13,10 +13,8 @@ import msgspec
 from windlass.errors import CallerError, ProviderError, ToolError
 from windlass.guards.secret import REGISTERED
 from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
-from windlass.kernel import canonical, events
-from windlass.kernel.messages import Text
+from windlass.kernel import Stopped, Text, canonical, events
 from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
-from windlass.kernel.outcomes import Stopped
 from windlass.ports.directives import Hold, Send, Stop
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.plugin import Chunk, Trouble

@@ -20,15 +20,9 @@ import msgspec
 from windlass.errors import ArgsInvalid
 from windlass.journal import CallDecided, CallPresented, Recorded, ToolHooksCommand
 from windlass.journal.redaction import cleaned
-from windlass.kernel import canonical
-from windlass.kernel.events import Error
-from windlass.kernel.messages import Text
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel import Error, Outcome, Text, canonical
 from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
-from windlass.ports.directives import ReplaceArgs, ShortCircuit, Stop
-from windlass.ports.plugin import AskedCall, Trouble
-from windlass.ports.policy import Ask, Deny
-from windlass.ports.tool import Tool
+from windlass.ports import Ask, AskedCall, Deny, ReplaceArgs, ShortCircuit, Stop, Tool, Trouble
 from windlass.runtime.body import with_part
 from windlass.runtime.hooked_turn import Patches, Place
 from windlass.runtime.hooks import Hooks, Round, after_error, stopped

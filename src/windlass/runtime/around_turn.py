@@ -15,14 +15,9 @@ import msgspec
 from windlass.errors import LimitExceeded
 from windlass.guards.limits import check_limit
 from windlass.journal import TurnFinalized
-from windlass.kernel.ids import TurnIds
-from windlass.kernel.messages import Message, Part, PluginOrigin
-from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel import Json, Message, Outcome, Part, PluginOrigin, Stopped, TurnIds
 from windlass.kernel.responses import CheckpointDelivery, InjectedMessage
-from windlass.kernel.value import Json
-from windlass.ports import NewItem
-from windlass.ports.directives import Abort, Refuse, Stop
-from windlass.ports.plugin import AtCheckpoint, CommittedTurn
+from windlass.ports import Abort, AtCheckpoint, CommittedTurn, NewItem, Refuse, Stop
 from windlass.ports.prompt import Contribution, render_prompt
 from windlass.runtime.hooks import Hooks, stopped
 from windlass.runtime.plugin_set import name_of

@@ -30,11 +30,8 @@ from windlass.guards.limits import check_limit, check_seconds
 from windlass.guards.secret import REGISTERED
 from windlass.guards.text import clean_text
 from windlass.journal import idempotency_key
-from windlass.kernel import events
+from windlass.kernel import Json, ModelReply, ModelRequest, PendingToolCall, ToolOutcome, events
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
-from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.tool_call import PendingToolCall, ToolOutcome
-from windlass.kernel.value import Json
 from windlass.ports.tool import Pending, Tool, ToolContext
 from windlass.runtime.turn import Turn
 from windlass.tools import clipped

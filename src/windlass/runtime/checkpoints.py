@@ -6,22 +6,17 @@ from collections.abc import Sequence
 
 from windlass.journal import CheckpointCommand, CheckpointGiven
 from windlass.journal.redaction import cleaned
-from windlass.kernel import events
-from windlass.kernel.effects import RunCheckpoint
+from windlass.kernel import CompletedToolCall, Outcome, RunCheckpoint, events
 from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
-from windlass.kernel.outcomes import Outcome
 from windlass.kernel.responses import (
     NOTHING_CAME,
     CheckpointDelivery,
     CheckpointPassed,
     InjectedMessage,
 )
-from windlass.kernel.tool_call import CompletedToolCall
 from windlass.kernel.value import EMPTY_DICT
-from windlass.ports import InboxItem
-from windlass.ports.directives import Refuse
+from windlass.ports import AtCheckpoint, InboxItem, Refuse
 from windlass.ports.inbox import item_parts
-from windlass.ports.plugin import AtCheckpoint
 from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.outputs import read_value

@@ -12,18 +12,12 @@ from typing import Annotated
 import msgspec
 
 from windlass.journal import FrameOpened, NodeBody
-from windlass.kernel import events
+from windlass.kernel import Chain, DriverView, Json, ProjectorView, TurnIds, WaitingModel, events
 from windlass.kernel.actions import Action, Append, EmitEvent, Finish, NextIteration, StartModel
-from windlass.kernel.chain import Chain
-from windlass.kernel.driver import DriverView
-from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import ConversationRecord, Message, Record
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Finished, Outcome, Stopped
-from windlass.kernel.projector import ProjectorView
-from windlass.kernel.states import WaitingModel
 from windlass.kernel.tokens import tokens_of
-from windlass.kernel.value import Json
 from windlass.ports import TurnRequest
 from windlass.runtime.summary import (
     TELLINGS,

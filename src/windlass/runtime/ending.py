@@ -13,10 +13,7 @@ from windlass.journal import (
     TurnStarted,
 )
 from windlass.journal.redaction import cleaned
-from windlass.kernel import TurnMachine
-from windlass.kernel.effects import CallTools, Effect
-from windlass.kernel.history_view import WHOLE
-from windlass.kernel.messages import Attachment, ConversationRecord
+from windlass.kernel import WHOLE, Attachment, CallTools, ConversationRecord, Effect, TurnMachine
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.ports import TurnCommit

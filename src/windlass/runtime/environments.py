@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from windlass.errors import WindlassError
 from windlass.journal import EnvironmentBuilt, SyncEnvironmentCommand
 from windlass.journal.redaction import cleaned
-from windlass.kernel.effects import SyncEnvironment
-from windlass.kernel.history_view import WHOLE, HistoryView
-from windlass.kernel.messages import Message
+from windlass.kernel import WHOLE, HistoryView, Message, SyncEnvironment, ToolSpec
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
-from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import EMPTY_DICT
 from windlass.runtime.around_turn import hooked_prompt
 from windlass.runtime.hooks import Hooks

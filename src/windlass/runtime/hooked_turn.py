@@ -15,9 +15,7 @@ from windlass.guards.secret import REGISTERED
 from windlass.journal import PluginRemembered
 from windlass.journal.patch import patched, recorded
 from windlass.journal.redaction import clean_json
-from windlass.kernel import canonical, events
-from windlass.kernel.messages import Attachment
-from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel import Attachment, ModelReply, ModelRequest, canonical, events
 from windlass.kernel.value import EMPTY_DICT, Json, freeze
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.runtime.body import Asks

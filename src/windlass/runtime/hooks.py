@@ -20,8 +20,7 @@ from windlass.errors import CallerError, InvalidInput
 from windlass.journal import DirectAnswered
 from windlass.kernel import events
 from windlass.kernel.outcomes import Stopped, StopReason
-from windlass.ports.directives import Retry, Stop
-from windlass.ports.plugin import Plugin, Trouble
+from windlass.ports import Plugin, Retry, Stop, Trouble
 from windlass.runtime.answers import read_answer, refs_in
 from windlass.runtime.body import is_kept
 from windlass.runtime.hooked_turn import (

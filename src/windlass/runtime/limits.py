@@ -10,8 +10,7 @@ import msgspec
 from windlass.errors import InvalidInput
 from windlass.journal import DirectAnswered, DirectCallCommand, UsageLine, usage_of
 from windlass.journal.usage import sum_usage
-from windlass.kernel.model_call import Usage
-from windlass.kernel.value import Value
+from windlass.kernel import Usage, Value
 
 _HOUR = 3600.0
 

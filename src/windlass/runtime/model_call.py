@@ -36,9 +36,7 @@ from windlass.journal import (
     RequestSpec,
 )
 from windlass.journal.redaction import cleaned
-from windlass.kernel import canonical, events
-from windlass.kernel.chain import Chain
-from windlass.kernel.effects import CallModel
+from windlass.kernel import CallModel, Chain, ModelReplied, canonical, events
 from windlass.kernel.model_call import (
     NO_USAGE,
     ModelFailure,
@@ -46,7 +44,6 @@ from windlass.kernel.model_call import (
     ModelReply,
     ModelRequest,
 )
-from windlass.kernel.responses import ModelReplied
 from windlass.ports import Store
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import (

@@ -11,13 +11,18 @@ import msgspec
 
 from windlass.errors import ArgsInvalid, CallerError, InvalidInput
 from windlass.journal import TurnStarted
-from windlass.kernel import ModelReply, StandardDriver, canonical
-from windlass.kernel.actions import Action, StartCheckpoint
-from windlass.kernel.driver import DriverView
-from windlass.kernel.model_call import ModelRequest
+from windlass.kernel import (
+    Action,
+    DriverView,
+    ModelReply,
+    ModelRequest,
+    StandardDriver,
+    StartCheckpoint,
+    WaitingModel,
+    canonical,
+)
 from windlass.kernel.outcomes import Finished, FinishedValue
 from windlass.kernel.projector import ChatProjector, ProjectorView
-from windlass.kernel.states import WaitingModel
 from windlass.kernel.value import Json, freeze
 from windlass.ports import TurnRequest
 from windlass.runtime.program import Output, Program

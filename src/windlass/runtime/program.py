@@ -8,13 +8,9 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from windlass.journal import ToolContract
-from windlass.kernel import canonical
+from windlass.kernel import Json, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
-from windlass.kernel.value import Json, freeze
-from windlass.ports.model import Model
-from windlass.ports.policy import ToolPolicy
-from windlass.ports.tool import ToolProvider
-from windlass.ports.turn_info import TurnInfo
+from windlass.ports import Model, ToolPolicy, ToolProvider, TurnInfo
 from windlass.release import RELEASE
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet

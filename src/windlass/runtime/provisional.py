@@ -12,9 +12,7 @@ from windlass.journal import (
     TurnJournal,
     TurnStarted,
 )
-from windlass.kernel import TurnMachine, effects, responses
-from windlass.kernel.messages import Message
-from windlass.kernel.model_call import ModelReply
+from windlass.kernel import Message, ModelReply, TurnMachine, effects, responses
 from windlass.ports import Store, TurnView
 from windlass.runtime.program import Program
 from windlass.runtime.session_memory import SessionMemory

@@ -13,10 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.guards.secret import REGISTERED
-from windlass.ports import Store, Wait
-from windlass.ports.clock import Clock
-from windlass.ports.price import Price
-from windlass.ports.probe import Phase, PhaseProbe
+from windlass.ports import Clock, Phase, PhaseProbe, Price, Store, Wait
 from windlass.runtime.feed import SessionFeed
 
 _MAX_FEEDS = 1_024

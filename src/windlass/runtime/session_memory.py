@@ -18,10 +18,8 @@ from windlass.journal import (
     UsageLine,
 )
 from windlass.journal.usage import sum_usage
-from windlass.kernel import canonical
-from windlass.kernel.chain import Chain
+from windlass.kernel import Chain, ConversationRecord, Message, ToolCall, ToolResult, canonical
 from windlass.kernel.history import trust_history
-from windlass.kernel.messages import ConversationRecord, Message, ToolCall, ToolResult
 from windlass.kernel.projector import SentPrefix, take_prefix
 from windlass.kernel.value import Json
 from windlass.ports import SessionView, TurnCommit

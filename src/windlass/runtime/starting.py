@@ -9,14 +9,11 @@ from typing import Any
 
 import msgspec
 
-from windlass.guards.limits import check_limit
-from windlass.guards.text import check_text
+from windlass.guards import check_limit, check_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
-from windlass.kernel.messages import Attachment, Part
-from windlass.kernel.value import Json
-from windlass.ports import NewTurn, Start, TurnRequest, TurnView, WaitKind
-from windlass.ports.turn_info import TurnInfo
+from windlass.kernel import Attachment, Json, Part
+from windlass.ports import NewTurn, Start, TurnInfo, TurnRequest, TurnView, WaitKind
 from windlass.runtime.around_turn import open_turn, with_prompt
 from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.hooks import Hooks

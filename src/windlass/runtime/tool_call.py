@@ -35,11 +35,9 @@ from windlass.journal import (
     ToolCallCommand,
 )
 from windlass.journal.redaction import cleaned
-from windlass.kernel import canonical, events
+from windlass.kernel import CompletedToolCall, PendingToolCall, ToolOutcome, canonical, events
 from windlass.kernel.messages import Text, ToolStatus
-from windlass.kernel.tool_call import CompletedToolCall, PendingToolCall, ToolOutcome
-from windlass.ports import WaitView
-from windlass.ports.policy import Allow, Ask, Deny, Ruling
+from windlass.ports import Allow, Ask, Deny, Ruling, WaitView
 from windlass.ports.tool import Done, NotDone, Pending, Tool, ToolContext
 from windlass.runtime import approvals
 from windlass.runtime.approvals import Approvals, Permit

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from windlass.kernel.effects import CallTools
-from windlass.kernel.outcomes import Outcome
-from windlass.kernel.responses import ToolsReturned
-from windlass.kernel.tool_call import CompletedToolCall
+from windlass.kernel import CallTools, CompletedToolCall, Outcome, ToolsReturned
 from windlass.runtime.around_tool import CallHooks
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.hooks import Hooks

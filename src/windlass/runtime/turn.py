@@ -34,12 +34,8 @@ from windlass.journal import (
     wait_key,
 )
 from windlass.journal.redaction import cleaned
-from windlass.kernel import TurnMachine, canonical, events
-from windlass.kernel.events import Event
-from windlass.kernel.ids import TurnIds
+from windlass.kernel import Event, ModelReply, Outcome, TurnIds, TurnMachine, canonical, events
 from windlass.kernel.messages import Attachment, Message
-from windlass.kernel.model_call import ModelReply
-from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Json, set_field
 from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView

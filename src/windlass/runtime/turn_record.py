@@ -18,9 +18,7 @@ from windlass.journal import (
     TurnJournal,
     UsageLine,
 )
-from windlass.kernel import events
-from windlass.kernel.messages import ConversationRecord, Message, Text, ToolCall, ToolResult
-from windlass.kernel.outcomes import Outcome
+from windlass.kernel import ConversationRecord, Message, Outcome, Text, ToolCall, ToolResult, events
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 from windlass.ports import TurnCommit
 

@@ -10,14 +10,18 @@ from typing import Any
 import msgspec
 
 from windlass.journal import TurnStarted
-from windlass.kernel import StandardDriver, TurnConfig, canonical
-from windlass.kernel.chain import Chain
-from windlass.kernel.ids import TurnIds
+from windlass.kernel import (
+    Chain,
+    ChatProjector,
+    Generation,
+    Outcome,
+    StandardDriver,
+    ToolSpec,
+    TurnConfig,
+    TurnIds,
+    canonical,
+)
 from windlass.kernel.messages import InputOrigin, Message, Part
-from windlass.kernel.model_call import Generation
-from windlass.kernel.outcomes import Outcome
-from windlass.kernel.projector import ChatProjector
-from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import EMPTY_DICT, set_field
 from windlass.ports import TurnRequest
 from windlass.runtime.compaction_driver import (

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from windlass.journal import HistoryPage, JournalPage
-from windlass.ports.inbox import ItemState
-from windlass.ports.unit import CommitReceipt, TurnCommit, TurnRequest, TurnState
+from windlass.ports import CommitReceipt, ItemState, TurnCommit, TurnRequest, TurnState, WaitView
 from windlass.ports.views import SessionView, TurnView
-from windlass.ports.waits import WaitView
 
 
 class SessionFacts(Protocol):

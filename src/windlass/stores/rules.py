@@ -21,9 +21,8 @@ from windlass.errors import (
 )
 from windlass.journal import Claimed
 from windlass.kernel.outcomes import Stopped
+from windlass.ports import CancelReceipt, Wait, WaitAnswer, WaitReceipt, WaitView, WithdrawReceipt
 from windlass.ports.unit import Lease, Start, TurnCommit, TurnState, Unit, UnitReceipt
-from windlass.ports.views import CancelReceipt, WithdrawReceipt
-from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitView
 from windlass.stores.facts import ItemFacts, SessionFacts, TurnFacts, receipt_of
 
 S = TypeVar("S", bound=SessionFacts)

@@ -15,23 +15,7 @@ from windlass.testing.drive import Answers, Driven, call, calls, drive, say
 from windlass.testing.provider_rules import Broken, broken_rules
 
 __all__ = [
-    "Answers",
-    "Broken",
-    "CrashFound",
-    "CrashPoint",
-    "Driven",
-    "Finding",
-    "FunctionModel",
-    "KillReport",
-    "Scenario",
-    "ScriptedModel",
-    "VirtualClock",
-    "broken_rules",
-    "call",
-    "calls",
-    "crash_points",
-    "drive",
-    "kill_everywhere",
-    "say",
-    "virtual_clock",
-]
+    "Answers", "Broken", "CrashFound", "CrashPoint", "Driven", "Finding", "FunctionModel", "KillReport",
+    "Scenario", "ScriptedModel", "VirtualClock", "broken_rules", "call", "calls", "crash_points", "drive",
+    "kill_everywhere", "say", "virtual_clock",
+]  # fmt: skip

@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
 
 from windlass.errors import ConfigError, ToolFailed
 from windlass.journal import Contract
-from windlass.kernel import canonical
-from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel import ToolSpec, canonical
 from windlass.ports.policy import Risk
 from windlass.ports.tool import Done, Expose, NotDone, Reconciled, ToolContext, Unknown
 from windlass.tools.body import Body

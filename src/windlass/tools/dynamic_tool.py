@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from windlass.errors import ConfigError
-from windlass.kernel.tool_call import ToolSpec
-from windlass.kernel.value import thaw
+from windlass.kernel import ToolSpec, thaw
 from windlass.ports.tool import ToolContext
 from windlass.tools.arguments import check_against, frozen_args
 from windlass.tools.declaration import DeclaredTool, ToolOptions, own_copy

@@ -22,9 +22,8 @@ from uuid import UUID
 import msgspec
 
 from windlass.errors import WindlassError
-from windlass.guards.limits import INPUT_LIMITS
+from windlass.guards import INPUT_LIMITS, clean_text, is_clean
 from windlass.guards.secret import REGISTERED
-from windlass.guards.text import clean_text, is_clean
 from windlass.journal.redaction import clean_json, cleaned
 from windlass.kernel.messages import Attachment, ResultPart, Text
 from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolOutcome, as_text

@@ -13,8 +13,7 @@ import msgspec
 
 from windlass.errors import ConfigError, InvalidInput, WindlassError
 from windlass.guards.limits import INPUT_LIMITS
-from windlass.kernel import canonical
-from windlass.kernel.value import freeze
+from windlass.kernel import canonical, freeze
 
 _REF: Final = "#/$defs/{name}"
 _PATTERNS: Final = ("pattern", "patternProperties")

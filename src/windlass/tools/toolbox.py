@@ -9,9 +9,7 @@ from typing import Any, Final
 from windlass.errors import ConfigError
 from windlass.guards.limits import INPUT_LIMITS
 from windlass.journal import ToolContract
-from windlass.kernel import canonical
-from windlass.kernel.messages import Message, Text, ToolResult
-from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel import Message, Text, ToolResult, ToolSpec, canonical
 from windlass.ports.tool import Tool, ToolContext
 from windlass.tools.dynamic_tool import DynamicTool
 

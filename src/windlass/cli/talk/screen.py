@@ -21,9 +21,7 @@ from windlass.cli import terminal
 from windlass.cli.opening import Found
 from windlass.cli.output import page_messages
 from windlass.journal import CallReturned, JournalRow, ModelAnswered, ToolCallCommand
-from windlass.kernel import ModelReply, events
-from windlass.kernel.messages import Message
-from windlass.kernel.outcomes import Finished
+from windlass.kernel import Finished, Message, ModelReply, events
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, TurnView
 

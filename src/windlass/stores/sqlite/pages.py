@@ -26,8 +26,7 @@ from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.journal import bodies, encode_page, lengthened, link_page, shortened
 from windlass.journal.bodies import Body
 from windlass.journal.redaction import redact
-from windlass.kernel import canonical
-from windlass.kernel.value import Value
+from windlass.kernel import Value, canonical
 from windlass.ports.unit import NewTurn, TurnRequest, Unit
 from windlass.stores.sqlite.connection import corrupt, first, select
 

@@ -16,10 +16,8 @@ from windlass.journal import (
 )
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
-from windlass.ports.inbox import NewItem
+from windlass.ports import CancelReceipt, NewItem, Wait, WaitAnswer
 from windlass.ports.unit import CommitReceipt, NewTurn, TurnReceipt, Unit, UnitReceipt
-from windlass.ports.views import CancelReceipt
-from windlass.ports.waits import Wait, WaitAnswer
 from windlass.stores import rules
 from windlass.stores.facts import history_page, receipt_of
 from windlass.stores.sqlite import inbox, waits

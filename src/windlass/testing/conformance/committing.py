@@ -7,9 +7,7 @@ from typing import Any
 
 from windlass.errors import HeadMoved, IdempotencyConflict, TurnCancelled
 from windlass.journal import HistoryPage, UsageLine
-from windlass.kernel.messages import ConversationRecord, Message, Text
-from windlass.kernel.model_call import Usage
-from windlass.kernel.outcomes import Finished, Stopped
+from windlass.kernel import ConversationRecord, Finished, Message, Stopped, Text, Usage
 from windlass.ports import CancelReceipt, CommitReceipt, TurnCommit
 from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import intent, reply, result

@@ -15,9 +15,7 @@ from windlass.journal import (
     replay_key,
     without_moment,
 )
-from windlass.kernel import canonical
-from windlass.kernel.model_call import ModelReply, Usage
-from windlass.kernel.tool_call import ToolOutcome
+from windlass.kernel import ModelReply, ToolOutcome, Usage, canonical
 from windlass.testing.conformance.scene import Driven
 
 

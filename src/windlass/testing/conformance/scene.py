@@ -9,9 +9,7 @@ import msgspec
 
 from windlass.errors import WindlassError
 from windlass.journal import Entry
-from windlass.kernel.messages import Text
-from windlass.kernel.outcomes import Finished, Outcome
-from windlass.kernel.value import Value
+from windlass.kernel import Finished, Outcome, Text, Value
 from windlass.ports import (
     CommitReceipt,
     NewItem,

@@ -14,9 +14,8 @@ import msgspec
 
 from windlass.api.agent import Agent
 from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.ports.model import EmitModelEvent, Model
+from windlass.ports import EmitModelEvent, Model, Reconciled, Tool, ToolContext, ToolProvider
 from windlass.ports.plugin import HOOKS, Plugin
-from windlass.ports.tool import Reconciled, Tool, ToolContext, ToolProvider
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.program import Program
 from windlass.testing.crashing.crash_point import Fuse, nth

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from windlass.journal import HistoryPage
-from windlass.kernel import canonical
-from windlass.kernel.messages import ConversationRecord, Part, Text, ToolCall, ToolResult
+from windlass.kernel import ConversationRecord, Part, Text, ToolCall, ToolResult, canonical
 from windlass.ports import Store
 from windlass.stores.memory import MemoryStore
 
