@@ -19,20 +19,18 @@ from windlass.kernel.messages import Attachment, Part, ResultPart, Text, TurnCau
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.value import Value, freeze
-from windlass.ports import Ask, Deny, ReasoningChunk, Risk, TextChunk
-from windlass.ports.directives import (
-    Abort,
-    Delivery,
-    Finale,
+from windlass.ports import (
+    Ask,
+    Deny,
     Hold,
-    Refuse,
+    ReasoningChunk,
     ReplaceArgs,
     Retry,
-    Said,
+    Risk,
     Send,
-    ShortCircuit,
-    Stop,
+    TextChunk,
 )
+from windlass.ports.directives import Abort, Delivery, Finale, Refuse, Said, ShortCircuit, Stop
 from windlass.ports.plugin import HOOKS
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 

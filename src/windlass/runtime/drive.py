@@ -56,14 +56,13 @@ from windlass.kernel import (
     CheckpointPassed,
     CompletedToolCall,
     Event,
-    Outcome,
-    Stopped,
     TurnEnded,
     TurnMachine,
     events,
 )
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
 from windlass.kernel.messages import Attachment, ConversationRecord
+from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.ports import Phase, TurnInfo
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.around_turn import announce_commit, announce_session

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from windlass.journal import (
-    DecisionRemembered,
-    FinalizeCommand,
-    NodeBody,
-    OutcomeUnknown,
-    TurnFinalized,
-    TurnStarted,
-)
+from windlass.journal import FinalizeCommand, TurnFinalized, TurnStarted
+from windlass.journal.pages import DecisionRemembered, NodeBody, OutcomeUnknown
 from windlass.journal.redaction import cleaned
 from windlass.kernel import WHOLE, Attachment, CallTools, ConversationRecord, Effect, TurnMachine
 from windlass.kernel.outcomes import Outcome, Stopped

@@ -26,35 +26,14 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import REGISTERED
-from windlass.journal import (
-    Attempt,
-    DirectAnswered,
-    DirectCallCommand,
-    ModelAnswered,
-    ModelCallCommand,
-    Released,
-    RequestSpec,
-)
+from windlass.journal import Attempt, DirectAnswered, ModelAnswered, Released
+from windlass.journal.commands import DirectCallCommand, ModelCallCommand, RequestSpec
 from windlass.journal.redaction import cleaned
-from windlass.kernel import CallModel, Chain, ModelReplied, canonical, events
-from windlass.kernel.model_call import (
-    NO_USAGE,
-    ModelFailure,
-    ModelMessage,
-    ModelReply,
-    ModelRequest,
-)
-from windlass.ports import Store
+from windlass.kernel import CallModel, Chain, ModelMessage, ModelReplied, canonical, events
+from windlass.kernel.model_call import NO_USAGE, ModelFailure, ModelReply, ModelRequest
+from windlass.ports import Model, ReasoningChunk, Store, TextChunk
 from windlass.ports.key_screen import KeyScreen
-from windlass.ports.model import (
-    READ_BLOB,
-    AttemptFailed,
-    EmitModelEvent,
-    Model,
-    ModelEvent,
-    ReasoningChunk,
-    TextChunk,
-)
+from windlass.ports.model import READ_BLOB, AttemptFailed, EmitModelEvent, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
 from windlass.runtime.recovery import provider_waits

@@ -14,15 +14,13 @@ import msgspec
 from windlass.journal import (
     Claimed,
     DirectAnswered,
-    DirectCallCommand,
     JournalRow,
     RecordedMoment,
     TurnJournal,
-    as_written,
+    call_key,
     diff,
-    read_command,
 )
-from windlass.journal.keys import call_key
+from windlass.journal.commands import DirectCallCommand, as_written, read_command
 from windlass.journal.turn_journal import lost_lines
 from windlass.ports import TurnView, Wait
 from windlass.runtime.turn import Keyed, Turn

@@ -23,17 +23,9 @@ import msgspec
 
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.guards.secret import REGISTERED
-from windlass.journal import (
-    HOW_BY_CONTRACT,
-    AwaitEventCommand,
-    CallDecided,
-    CallReturned,
-    Claimed,
-    Contract,
-    EventAwaited,
-    Recorded,
-    ToolCallCommand,
-)
+from windlass.journal import HOW_BY_CONTRACT, Claimed, Recorded
+from windlass.journal.commands import AwaitEventCommand, Contract, ToolCallCommand
+from windlass.journal.moments import CallDecided, CallReturned, EventAwaited
 from windlass.journal.redaction import cleaned
 from windlass.kernel import CompletedToolCall, PendingToolCall, ToolOutcome, canonical, events
 from windlass.kernel.messages import Text, ToolStatus
@@ -439,11 +431,7 @@ class ToolCallRun(CallHost):
         """Record what was decided on the call as the model asked for it."""
         asked = self._keyed(self.call.args)
         self.turn.lane.add(
-            Recorded(
-                key=f"{asked.key}/decide",
-                outcome=decided,
-                command=asked.written,
-            )
+            Recorded(key=f"{asked.key}/decide", outcome=decided, command=asked.written)
         )
 
     def _record(self, outcome: ToolOutcome) -> CompletedToolCall:

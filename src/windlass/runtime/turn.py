@@ -16,23 +16,9 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from windlass.guards.secret import REGISTERED
-from windlass.journal import (
-    Attempt,
-    AwaitEventCommand,
-    Claimed,
-    Command,
-    DriveBegan,
-    DriveEnded,
-    EventAwaited,
-    JournalRow,
-    Recorded,
-    RecordedMoment,
-    TurnJournal,
-    TurnStarted,
-    effect_digest,
-    kind_of,
-    wait_key,
-)
+from windlass.journal import EventAwaited, JournalRow, RecordedMoment, TurnJournal, wait_key
+from windlass.journal.commands import AwaitEventCommand, Command, effect_digest, kind_of
+from windlass.journal.entries import Attempt, Claimed, DriveBegan, DriveEnded, Recorded, TurnStarted
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Event, ModelReply, Outcome, TurnIds, TurnMachine, canonical, events
 from windlass.kernel.messages import Attachment, Message
@@ -217,10 +203,7 @@ class Turn:
         """Write down that this is about to run."""
         self.lane.add(
             Claimed(
-                key=asked.key,
-                command=asked.written,
-                at_ms=self.services.clock.now_ms(),
-                **more,
+                key=asked.key, command=asked.written, at_ms=self.services.clock.now_ms(), **more
             )
         )
 

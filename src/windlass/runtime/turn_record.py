@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.journal import (
-    CallPresented,
-    CallReturned,
-    HistoryPage,
-    ModelAnswered,
-    NodeBody,
-    ToolCallCommand,
-    TurnJournal,
-    UsageLine,
-)
+from windlass.journal import HistoryPage, NodeBody, ToolCallCommand, TurnJournal, UsageLine
+from windlass.journal.moments import CallPresented, CallReturned, ModelAnswered
 from windlass.kernel import ConversationRecord, Message, Outcome, Text, ToolCall, ToolResult, events
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 from windlass.ports import TurnCommit

@@ -10,18 +10,10 @@ from typing import Any
 import msgspec
 
 from windlass.journal import TurnStarted
-from windlass.kernel import (
-    Chain,
-    ChatProjector,
-    Generation,
-    Outcome,
-    StandardDriver,
-    ToolSpec,
-    TurnConfig,
-    TurnIds,
-    canonical,
-)
+from windlass.kernel import Chain, Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
 from windlass.kernel.messages import InputOrigin, Message, Part
+from windlass.kernel.projector import ChatProjector
+from windlass.kernel.standard import StandardDriver
 from windlass.kernel.value import EMPTY_DICT, set_field
 from windlass.ports import TurnRequest
 from windlass.runtime.compaction_driver import (
