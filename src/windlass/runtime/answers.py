@@ -19,18 +19,16 @@ from windlass.kernel.messages import Attachment, Part, ResultPart, Text, TurnCau
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.value import Value, freeze
-from windlass.ports import (
-    Ask,
-    Deny,
-    Hold,
-    ReasoningChunk,
+from windlass.ports import Ask, Deny, Hold, ReasoningChunk, Retry, Risk, Send, Stop, TextChunk
+from windlass.ports.directives import (
+    Abort,
+    Delivery,
+    Finale,
+    Refuse,
     ReplaceArgs,
-    Retry,
-    Risk,
-    Send,
-    TextChunk,
+    Said,
+    ShortCircuit,
 )
-from windlass.ports.directives import Abort, Delivery, Finale, Refuse, Said, ShortCircuit, Stop
 from windlass.ports.plugin import HOOKS
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from windlass.errors import CallerError, ConfigError
 from windlass.guards.limits import check_limit
@@ -18,8 +18,10 @@ from windlass.journal.redaction import clean_json
 from windlass.kernel import Attachment, ModelReply, ModelRequest, canonical, events
 from windlass.kernel.value import EMPTY_DICT, Json, freeze
 from windlass.ports.plugin_turn import PluginTurn
-from windlass.runtime.body import Asks
 from windlass.runtime.turn import Turn
+
+if TYPE_CHECKING:
+    from windlass.runtime.hooks import Hooks
 
 T = TypeVar("T")
 
@@ -142,17 +144,6 @@ class Place:
         return tuple(issues)
 
 
-class AskedTurn:
-    """The turn whose plugins are asked, and what all their hooks share."""
-
-    def __init__(self, turn: Turn) -> None:
-        self.turn = turn
-        # What answers the model calls of plugins, while the turn is driven.
-        self.models: Asks | None = None
-        # What people answered to the holds of the current model call, by plugin and key.
-        self.held: dict[str, dict[str, Json]] = {}
-
-
 def _of(read: Callable[[Turn], T]) -> T:
     """Return the property of a plugin's turn that reads the turn itself."""
     return cast("T", property(lambda own: read(own._turn)))  # noqa: SLF001 - its own
@@ -172,11 +163,11 @@ def _started_ms(turn: Turn) -> int:
 class HookedTurn(PluginTurn):
     """The turn as one plugin's hooks see it at one place."""
 
-    __slots__ = ("_asked", "_changes", "_turn", "name", "place")
+    __slots__ = ("_changes", "_hooks", "_turn", "name", "place")
 
-    def __init__(self, asked: AskedTurn, name: str, place: Place) -> None:
-        self._asked = asked
-        self._turn = asked.turn
+    def __init__(self, hooks: Hooks, name: str, place: Place) -> None:
+        self._hooks = hooks
+        self._turn = hooks.turn
         self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.name = name
         self.place = place
@@ -210,7 +201,7 @@ class HookedTurn(PluginTurn):
 
     @property
     def answers(self) -> Mapping[str, Json]:
-        return self._asked.held.get(self.name, EMPTY_DICT)
+        return self._hooks.held.get(self.name, EMPTY_DICT)
 
     def patch(self, **changes: Json) -> None:
         self._change("state", changes)
@@ -239,15 +230,13 @@ class HookedTurn(PluginTurn):
         self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
     ) -> Attachment:
         check_limit("attachment_bytes", len(data), field="data")
-        ref = await self._turn.services.store.put_blob(data, now_ms=self.now_ms)
-        self._turn.blobs.append(ref)
-        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
+        return await self._turn.keep_bytes(data, media_type, name)
 
     async def read(self, ref: str) -> bytes:
         return await self._turn.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        models, asked = self._asked.models, self.place.round
+        models, asked = self._hooks.models, self.place.round
         if models is None or asked is None:
             raise ConfigError("complete: no model can be asked here", field="complete")
         place = f"{asked.where}.{self.name}.{asked.hook}"

@@ -36,7 +36,6 @@ from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import READ_BLOB, AttemptFailed, EmitModelEvent, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
-from windlass.runtime.recovery import provider_waits
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
@@ -279,7 +278,8 @@ class ModelCalls:
             ParkTurn: the turn waits on a timer.
         """
         turn = self._turn
-        before = provider_waits(turn, key)
+        waits = (view.wait for view in turn.waits.values() if view.wait.kind == "provider")
+        before = [wait for wait in waits if wait.detail == {"key": key}]
         now_ms = turn.services.clock.now_ms()
         since_ms = min((wait.created_ms for wait in before), default=now_ms)
         patience_ms = int(turn.limits.provider_patience * 1000)

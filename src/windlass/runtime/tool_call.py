@@ -254,7 +254,7 @@ class ToolCallRun(CallHost):
     async def _attempts(self, tool: Tool, contract: Contract) -> Ended:
         turn, tries, attempt = self.turn, tool.retries, 1
         if turn.recovery is not None:
-            attempt += turn.recovery.claim_count(self._asked.key)
+            attempt += turn.recovery.claims[self._asked.key]
         while True:
             if self._checked is None:
                 self._checked = tool.check(self._args)

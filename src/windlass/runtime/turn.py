@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -34,6 +34,9 @@ from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_signals import CancelTurn, StopTurn
 
+if TYPE_CHECKING:
+    from windlass.runtime.recovery import Recovery
+
 M = TypeVar("M", bound=RecordedMoment)
 
 
@@ -52,17 +55,6 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
     def written(self) -> Command:
         """The command as an entry carries it: the bytes themselves, which the page takes over as they are."""
         return msgspec.Raw(self.body)  # type: ignore[return-value]  # what `read_command` reads
-
-
-class Recovery(Protocol):
-    """What the journal of earlier drives says; see `runtime.recovery`."""
-
-    journal: TurnJournal
-    last_effect: int
-
-    def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
-    def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
-    def claim_count(self, key: str) -> int: ...
 
 
 class Turn:
@@ -391,6 +383,13 @@ class Turn:
         return event
 
     # ------------------------------------------------------------------ small things
+
+    async def keep_bytes(self, data: bytes, media_type: str, name: str | None) -> Attachment:
+        """Put bytes into the store, for messages of this turn to refer to."""
+        services = self.services
+        ref = await services.store.put_blob(data, now_ms=services.clock.now_ms())
+        self.blobs.append(ref)
+        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
 
     def take_blobs(self, outcome: ToolOutcome) -> tuple[str, ...]:
         """Return the digests of the bytes that an outcome refers to."""
