@@ -18,15 +18,8 @@ from typing import Any, Protocol, get_args
 
 import msgspec
 
-from windlass.errors import (
-    CallerError,
-    InvalidInput,
-    ToolDenied,
-    ToolError,
-    ToolUncertain,
-    WindlassError,
-)
-from windlass.guards.limits import check_limit, check_seconds
+from windlass.errors import CallerError, ToolDenied, ToolError, ToolUncertain, WindlassError
+from windlass.guards.limits import check_seconds
 from windlass.guards.secret import REGISTERED
 from windlass.guards.text import clean_text
 from windlass.journal import idempotency_key
@@ -127,7 +120,9 @@ class _Steps:
                 if self._is_ending(task, cancels):
                     raise asyncio.CancelledError from None
                 if self.cancelled_itself:
-                    yield from _take_cancel()
+                    # It asked for the cancel just before it ended: that must not reach the turn.
+                    with suppress(asyncio.CancelledError):
+                        yield
             return done.value
         finally:
             while task.cancelling() > cancels and not self._is_ending(task, cancels):
@@ -147,12 +142,6 @@ class _Steps:
         yield from asyncio.wait((rest,), timeout=_GRACE_S).__await__()
         rest.add_done_callback(_retrieve_error)
         raise asyncio.CancelledError
-
-
-def _take_cancel() -> Generator[Any, Any, None]:
-    """Take the cancel that a body asked for just before it ended: it must not reach the turn."""
-    with suppress(asyncio.CancelledError):
-        yield
 
 
 @types.coroutine
@@ -351,10 +340,7 @@ class CallHost:
 
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
         """Keep bytes."""
-        if not isinstance(data, bytes):
-            raise InvalidInput.at("attach", type(data).__name__, "bytes")
-        check_limit("attachment_bytes", len(data), field="data")
-        return await self.turn.keep_bytes(data, media_type, name)
+        return await self.turn.attach(data, media_type, name)
 
     async def defer(self, deadline_s: float | None) -> Pending:
         """Open the call's wait; the same one when the body runs again."""

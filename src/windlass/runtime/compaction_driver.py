@@ -50,17 +50,6 @@ def is_compaction(request: TurnRequest) -> bool:
     return "compact" in request.overrides
 
 
-def options_of(request: TurnRequest) -> CompactionOptions:
-    """Return what was said about the compaction that was asked for; what makes no sense was not said."""
-    if not is_compaction(request):
-        return NO_OPTIONS
-    try:
-        return msgspec.convert(dict(request.overrides["compact"]), CompactionOptions)
-    except (msgspec.ValidationError, TypeError, ValueError):
-        # Any plugin may have written it, and a turn that cannot begin would stop the session.
-        return NO_OPTIONS
-
-
 class CompactionDriver:
     """One request for a summary; a shorter one as long as the model has no room for it."""
 
@@ -139,6 +128,16 @@ class CompactionDriver:
                 use_tools=False,
             )
         )
+
+
+def compaction_of(request: TurnRequest) -> CompactionDriver:
+    """Return the driver of the compaction that was asked for; what was said and makes no sense was not said."""
+    try:
+        options = msgspec.convert(dict(request.overrides.get("compact", {})), CompactionOptions)
+    except (msgspec.ValidationError, TypeError, ValueError):
+        # Any plugin may have written it, and a turn that cannot begin would stop the session.
+        options = NO_OPTIONS
+    return CompactionDriver(options)
 
 
 def frame_nodes(

@@ -98,7 +98,7 @@ class Place:
     Aside from the `main` place, what is changed at a place is seen there alone: for what happens side by side.
     """
 
-    __slots__ = ("_changes", "_issues", "changed", "main", "round", "rounds", "states", "turns")
+    __slots__ = ("_changes", "changed", "issues", "main", "round", "rounds", "states", "turns")
 
     def __init__(self, states: PluginStates, main: Place | None = None) -> None:
         self.states = states
@@ -110,7 +110,8 @@ class Place:
         # The turns whose plugins changed something that is not kept yet.
         self.changed: list[HookedTurn] = []
         self._changes: dict[str, dict[str, list[Any]]] = {}
-        self._issues: list[events.Error] = []
+        # What was noted, for the outcome in which it arose.
+        self.issues: list[events.Error] = []
 
     def see(self, patches: Patches) -> None:
         """Show changes to the hooks that run here from now on."""
@@ -132,15 +133,11 @@ class Place:
         taken, self._changes = self._changes, {}
         return taken
 
-    def note(self, issue: events.Error) -> None:
-        """Keep an issue for the outcome in which it arose."""
-        self._issues.append(issue)
-
     def take_issues(self) -> tuple[events.Error, ...]:
         """Return what was noted since the last time, for the outcome that is about to be recorded."""
-        if not self._issues:
+        if not self.issues:
             return ()
-        issues, self._issues = self._issues, []
+        issues, self.issues = self.issues, []
         return tuple(issues)
 
 
@@ -229,8 +226,7 @@ class HookedTurn(PluginTurn):
     async def attach(
         self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
     ) -> Attachment:
-        check_limit("attachment_bytes", len(data), field="data")
-        return await self._turn.keep_bytes(data, media_type, name)
+        return await self._turn.attach(data, media_type, name)
 
     async def read(self, ref: str) -> bytes:
         return await self._turn.services.store.get_blob(ref)

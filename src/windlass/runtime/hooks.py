@@ -125,7 +125,7 @@ class Hooks:
 
     def note(self, message: str, code: str = "plugin_failed", place: Place | None = None) -> None:
         """Note an issue that is recorded with the outcome in which it arose."""
-        (place or self.place).note(self.turn.note_issue(message, code))
+        (place or self.place).issues.append(self.turn.note_issue(message, code))
 
     def take_up(self, patches: Patches, issues: tuple[events.Error, ...] = ()) -> None:
         """Apply what a recorded outcome brought."""

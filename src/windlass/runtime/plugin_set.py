@@ -25,17 +25,6 @@ def name_of(plugin: Plugin) -> str:
 class PluginSet:
     """Plugins in their order."""
 
-    __slots__ = (
-        "_by_hook",
-        "_parts",
-        "has_tool_hooks",
-        "looks",
-        "names",
-        "plugins",
-        "sees_results",
-        "versions",
-    )
-
     def __init__(self, plugins: Iterable[Plugin] = (), *, field: str = "plugins") -> None:
         self.plugins = tuple(plugins)
         for at, plugin in enumerate(self.plugins):
@@ -136,12 +125,8 @@ def _check_spelling(plugin: Plugin, field: str) -> None:
 
         meant = get_close_matches(method, HOOKS, n=1, cutoff=_ALMOST)
         if meant:
-            raise ConfigError(
-                f"{field} ({name_of(plugin)}): found {method}, wanted the hook {meant[0]} or another name",
-                field=f"{field}.{method}",
-                found=method,
-                wanted=meant[0],
-            )
+            wanted = f"the hook {meant[0]} or another name"
+            raise ConfigError.at(f"{field}.{method}", f"{method} in {name_of(plugin)}", wanted)
 
 
 NO_PLUGINS = PluginSet()

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
+from windlass.errors import InvalidInput
+from windlass.guards.limits import check_limit
 from windlass.guards.secret import REGISTERED
 from windlass.journal import EventAwaited, JournalRow, RecordedMoment, TurnJournal, wait_key
 from windlass.journal.commands import AwaitEventCommand, Command, effect_digest, kind_of
@@ -383,6 +385,18 @@ class Turn:
         return event
 
     # ------------------------------------------------------------------ small things
+
+    async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
+        """Keep bytes for a tool or a plugin.
+
+        Raises:
+            InvalidInput: they are no bytes.
+            LimitExceeded: there are too many of them.
+        """
+        if not isinstance(data, bytes):
+            raise InvalidInput.at("attach", type(data).__name__, "bytes")
+        check_limit("attachment_bytes", len(data), field="data")
+        return await self.keep_bytes(data, media_type, name)
 
     async def keep_bytes(self, data: bytes, media_type: str, name: str | None) -> Attachment:
         """Put bytes into the store, for messages of this turn to refer to."""
