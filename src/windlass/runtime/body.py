@@ -25,6 +25,7 @@ from windlass.guards.text import clean_text
 from windlass.journal import idempotency_key
 from windlass.kernel import Json, ModelReply, ModelRequest, PendingToolCall, ToolOutcome, events
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
+from windlass.kernel.value import check_instance
 from windlass.ports.tool import Pending, Tool, ToolContext
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import attached_to
@@ -340,6 +341,7 @@ class CallHost:
 
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
         """Keep bytes."""
+        check_instance(data, bytes, field="attach")
         return await self.turn.attach(data, media_type, name)
 
     async def defer(self, deadline_s: float | None) -> Pending:

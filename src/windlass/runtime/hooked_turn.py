@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from windlass.errors import CallerError, ConfigError
 from windlass.guards.limits import check_limit
@@ -18,10 +18,8 @@ from windlass.journal.redaction import clean_json
 from windlass.kernel import Attachment, ModelReply, ModelRequest, canonical, events
 from windlass.kernel.value import EMPTY_DICT, Json, freeze
 from windlass.ports.plugin_turn import PluginTurn
+from windlass.runtime.body import Asks
 from windlass.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from windlass.runtime.hooks import Hooks
 
 T = TypeVar("T")
 
@@ -141,6 +139,17 @@ class Place:
         return tuple(issues)
 
 
+class Asker:
+    """Whoever asks the plugins of a turn: what all their hooks share."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        # What answers the model calls of plugins, while the turn is driven.
+        self.models: Asks | None = None
+        # What people answered to the holds of the current model call, by plugin and key.
+        self.held: dict[str, dict[str, Json]] = {}
+
+
 def _of(read: Callable[[Turn], T]) -> T:
     """Return the property of a plugin's turn that reads the turn itself."""
     return cast("T", property(lambda own: read(own._turn)))  # noqa: SLF001 - its own
@@ -160,11 +169,11 @@ def _started_ms(turn: Turn) -> int:
 class HookedTurn(PluginTurn):
     """The turn as one plugin's hooks see it at one place."""
 
-    __slots__ = ("_changes", "_hooks", "_turn", "name", "place")
+    __slots__ = ("_asker", "_changes", "_turn", "name", "place")
 
-    def __init__(self, hooks: Hooks, name: str, place: Place) -> None:
-        self._hooks = hooks
-        self._turn = hooks.turn
+    def __init__(self, asker: Asker, name: str, place: Place) -> None:
+        self._asker = asker
+        self._turn = asker.turn
         self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.name = name
         self.place = place
@@ -198,7 +207,7 @@ class HookedTurn(PluginTurn):
 
     @property
     def answers(self) -> Mapping[str, Json]:
-        return self._hooks.held.get(self.name, EMPTY_DICT)
+        return self._asker.held.get(self.name, EMPTY_DICT)
 
     def patch(self, **changes: Json) -> None:
         self._change("state", changes)
@@ -232,7 +241,7 @@ class HookedTurn(PluginTurn):
         return await self._turn.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        models, asked = self._hooks.models, self.place.round
+        models, asked = self._asker.models, self.place.round
         if models is None or asked is None:
             raise ConfigError("complete: no model can be asked here", field="complete")
         place = f"{asked.where}.{self.name}.{asked.hook}"

@@ -18,12 +18,12 @@ from typing import Any, TypeAlias
 
 from windlass.errors import CallerError, InvalidInput
 from windlass.journal import DirectAnswered
-from windlass.kernel import Json, events
+from windlass.kernel import events
 from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.ports import Plugin, Retry, Stop, Trouble
 from windlass.runtime.answers import read_answer, refs_in
-from windlass.runtime.body import Asks, is_kept
-from windlass.runtime.hooked_turn import HookedTurn, Patches, Place, PluginStates, checked
+from windlass.runtime.body import is_kept
+from windlass.runtime.hooked_turn import Asker, HookedTurn, Patches, Place, PluginStates, checked
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
@@ -36,16 +36,12 @@ _PASS_THROUGH = (
 )  # fmt: skip
 
 
-class Hooks:
+class Hooks(Asker):
     """Asks the plugins of one turn."""
 
     def __init__(self, turn: Turn, plugins: PluginSet) -> None:
-        self.turn = turn
+        super().__init__(turn)
         self.plugins = plugins
-        # What answers the model calls of plugins, while the turn is driven.
-        self.models: Asks | None = None
-        # What people answered to the holds of the current model call, by plugin and key.
-        self.held: dict[str, dict[str, Json]] = {}
         self.states = PluginStates(turn.memory.plugin_memories)
         # Where all hooks run but those of calls side by side.
         self.place = Place(self.states)

@@ -437,15 +437,9 @@ class _Stream:
         self._note_failure(failure.code or "", failure.message, wait_s)
 
     def _note_failure(self, code: str, reason: str, wait_s: float) -> None:
-        now_ms = self._turn.services.clock.now_ms()
-        self.failed.append(
-            Attempt(
-                began_ms=self.began_ms,
-                took_ms=max(0, now_ms - self.began_ms),
-                code=code,
-                model=self.model,
-            )
-        )
+        began_ms, now_ms = self.began_ms, self._turn.services.clock.now_ms()
+        took_ms = max(0, now_ms - began_ms)
+        self.failed.append(Attempt(began_ms=began_ms, took_ms=took_ms, code=code, model=self.model))
         self.began_ms, self.first_ms = now_ms + int(wait_s * 1000), None
         self.attempt += 1
         event = events.Retrying(attempt=self.attempt, reason=reason, wait_ms=int(wait_s * 1000))

@@ -92,12 +92,10 @@ def _has(plugin: Plugin, hook: str) -> bool:
 
 
 def _check_plugin(plugin: object, field: str) -> None:
+    if isinstance(plugin, type):
+        raise ConfigError.at(field, plugin.__name__, "a Plugin; a class has to be called first")
     if not isinstance(plugin, Plugin):
-        found = plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__
-        wanted = (
-            "a Plugin; a class has to be called first" if isinstance(plugin, type) else "a Plugin"
-        )
-        raise ConfigError.at(field, found, wanted)
+        raise ConfigError.at(field, type(plugin).__name__, "a Plugin")
     name = name_of(plugin)
     if not is_id(name):
         wanted = "1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |"

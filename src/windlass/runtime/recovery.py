@@ -8,6 +8,7 @@ Law 3. What an effect before the last recorded one left unrecorded was nothing.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -34,7 +35,9 @@ class Recovery:
             self._count(row)
         # How often each call was claimed.
         entries = (entry for page in view.pages for entry in page.entries)
-        self.claims = Counter(call_key(one.key) for one in entries if type(one) is Claimed)
+        self.claims: Mapping[str, int] = Counter(
+            call_key(one.key) for one in entries if type(one) is Claimed
+        )
 
     @classmethod
     def of(cls, turn: Turn, view: TurnView) -> Recovery | None:

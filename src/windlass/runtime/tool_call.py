@@ -334,14 +334,10 @@ class ToolCallRun(CallHost):
         """Return the wait that stands for the body's result, if the body said so before the crash."""
         turn = self.turn
         said = turn.row(turn.key("await_event", f"{self.place}.deferred"))
-        for key, view in turn.waits.items():
-            if (
-                view.wait.kind == "deferred"
-                and view.wait.call_id == self.call.call_id
-                and (said is not None or contract not in _RUNS_AGAIN)
-            ):
-                return key
-        return None
+        if said is None and contract in _RUNS_AGAIN:
+            return None
+        waits = (view.wait for view in turn.waits.values() if view.wait.kind == "deferred")
+        return next((wait.key for wait in waits if wait.call_id == self.call.call_id), None)
 
     async def _uncertain(self, tool: Tool, contract: Contract, why: str) -> CompletedToolCall:
         """Find out whether the body acted, if the tool can tell."""

@@ -10,12 +10,11 @@ Length: it is the one object that everything works through.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from windlass.errors import InvalidInput
 from windlass.guards.limits import check_limit
 from windlass.guards.secret import REGISTERED
 from windlass.journal import EventAwaited, JournalRow, RecordedMoment, TurnJournal, wait_key
@@ -36,9 +35,6 @@ from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn_signals import CancelTurn, StopTurn
 
-if TYPE_CHECKING:
-    from windlass.runtime.recovery import Recovery
-
 M = TypeVar("M", bound=RecordedMoment)
 
 
@@ -57,6 +53,17 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
     def written(self) -> Command:
         """The command as an entry carries it: the bytes themselves, which the page takes over as they are."""
         return msgspec.Raw(self.body)  # type: ignore[return-value]  # what `read_command` reads
+
+
+class Recovery(Protocol):
+    """What the journal of earlier drives says; see `runtime.recovery`."""
+
+    journal: TurnJournal
+    last_effect: int
+    claims: Mapping[str, int]
+
+    def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
+    def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
 
 
 class Turn:
@@ -390,11 +397,8 @@ class Turn:
         """Keep bytes for a tool or a plugin.
 
         Raises:
-            InvalidInput: they are no bytes.
             LimitExceeded: there are too many of them.
         """
-        if not isinstance(data, bytes):
-            raise InvalidInput.at("attach", type(data).__name__, "bytes")
         check_limit("attachment_bytes", len(data), field="data")
         return await self.keep_bytes(data, media_type, name)
 
