@@ -5,17 +5,8 @@ from __future__ import annotations
 import asyncio
 from os import urandom
 
+from windlass import errors
 from windlass.engines.local import LocalEngine
-from windlass.errors import (
-    ConfigError,
-    HeadMoved,
-    IdempotencyConflict,
-    InvalidInput,
-    LeaseLost,
-    SessionParked,
-    UnknownSession,
-    WindlassError,
-)
 from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
 from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
@@ -65,9 +56,11 @@ class Admission:
             ConfigError: the runtime is not open, or belongs to another event loop.
         """
         if self._loop is None:
-            raise ConfigError("Runtime: is not open; use it in `async with`", field="Runtime")
+            raise errors.ConfigError(
+                "Runtime: is not open; use it in `async with`", field="Runtime"
+            )
         if asyncio.get_running_loop() is not self._loop:
-            raise ConfigError("Runtime: belongs to another event loop", field="Runtime")
+            raise errors.ConfigError("Runtime: belongs to another event loop", field="Runtime")
         return self._engine
 
     @property
@@ -86,7 +79,7 @@ class Admission:
         """
         caller = RUNS_IN.get()
         if caller == session_id:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"session {session_id}: a tool of this session cannot wait for another turn of it; "
                 "use enqueue() or submit()",
                 field="session_id",
@@ -123,7 +116,7 @@ class Admission:
         if engine.can_drive(turn.agent):
             try:
                 await engine.begin(session_id, new_id, turn)
-            except HeadMoved:
+            except errors.HeadMoved:
                 pass  # the session has an unfinished turn
             else:
                 return new_id, False
@@ -187,14 +180,14 @@ class Admission:
                 else:
                     with engine.slots.lent():
                         found = await engine.outcome(session_id, turn_id)
-            except (LeaseLost, HeadMoved):
+            except (errors.LeaseLost, errors.HeadMoved):
                 if turn is None:
                     raise
                 await self._refuse_if_parked(session_id)
                 await self.accept(session_id, turn_id, turn)
                 turn = None
                 continue
-            except WindlassError:
+            except errors.WindlassError:
                 self._begun.pop((session_id, turn_id), None)  # the caller may try again
                 raise
             if isinstance(found, TurnRecord):
@@ -226,7 +219,7 @@ class Admission:
         else:
             found = self._begun.get((session_id, turn_id))
         if found is not None and found != turn.request.digest():
-            raise IdempotencyConflict(
+            raise errors.IdempotencyConflict(
                 f"turn {turn_id}: is known with another input, context or overrides",
                 field="turn_id",
                 wanted="the same request, or another turn_id",
@@ -251,7 +244,7 @@ class Admission:
     async def _session(self, session_id: str) -> SessionView | None:
         try:
             return await self._engine.services.store.load_session(session_id, history=False)
-        except UnknownSession:
+        except errors.UnknownSession:
             return None
 
     async def _refuse_if_parked(self, session_id: str) -> None:
@@ -262,7 +255,7 @@ class Admission:
         if view is not None and view.state == "parked":
             waits = tuple(one.wait for one in view.waits if one.state == "open")
             missing = "an answer" if len(waits) == 1 else f"{len(waits)} answers"
-            raise SessionParked(
+            raise errors.SessionParked(
                 f"session {session_id}: turn {session.active} waits for {missing} (waits() lists what for); "
                 "submit() queues behind it",
                 waits=waits,
@@ -287,7 +280,7 @@ class Admission:
         if program is None or not program.needs_deps or engine.services.deps is not None:
             return
         if (session_id, turn_id) not in engine.deps:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"deps: {program.name} needs deps; give Runtime(deps=...) or run(..., deps=...)",
                 field="deps",
             )

@@ -21,8 +21,10 @@ from windlass.errors import (
 )
 from windlass.ports import TurnRequest
 from windlass.runtime.drive import Drive, Parked
+from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.starting import Job
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import StopTurn
 
@@ -159,15 +161,14 @@ class Drives:
                     task.cancel()
                 await asyncio.wait(running)
 
-    def start(
-        self, memory: SessionMemory, turn_id: str, request: TurnRequest, drive: Drive
-    ) -> None:
+    def start(self, memory: SessionMemory, program: Program, job: Job) -> None:
         """Drive a turn."""
         memory.is_idle = False
         self._services.driving += 1
-        driving = self.by_session[memory.session_id] = Driving(turn_id, request, drive)
+        drive = Drive(self._services, program, memory, job)
+        driving = self.by_session[memory.session_id] = Driving(job.turn_id, job.request, drive)
         driving.task = asyncio.get_running_loop().create_task(
-            self._run(memory, driving), name=f"windlass-turn-{turn_id}"
+            self._run(memory, driving), name=f"windlass-turn-{job.turn_id}"
         )
 
     @contextmanager

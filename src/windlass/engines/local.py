@@ -20,7 +20,7 @@ from windlass.engines.worker import Housekeeping, Membership, due_work, turn_for
 from windlass.errors import EngineError, HeadMoved, StoreError, UnknownSession, WindlassError
 from windlass.ports import Due, DueInbox, DueTurn, NewTurn, TurnRequest, TurnView, WaitAnswer
 from windlass.ports.inbox import turn_of_item
-from windlass.runtime.drive import Drive, Parked
+from windlass.runtime.drive import Parked
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
@@ -159,8 +159,7 @@ class LocalEngine:
             raise
         deps = self.deps.get((session_id, turn_id), NONE_GIVEN)
         job = Job(turn_id=turn_id, request=turn.request, accept=turn, deps=deps)
-        drive = Drive(self.services, self.programs[turn.agent], memory, job)
-        self._drives.start(memory, turn_id, turn.request, drive)
+        self._drives.start(memory, self.programs[turn.agent], job)
 
     def _check_free(self, session_id: str) -> None:
         if session_id in self._drives.by_session:
@@ -336,8 +335,7 @@ class LocalEngine:
             faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
             deps=self.deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
         )
-        drive = Drive(self.services, program, memory, job)
-        self._drives.start(memory, view.turn_id, view.request, drive)
+        self._drives.start(memory, program, job)
 
     async def _open_inbox(self, inbox: DueInbox) -> None:
         """Wake the turn under way, or begin a turn with the first item."""

@@ -19,21 +19,10 @@ from windlass.kernel.messages import Attachment, Part, ResultPart, Text, TurnCau
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.value import Value, freeze
-from windlass.ports import Ask, Deny, ReasoningChunk, Risk, TextChunk
-from windlass.ports.directives import (
-    Abort,
-    Delivery,
-    Finale,
-    Hold,
-    Refuse,
-    ReplaceArgs,
-    Retry,
-    Said,
-    Send,
-    ShortCircuit,
-    Stop,
-)
+from windlass.ports import Hold, ReasoningChunk, ReplaceArgs, Retry, Send, Stop, TextChunk
+from windlass.ports.directives import Abort, Delivery, Finale, Refuse, Said, ShortCircuit
 from windlass.ports.plugin import HOOKS
+from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
 
 Read: TypeAlias = Callable[[Any, str], Any]

@@ -11,29 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, get_args
 
 import msgspec
 
-from windlass.errors import (
-    CallerError,
-    InvalidInput,
-    ToolDenied,
-    ToolError,
-    ToolUncertain,
-    WindlassError,
-)
-from windlass.guards.limits import check_limit, check_seconds
+from windlass.errors import CallerError, ToolDenied, ToolError, ToolUncertain, WindlassError
+from windlass.guards.limits import check_seconds
 from windlass.guards.secret import REGISTERED
 from windlass.guards.text import clean_text
 from windlass.journal import idempotency_key
 from windlass.kernel import Json, ModelReply, ModelRequest, PendingToolCall, ToolOutcome, events
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
+from windlass.kernel.value import check_instance
 from windlass.ports.tool import Pending, Tool, ToolContext
 from windlass.runtime.turn import Turn
+from windlass.runtime.turn_record import attached_to
 from windlass.tools import clipped
 
 _MAX_ERROR_CHARS = 4_000
@@ -126,7 +121,9 @@ class _Steps:
                 if self._is_ending(task, cancels):
                     raise asyncio.CancelledError from None
                 if self.cancelled_itself:
-                    yield from _take_cancel()
+                    # It asked for the cancel just before it ended: that must not reach the turn.
+                    with suppress(asyncio.CancelledError):
+                        yield
             return done.value
         finally:
             while task.cancelling() > cancels and not self._is_ending(task, cancels):
@@ -146,12 +143,6 @@ class _Steps:
         yield from asyncio.wait((rest,), timeout=_GRACE_S).__await__()
         rest.add_done_callback(_retrieve_error)
         raise asyncio.CancelledError
-
-
-def _take_cancel() -> Generator[Any, Any, None]:
-    """Take the cancel that a body asked for just before it ended: it must not reach the turn."""
-    with suppress(asyncio.CancelledError):
-        yield
 
 
 @types.coroutine
@@ -257,12 +248,10 @@ async def value_outcome(ended: Ended, tool: Tool, turn: Turn) -> ToolOutcome:
 async def _kept_whole(full: bytes, turn: Turn) -> ResultPart:
     """Keep the whole of a text that was cut; what the store does not take is said to be missing."""
     try:
-        ref = await turn.services.store.put_blob(full, now_ms=turn.services.clock.now_ms())
+        return await turn.keep_bytes(full, "text/plain", "full-output")
     except CallerError as error:
         # The tool has succeeded all the same.
         return Text(text=f"(The whole text is not kept: {error.code}.)")
-    turn.blobs.append(ref)
-    return Attachment(ref=ref, media_type="text/plain", name="full-output", n_bytes=len(full))
 
 
 async def _checked(outcome: ToolOutcome, turn: Turn) -> ToolOutcome:
@@ -352,13 +341,8 @@ class CallHost:
 
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
         """Keep bytes."""
-        if not isinstance(data, bytes):
-            raise InvalidInput.at("attach", type(data).__name__, "bytes")
-        check_limit("attachment_bytes", len(data), field="data")
-        services = self.turn.services
-        ref = await services.store.put_blob(data, now_ms=services.clock.now_ms())
-        self.turn.blobs.append(ref)
-        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
+        check_instance(data, bytes, field="attach")
+        return await self.turn.attach(data, media_type, name)
 
     async def defer(self, deadline_s: float | None) -> Pending:
         """Open the call's wait; the same one when the body runs again."""
@@ -380,18 +364,10 @@ class CallHost:
 
     async def read(self, ref: str) -> bytes:
         """Return bytes that this session refers to; a digest that was guessed is not among them."""
-        if ref not in self.turn.blobs and not any(map(_refers_to(ref), self.messages)):
+        if ref not in self.turn.blobs and ref not in attached_to(self.messages):
             raise ToolError("There is no attachment of this id in this session.")
         return await self.turn.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model."""
         return await self.models.direct(request, self.place, f"tool:{self.call.name}")
-
-
-def _refers_to(ref: str) -> Callable[[Message], bool]:
-    def refers(message: Message) -> bool:
-        parts = (one for part in message.parts for one in getattr(part, "content", (part,)))
-        return any(type(one) is Attachment and one.ref == ref for one in parts)
-
-    return refers

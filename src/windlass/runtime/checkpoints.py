@@ -6,14 +6,9 @@ from collections.abc import Sequence
 
 from windlass.journal import CheckpointCommand, CheckpointGiven
 from windlass.journal.redaction import cleaned
-from windlass.kernel import CompletedToolCall, Outcome, RunCheckpoint, events
+from windlass.kernel import CheckpointPassed, CompletedToolCall, Outcome, RunCheckpoint, events
 from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
-from windlass.kernel.responses import (
-    NOTHING_CAME,
-    CheckpointDelivery,
-    CheckpointPassed,
-    InjectedMessage,
-)
+from windlass.kernel.responses import NOTHING_CAME, CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import AtCheckpoint, InboxItem, Refuse
 from windlass.ports.inbox import item_parts

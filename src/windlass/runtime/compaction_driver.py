@@ -19,16 +19,8 @@ from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Finished, Outcome, Stopped
 from windlass.kernel.tokens import tokens_of
 from windlass.ports import TurnRequest
-from windlass.runtime.summary import (
-    TELLINGS,
-    begins_with_summary,
-    inputs_of,
-    is_seed,
-    read_summary,
-    seed,
-    size_of,
-    told,
-)
+from windlass.runtime import summary
+from windlass.runtime.summary import TELLINGS, begins_with_summary, is_seed, told
 
 COMPACTION = "compaction"
 # The rest is for the prompt, the summary, and what an estimate may be off by.
@@ -56,17 +48,6 @@ NO_OPTIONS = CompactionOptions()
 def is_compaction(request: TurnRequest) -> bool:
     """Whether a turn was asked for to sum up."""
     return "compact" in request.overrides
-
-
-def options_of(request: TurnRequest) -> CompactionOptions:
-    """Return what was said about the compaction that was asked for; what makes no sense was not said."""
-    if not is_compaction(request):
-        return NO_OPTIONS
-    try:
-        return msgspec.convert(dict(request.overrides["compact"]), CompactionOptions)
-    except (msgspec.ValidationError, TypeError, ValueError):
-        # Any plugin may have written it, and a turn that cannot begin would stop the session.
-        return NO_OPTIONS
 
 
 class CompactionDriver:
@@ -102,20 +83,19 @@ class CompactionDriver:
             if _telling(waiting) + 1 < len(TELLINGS):
                 return [*done, NextIteration()]
             return done + _give_up(Stopped(reason="provider_error", detail=_TOO_LONG), reply)
-        summary = read_summary(reply, size_of(view.messages))
-        if isinstance(summary, Stopped):
-            return done + _give_up(summary, reply)
-        message = seed(view.message_id("summary"), summary, view.messages, keep=self._options.keep)
+        found = summary.read_summary(reply, summary.size_of(view.messages))
+        if isinstance(found, Stopped):
+            return done + _give_up(found, reply)
+        message_id, keep = view.message_id("summary"), self._options.keep
+        message = summary.seed(message_id, found, view.messages, keep=keep)
         done.append(Append(records=(ConversationRecord(message=message),)))
-        return [*done, Finish(outcome=Finished(text=summary))]
+        return [*done, Finish(outcome=Finished(text=found))]
 
     def on_tools(self, *_: object, **__: object) -> list[Action]:
-        """This mode runs no tools."""
+        """This mode runs no tools, and no code."""
         return [Finish(outcome=Stopped(reason="runtime_error", detail=_STARTED_NONE))]
 
-    def on_code(self, *_: object, **__: object) -> list[Action]:
-        """This mode runs no code."""
-        return [Finish(outcome=Stopped(reason="runtime_error", detail=_STARTED_NONE))]
+    on_code = on_tools
 
     def close(self, *_: object, **__: object) -> list[Action]:
         """There is no call to close."""
@@ -150,6 +130,16 @@ class CompactionDriver:
         )
 
 
+def compaction_of(request: TurnRequest) -> CompactionDriver:
+    """Return the driver of the compaction that was asked for; what was said and makes no sense was not said."""
+    try:
+        options = msgspec.convert(dict(request.overrides.get("compact", {})), CompactionOptions)
+    except (msgspec.ValidationError, TypeError, ValueError):
+        # Any plugin may have written it, and a turn that cannot begin would stop the session.
+        options = NO_OPTIONS
+    return CompactionDriver(options)
+
+
 def frame_nodes(
     place: tuple[str, str],
     history: Sequence[Message],
@@ -164,7 +154,7 @@ def frame_nodes(
     seeds = [one for one in records if type(one) is ConversationRecord and is_seed(one.message)]
     if not isinstance(outcome, Finished) or not seeds:
         return ()
-    detail: dict[str, Json] = {"turns": inputs_of(history), "messages": len(history)}
+    detail: dict[str, Json] = {"turns": summary.inputs_of(history), "messages": len(history)}
     if begins_with_summary(history):
         detail["updates"] = history[0].id
     frame_id = f"f_{TurnIds(*place).prefix}"

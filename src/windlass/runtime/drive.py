@@ -52,18 +52,11 @@ from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
 from windlass.guards.text import clean_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
-from windlass.kernel import (
-    CheckpointPassed,
-    CompletedToolCall,
-    Event,
-    Outcome,
-    Stopped,
-    TurnEnded,
-    TurnMachine,
-    events,
-)
+from windlass.kernel import CheckpointPassed, Event, TurnEnded, TurnMachine, events
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
 from windlass.kernel.messages import Attachment, ConversationRecord
+from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports import Phase, TurnInfo
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.around_turn import announce_commit, announce_session

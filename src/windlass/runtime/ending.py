@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from windlass.journal import (
-    DecisionRemembered,
-    FinalizeCommand,
-    NodeBody,
-    OutcomeUnknown,
-    TurnFinalized,
-    TurnStarted,
-)
+from windlass.journal import FinalizeCommand, TurnFinalized, TurnStarted
+from windlass.journal.pages import DecisionRemembered, NodeBody, OutcomeUnknown
 from windlass.journal.redaction import cleaned
-from windlass.kernel import WHOLE, Attachment, CallTools, ConversationRecord, Effect, TurnMachine
+from windlass.kernel import WHOLE, CallTools, Effect, TurnMachine
 from windlass.kernel.outcomes import Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.ports import TurnCommit
@@ -21,6 +15,7 @@ from windlass.runtime.around_turn import follow_ups, hooked_end
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Turn
+from windlass.runtime.turn_record import attached_to, messages_in
 
 _NO_FOLLOW_UPS = TurnFinalized()
 # How long the plugins of a cancelled turn have for their follow-ups.
@@ -124,14 +119,7 @@ class Ending:
 
 def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:
     """Return the digests of the bytes that the turn's messages refer to."""
-    found: dict[str, None] = {}
-    for node in nodes:
-        if type(node) is ConversationRecord:
-            for part in node.message.parts:
-                for one in getattr(part, "content", (part,)):
-                    if type(one) is Attachment:
-                        found[one.ref] = None
-    return tuple(found)
+    return tuple(dict.fromkeys(attached_to(messages_in(nodes))))
 
 
 def over_limit(turn: Turn, effect: Effect) -> Outcome | None:

@@ -24,18 +24,8 @@ from contextlib import suppress
 from itertools import chain
 
 from windlass.guards.ids import check_id
-from windlass.kernel.events import (
-    CodeFinished,
-    Error,
-    Event,
-    ModelFinished,
-    Recovered,
-    Retracted,
-    ToolFinished,
-    TurnEnded,
-    UsageReported,
-)
-from windlass.kernel.ids import TurnIds
+from windlass.kernel import Error, Event, Recovered, Retracted, TurnEnded, TurnIds
+from windlass.kernel.events import CodeFinished, ModelFinished, ToolFinished, UsageReported
 from windlass.ports.clock import Clock
 from windlass.runtime.reader import FeedReader, Waiting, read_cursor, write_cursor
 

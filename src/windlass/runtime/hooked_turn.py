@@ -96,7 +96,7 @@ class Place:
     Aside from the `main` place, what is changed at a place is seen there alone: for what happens side by side.
     """
 
-    __slots__ = ("_changes", "_issues", "changed", "main", "round", "rounds", "states", "turns")
+    __slots__ = ("_changes", "changed", "issues", "main", "round", "rounds", "states", "turns")
 
     def __init__(self, states: PluginStates, main: Place | None = None) -> None:
         self.states = states
@@ -108,7 +108,8 @@ class Place:
         # The turns whose plugins changed something that is not kept yet.
         self.changed: list[HookedTurn] = []
         self._changes: dict[str, dict[str, list[Any]]] = {}
-        self._issues: list[events.Error] = []
+        # What was noted, for the outcome in which it arose.
+        self.issues: list[events.Error] = []
 
     def see(self, patches: Patches) -> None:
         """Show changes to the hooks that run here from now on."""
@@ -130,20 +131,16 @@ class Place:
         taken, self._changes = self._changes, {}
         return taken
 
-    def note(self, issue: events.Error) -> None:
-        """Keep an issue for the outcome in which it arose."""
-        self._issues.append(issue)
-
     def take_issues(self) -> tuple[events.Error, ...]:
         """Return what was noted since the last time, for the outcome that is about to be recorded."""
-        if not self._issues:
+        if not self.issues:
             return ()
-        issues, self._issues = self._issues, []
+        issues, self.issues = self.issues, []
         return tuple(issues)
 
 
-class AskedTurn:
-    """The turn whose plugins are asked, and what all their hooks share."""
+class Asker:
+    """Whoever asks the plugins of a turn: what all their hooks share."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
@@ -172,11 +169,11 @@ def _started_ms(turn: Turn) -> int:
 class HookedTurn(PluginTurn):
     """The turn as one plugin's hooks see it at one place."""
 
-    __slots__ = ("_asked", "_changes", "_turn", "name", "place")
+    __slots__ = ("_asker", "_changes", "_turn", "name", "place")
 
-    def __init__(self, asked: AskedTurn, name: str, place: Place) -> None:
-        self._asked = asked
-        self._turn = asked.turn
+    def __init__(self, asker: Asker, name: str, place: Place) -> None:
+        self._asker = asker
+        self._turn = asker.turn
         self._changes: dict[str, list[Mapping[str, Any]]] = {}
         self.name = name
         self.place = place
@@ -210,7 +207,7 @@ class HookedTurn(PluginTurn):
 
     @property
     def answers(self) -> Mapping[str, Json]:
-        return self._asked.held.get(self.name, EMPTY_DICT)
+        return self._asker.held.get(self.name, EMPTY_DICT)
 
     def patch(self, **changes: Json) -> None:
         self._change("state", changes)
@@ -238,16 +235,13 @@ class HookedTurn(PluginTurn):
     async def attach(
         self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
     ) -> Attachment:
-        check_limit("attachment_bytes", len(data), field="data")
-        ref = await self._turn.services.store.put_blob(data, now_ms=self.now_ms)
-        self._turn.blobs.append(ref)
-        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
+        return await self._turn.attach(data, media_type, name)
 
     async def read(self, ref: str) -> bytes:
         return await self._turn.services.store.get_blob(ref)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        models, asked = self._asked.models, self.place.round
+        models, asked = self._asker.models, self.place.round
         if models is None or asked is None:
             raise ConfigError("complete: no model can be asked here", field="complete")
         place = f"{asked.where}.{self.name}.{asked.hook}"

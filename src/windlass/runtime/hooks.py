@@ -23,14 +23,7 @@ from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.ports import Plugin, Retry, Stop, Trouble
 from windlass.runtime.answers import read_answer, refs_in
 from windlass.runtime.body import is_kept
-from windlass.runtime.hooked_turn import (
-    AskedTurn,
-    HookedTurn,
-    Patches,
-    Place,
-    PluginStates,
-    checked,
-)
+from windlass.runtime.hooked_turn import Asker, HookedTurn, Patches, Place, PluginStates, checked
 from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn
@@ -43,7 +36,7 @@ _PASS_THROUGH = (
 )  # fmt: skip
 
 
-class Hooks(AskedTurn):
+class Hooks(Asker):
     """Asks the plugins of one turn."""
 
     def __init__(self, turn: Turn, plugins: PluginSet) -> None:
@@ -128,7 +121,7 @@ class Hooks(AskedTurn):
 
     def note(self, message: str, code: str = "plugin_failed", place: Place | None = None) -> None:
         """Note an issue that is recorded with the outcome in which it arose."""
-        (place or self.place).note(self.turn.note_issue(message, code))
+        (place or self.place).issues.append(self.turn.note_issue(message, code))
 
     def take_up(self, patches: Patches, issues: tuple[events.Error, ...] = ()) -> None:
         """Apply what a recorded outcome brought."""

@@ -26,16 +26,8 @@ from typing import Protocol
 
 from windlass.errors import InvalidInput, WindlassError
 from windlass.journal import Entry, ModelAnswered, Recorded, TurnStarted
-from windlass.ports import (
-    CommitReceipt,
-    NewTurn,
-    Start,
-    Ticket,
-    TurnCommit,
-    Unit,
-    UnitReceipt,
-    Wait,
-)
+from windlass.ports import NewTurn, Start, Ticket, Unit, UnitReceipt, Wait
+from windlass.ports.unit import CommitReceipt, TurnCommit
 
 # How many passes an open unit waits for more. A scripted model answers within these passes; one that takes real
 # time leaves the loop idle long before it answers.

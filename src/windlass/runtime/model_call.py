@@ -26,38 +26,16 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import REGISTERED
-from windlass.journal import (
-    Attempt,
-    DirectAnswered,
-    DirectCallCommand,
-    ModelAnswered,
-    ModelCallCommand,
-    Released,
-    RequestSpec,
-)
+from windlass.journal import Attempt, DirectAnswered, ModelAnswered, Released
+from windlass.journal.commands import DirectCallCommand, ModelCallCommand, RequestSpec
 from windlass.journal.redaction import cleaned
-from windlass.kernel import CallModel, Chain, ModelReplied, canonical, events
-from windlass.kernel.model_call import (
-    NO_USAGE,
-    ModelFailure,
-    ModelMessage,
-    ModelReply,
-    ModelRequest,
-)
-from windlass.ports import Store
+from windlass.kernel import CallModel, Chain, ModelMessage, ModelReplied, canonical, events
+from windlass.kernel.model_call import NO_USAGE, ModelFailure, ModelReply, ModelRequest
+from windlass.ports import Model, ReasoningChunk, Store, TextChunk
 from windlass.ports.key_screen import KeyScreen
-from windlass.ports.model import (
-    READ_BLOB,
-    AttemptFailed,
-    EmitModelEvent,
-    Model,
-    ModelEvent,
-    ReasoningChunk,
-    TextChunk,
-)
+from windlass.ports.model import READ_BLOB, AttemptFailed, EmitModelEvent, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
-from windlass.runtime.recovery import provider_waits
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
@@ -300,7 +278,8 @@ class ModelCalls:
             ParkTurn: the turn waits on a timer.
         """
         turn = self._turn
-        before = provider_waits(turn, key)
+        waits = (view.wait for view in turn.waits.values() if view.wait.kind == "provider")
+        before = [wait for wait in waits if wait.detail == {"key": key}]
         now_ms = turn.services.clock.now_ms()
         since_ms = min((wait.created_ms for wait in before), default=now_ms)
         patience_ms = int(turn.limits.provider_patience * 1000)
@@ -458,15 +437,9 @@ class _Stream:
         self._note_failure(failure.code or "", failure.message, wait_s)
 
     def _note_failure(self, code: str, reason: str, wait_s: float) -> None:
-        now_ms = self._turn.services.clock.now_ms()
-        self.failed.append(
-            Attempt(
-                began_ms=self.began_ms,
-                took_ms=max(0, now_ms - self.began_ms),
-                code=code,
-                model=self.model,
-            )
-        )
+        began_ms, now_ms = self.began_ms, self._turn.services.clock.now_ms()
+        took_ms = max(0, now_ms - began_ms)
+        self.failed.append(Attempt(began_ms=began_ms, took_ms=took_ms, code=code, model=self.model))
         self.began_ms, self.first_ms = now_ms + int(wait_s * 1000), None
         self.attempt += 1
         event = events.Retrying(attempt=self.attempt, reason=reason, wait_ms=int(wait_s * 1000))

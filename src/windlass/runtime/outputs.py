@@ -11,16 +11,9 @@ import msgspec
 
 from windlass.errors import ArgsInvalid, CallerError, InvalidInput
 from windlass.journal import TurnStarted
-from windlass.kernel import (
-    Action,
-    DriverView,
-    ModelReply,
-    ModelRequest,
-    StandardDriver,
-    StartCheckpoint,
-    WaitingModel,
-    canonical,
-)
+from windlass.kernel import DriverView, StandardDriver, WaitingModel, canonical
+from windlass.kernel.actions import Action, StartCheckpoint
+from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Finished, FinishedValue
 from windlass.kernel.projector import ChatProjector, ProjectorView
 from windlass.kernel.value import Json, freeze

@@ -25,17 +25,6 @@ def name_of(plugin: Plugin) -> str:
 class PluginSet:
     """Plugins in their order."""
 
-    __slots__ = (
-        "_by_hook",
-        "_parts",
-        "has_tool_hooks",
-        "looks",
-        "names",
-        "plugins",
-        "sees_results",
-        "versions",
-    )
-
     def __init__(self, plugins: Iterable[Plugin] = (), *, field: str = "plugins") -> None:
         self.plugins = tuple(plugins)
         for at, plugin in enumerate(self.plugins):
@@ -103,12 +92,10 @@ def _has(plugin: Plugin, hook: str) -> bool:
 
 
 def _check_plugin(plugin: object, field: str) -> None:
+    if isinstance(plugin, type):
+        raise ConfigError.at(field, plugin.__name__, "a Plugin; a class has to be called first")
     if not isinstance(plugin, Plugin):
-        found = plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__
-        wanted = (
-            "a Plugin; a class has to be called first" if isinstance(plugin, type) else "a Plugin"
-        )
-        raise ConfigError.at(field, found, wanted)
+        raise ConfigError.at(field, type(plugin).__name__, "a Plugin")
     name = name_of(plugin)
     if not is_id(name):
         wanted = "1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |"
@@ -136,12 +123,8 @@ def _check_spelling(plugin: Plugin, field: str) -> None:
 
         meant = get_close_matches(method, HOOKS, n=1, cutoff=_ALMOST)
         if meant:
-            raise ConfigError(
-                f"{field} ({name_of(plugin)}): found {method}, wanted the hook {meant[0]} or another name",
-                field=f"{field}.{method}",
-                found=method,
-                wanted=meant[0],
-            )
+            wanted = f"the hook {meant[0]} or another name"
+            raise ConfigError.at(f"{field}.{method}", f"{method} in {name_of(plugin)}", wanted)
 
 
 NO_PLUGINS = PluginSet()

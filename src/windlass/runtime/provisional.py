@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.journal import (
-    CheckpointGiven,
-    EnvironmentBuilt,
-    ModelAnswered,
-    ReplyHooked,
-    TurnJournal,
-    TurnStarted,
-)
+from windlass.journal import TurnJournal, TurnStarted
+from windlass.journal.moments import CheckpointGiven, EnvironmentBuilt, ModelAnswered, ReplyHooked
 from windlass.kernel import Message, ModelReply, TurnMachine, effects, responses
 from windlass.ports import Store, TurnView
 from windlass.runtime.program import Program

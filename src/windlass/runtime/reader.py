@@ -15,14 +15,8 @@ from collections import OrderedDict
 from io import StringIO
 
 from windlass.errors import InvalidInput
-from windlass.kernel.events import (
-    Event,
-    ReasoningDelta,
-    Retracted,
-    TextDelta,
-    ToolProgress,
-    TurnEnded,
-)
+from windlass.kernel import Event, Retracted, TurnEnded
+from windlass.kernel.events import ReasoningDelta, TextDelta, ToolProgress
 from windlass.kernel.value import set_field
 
 _DELTAS = (TextDelta, ReasoningDelta)

@@ -7,24 +7,17 @@ Law 3. What an effect before the last recorded one left unrecorded was nothing.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
-from windlass.journal import (
-    Claimed,
-    DirectAnswered,
-    DirectCallCommand,
-    JournalRow,
-    RecordedMoment,
-    TurnJournal,
-    as_written,
-    diff,
-    read_command,
-)
+from windlass.journal import Claimed, DirectAnswered, JournalRow, RecordedMoment, TurnJournal, diff
+from windlass.journal.commands import DirectCallCommand, as_written, read_command
 from windlass.journal.keys import call_key
 from windlass.journal.turn_journal import lost_lines
-from windlass.ports import TurnView, Wait
+from windlass.ports import TurnView
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn
 
@@ -38,15 +31,13 @@ class Recovery:
         self._turn = turn
         self.journal = journal
         self.last_effect = 0
-        # How often each call was claimed.
-        self.attempts: dict[str, int] = {}
         for row in journal.rows():
             self._count(row)
-        for page in view.pages:
-            for entry in page.entries:
-                if type(entry) is Claimed:
-                    key = call_key(entry.key)
-                    self.attempts[key] = self.attempts.get(key, 0) + 1
+        # How often each call was claimed.
+        entries = (entry for page in view.pages for entry in page.entries)
+        self.claims: Mapping[str, int] = Counter(
+            call_key(one.key) for one in entries if type(one) is Claimed
+        )
 
     @classmethod
     def of(cls, turn: Turn, view: TurnView) -> Recovery | None:
@@ -90,13 +81,9 @@ class Recovery:
         if row.digest == asked.digest or turn.services.on_mismatch == "accept":
             return
         tries = [view for view in turn.waits.values() if view.wait.kind == "mismatch"]
-        for view in tries:
-            if (
-                view.state == "answered"
-                and view.answer is not None
-                and view.answer.value == "accept"
-            ):
-                return
+        answers = [view.answer for view in tries if view.state == "answered"]
+        if any(answer is not None and answer.value == "accept" for answer in answers):
+            return
         if not any(view.state == "open" for view in tries):
             command = read_command(as_written(asked.body))
             places = [msgspec.to_builtins(one) for one in diff(row.command, command)]
@@ -108,16 +95,3 @@ class Recovery:
                 detail={"key": asked.key, "diff": places},
             )
         raise ParkTurn
-
-    def claim_count(self, key: str) -> int:
-        """Return how often the call of this key was claimed before."""
-        return self.attempts.get(key, 0)
-
-
-def provider_waits(turn: Turn, key: str) -> list[Wait]:
-    """Return the waits of a turn for a provider that did not answer this call."""
-    return [
-        view.wait
-        for view in turn.waits.values()
-        if view.wait.kind == "provider" and view.wait.detail == {"key": key}
-    ]

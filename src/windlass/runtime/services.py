@@ -104,15 +104,11 @@ class TaskSet:
     another (a fixture, a web framework's start and stop), and one task that fails must not take the others along.
     """
 
-    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._on_error = on_error
-
-    def __len__(self) -> int:
-        return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Start a task; `on_error` is called with what it raises."""
+        """Start a task; what it raises is logged."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -121,7 +117,7 @@ class TaskSet:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._on_error(error)
+            _log.error("a plugin failed beside its turn: %s", type(error).__name__)
 
     async def finish(self, seconds: float) -> None:
         """Give running tasks some time, then cancel them and wait for their end."""
@@ -132,10 +128,6 @@ class TaskSet:
             for task in running:
                 task.cancel()
             await asyncio.wait(running)
-
-
-def _log_failure(error: BaseException) -> None:
-    _log.error("a plugin failed beside its turn: %s", type(error).__name__)
 
 
 class Services(msgspec.Struct, kw_only=True):
@@ -157,7 +149,7 @@ class Services(msgspec.Struct, kw_only=True):
     callers: int = 0
     prices: Mapping[str, Price] | None = None
     # What plugins do beside the turns.
-    aside: TaskSet = msgspec.field(default_factory=lambda: TaskSet(_log_failure))
+    aside: TaskSet = msgspec.field(default_factory=TaskSet)
 
     def is_alone(self) -> bool:
         """Whether one turn at the most is being driven here, and no other is about to be."""

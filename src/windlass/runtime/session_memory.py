@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from windlass.journal import (
-    DecisionRemembered,
-    FrameOpened,
-    NodeBody,
-    OutcomeUnknown,
-    PluginRemembered,
-    UsageLine,
-)
+from windlass.journal import DecisionRemembered, OutcomeUnknown, PluginRemembered, UsageLine
+from windlass.journal.pages import FrameOpened, NodeBody
 from windlass.journal.usage import sum_usage
 from windlass.kernel import Chain, ConversationRecord, Message, ToolCall, ToolResult, canonical
 from windlass.kernel.history import trust_history

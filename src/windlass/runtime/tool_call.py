@@ -23,17 +23,9 @@ import msgspec
 
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.guards.secret import REGISTERED
-from windlass.journal import (
-    HOW_BY_CONTRACT,
-    AwaitEventCommand,
-    CallDecided,
-    CallReturned,
-    Claimed,
-    Contract,
-    EventAwaited,
-    Recorded,
-    ToolCallCommand,
-)
+from windlass.journal import HOW_BY_CONTRACT, Claimed, Recorded
+from windlass.journal.commands import AwaitEventCommand, Contract, ToolCallCommand
+from windlass.journal.moments import CallDecided, CallReturned, EventAwaited
 from windlass.journal.redaction import cleaned
 from windlass.kernel import CompletedToolCall, PendingToolCall, ToolOutcome, canonical, events
 from windlass.kernel.messages import Text, ToolStatus
@@ -262,7 +254,7 @@ class ToolCallRun(CallHost):
     async def _attempts(self, tool: Tool, contract: Contract) -> Ended:
         turn, tries, attempt = self.turn, tool.retries, 1
         if turn.recovery is not None:
-            attempt += turn.recovery.claim_count(self._asked.key)
+            attempt += turn.recovery.claims[self._asked.key]
         while True:
             if self._checked is None:
                 self._checked = tool.check(self._args)
@@ -342,14 +334,10 @@ class ToolCallRun(CallHost):
         """Return the wait that stands for the body's result, if the body said so before the crash."""
         turn = self.turn
         said = turn.row(turn.key("await_event", f"{self.place}.deferred"))
-        for key, view in turn.waits.items():
-            if (
-                view.wait.kind == "deferred"
-                and view.wait.call_id == self.call.call_id
-                and (said is not None or contract not in _RUNS_AGAIN)
-            ):
-                return key
-        return None
+        if said is None and contract in _RUNS_AGAIN:
+            return None
+        waits = (view.wait for view in turn.waits.values() if view.wait.kind == "deferred")
+        return next((wait.key for wait in waits if wait.call_id == self.call.call_id), None)
 
     async def _uncertain(self, tool: Tool, contract: Contract, why: str) -> CompletedToolCall:
         """Find out whether the body acted, if the tool can tell."""
@@ -439,11 +427,7 @@ class ToolCallRun(CallHost):
         """Record what was decided on the call as the model asked for it."""
         asked = self._keyed(self.call.args)
         self.turn.lane.add(
-            Recorded(
-                key=f"{asked.key}/decide",
-                outcome=decided,
-                command=asked.written,
-            )
+            Recorded(key=f"{asked.key}/decide", outcome=decided, command=asked.written)
         )
 
     def _record(self, outcome: ToolOutcome) -> CompletedToolCall:

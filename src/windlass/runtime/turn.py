@@ -10,29 +10,16 @@ Length: it is the one object that everything works through.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from windlass.guards.limits import check_limit
 from windlass.guards.secret import REGISTERED
-from windlass.journal import (
-    Attempt,
-    AwaitEventCommand,
-    Claimed,
-    Command,
-    DriveBegan,
-    DriveEnded,
-    EventAwaited,
-    JournalRow,
-    Recorded,
-    RecordedMoment,
-    TurnJournal,
-    TurnStarted,
-    effect_digest,
-    kind_of,
-    wait_key,
-)
+from windlass.journal import EventAwaited, JournalRow, RecordedMoment, TurnJournal, wait_key
+from windlass.journal.commands import AwaitEventCommand, Command, effect_digest, kind_of
+from windlass.journal.entries import Attempt, Claimed, DriveBegan, DriveEnded, Recorded, TurnStarted
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Event, ModelReply, Outcome, TurnIds, TurnMachine, canonical, events
 from windlass.kernel.messages import Attachment, Message
@@ -73,10 +60,10 @@ class Recovery(Protocol):
 
     journal: TurnJournal
     last_effect: int
+    claims: Mapping[str, int]
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
     def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
-    def claim_count(self, key: str) -> int: ...
 
 
 class Turn:
@@ -217,10 +204,7 @@ class Turn:
         """Write down that this is about to run."""
         self.lane.add(
             Claimed(
-                key=asked.key,
-                command=asked.written,
-                at_ms=self.services.clock.now_ms(),
-                **more,
+                key=asked.key, command=asked.written, at_ms=self.services.clock.now_ms(), **more
             )
         )
 
@@ -408,6 +392,22 @@ class Turn:
         return event
 
     # ------------------------------------------------------------------ small things
+
+    async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment:
+        """Keep bytes for a tool or a plugin.
+
+        Raises:
+            LimitExceeded: there are too many of them.
+        """
+        check_limit("attachment_bytes", len(data), field="data")
+        return await self.keep_bytes(data, media_type, name)
+
+    async def keep_bytes(self, data: bytes, media_type: str, name: str | None) -> Attachment:
+        """Put bytes into the store, for messages of this turn to refer to."""
+        services = self.services
+        ref = await services.store.put_blob(data, now_ms=services.clock.now_ms())
+        self.blobs.append(ref)
+        return Attachment(ref=ref, media_type=media_type, name=name, n_bytes=len(data))
 
     def take_blobs(self, outcome: ToolOutcome) -> tuple[str, ...]:
         """Return the digests of the bytes that an outcome refers to."""

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.journal import (
-    CallPresented,
-    CallReturned,
-    HistoryPage,
-    ModelAnswered,
-    NodeBody,
-    ToolCallCommand,
-    TurnJournal,
-    UsageLine,
-)
-from windlass.kernel import ConversationRecord, Message, Outcome, Text, ToolCall, ToolResult, events
+from windlass.journal import HistoryPage, NodeBody, ToolCallCommand, TurnJournal, UsageLine
+from windlass.journal.moments import CallPresented, CallReturned, ModelAnswered
+from windlass.kernel import Attachment, ConversationRecord, Message, Outcome, Text, events
+from windlass.kernel.messages import ToolCall, ToolResult
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
 from windlass.ports import TurnCommit
 
@@ -112,6 +105,15 @@ def last_words(messages: Iterable[Message]) -> str:
 def messages_in(nodes: Iterable[NodeBody]) -> tuple[Message, ...]:
     """Return the messages among what a turn added."""
     return tuple([node.message for node in nodes if type(node) is ConversationRecord])
+
+
+def attached_to(messages: Iterable[Message]) -> Iterator[str]:
+    """Return the digests of the bytes that messages refer to; one may come more than once."""
+    for message in messages:
+        for part in message.parts:
+            for one in getattr(part, "content", (part,)):
+                if type(one) is Attachment:
+                    yield one.ref
 
 
 def _calls_in(

@@ -10,26 +10,13 @@ from typing import Any
 import msgspec
 
 from windlass.journal import TurnStarted
-from windlass.kernel import (
-    Chain,
-    ChatProjector,
-    Generation,
-    Outcome,
-    StandardDriver,
-    ToolSpec,
-    TurnConfig,
-    TurnIds,
-    canonical,
-)
+from windlass.kernel import Chain, Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
 from windlass.kernel.messages import InputOrigin, Message, Part
+from windlass.kernel.projector import ChatProjector
+from windlass.kernel.standard import StandardDriver
 from windlass.kernel.value import EMPTY_DICT, set_field
 from windlass.ports import TurnRequest
-from windlass.runtime.compaction_driver import (
-    COMPACTION,
-    CompactionDriver,
-    is_compaction,
-    options_of,
-)
+from windlass.runtime.compaction_driver import COMPACTION, compaction_of, is_compaction
 from windlass.runtime.limits import Limits
 from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
 from windlass.runtime.program import Program
@@ -175,7 +162,7 @@ def config_of(
     """Return the configuration of the turn at `place`, its session and id."""
     if started.driver == COMPACTION:
         return TurnConfig(
-            driver=CompactionDriver(options_of(request)),
+            driver=compaction_of(request),
             model=started.model,
             session_id=place[0],
             turn_id=place[1],
