@@ -9,15 +9,7 @@ from windlass.errors import IdempotencyConflict, InvalidInput
 from windlass.kernel.outcomes import Stopped
 from windlass.ports import InboxReceipt, NewItem, TurnReceipt, WithdrawReceipt
 from windlass.testing.conformance.checks import with_crash
-from windlass.testing.conformance.scene import (
-    Driven,
-    Scene,
-    ending,
-    expect,
-    expect_that,
-    new_turn,
-    request,
-)
+from windlass.testing.conformance.scene import Driven, Scene, ending, expect, new_turn, request
 
 
 async def _waiting(scene: Scene, *item_ids: str) -> Driven:
@@ -181,4 +173,4 @@ async def what_a_turn_came_with_is_there_after_a_crash(scene: Scene) -> None:
     await scene.keeps(lambda: scene.store.inbox("s1"))
 
     again = await scene.accept("t1", takes=("a",))
-    expect_that(again.known, "the turn is known")
+    expect((again.turn_id, again.known), ("t1", True))
