@@ -82,9 +82,8 @@ async def an_item_of_another_session_is_not_taken_nor_is_a_session_made_for_it(
 async def of_turns_that_race_for_an_item_one_is_accepted(scene: Scene) -> None:
     await _waiting(scene, "a")
 
-    answers = await gather(
-        *(scene.accept(f"t{at}", takes=("a",)) for at in range(1, 11)), return_exceptions=True
-    )
+    calls = [scene.accept(f"t{at}", takes=("a",)) for at in range(1, 11)]
+    answers = await gather(*calls, return_exceptions=True)
 
     kinds = sorted(type(answer).__name__ for answer in answers)
     expect(kinds, ["IdempotencyConflict"] * 9 + ["TurnReceipt"])

@@ -34,9 +34,6 @@ def reply(turn: Driven, at: int = 0, *, text: str = "well", tokens: int = 10) ->
     """Return the record of a model's reply, which nothing claimed."""
     spec = journal.RequestSpec(model="scripted", messages="ab" * 32, message_count=1)
     command = journal.ModelCallCommand(request=spec)
-    answered = journal.ModelAnswered(
-        result=ModelReply(text=text, usage=Usage(output_tokens=tokens))
-    )
-    return Recorded(
-        key=replay_key(_scope(turn), "model_call", f"model-{at}"), outcome=answered, command=command
-    )
+    said = ModelReply(text=text, usage=Usage(output_tokens=tokens))
+    key = replay_key(_scope(turn), "model_call", f"model-{at}")
+    return Recorded(key=key, outcome=journal.ModelAnswered(result=said), command=command)

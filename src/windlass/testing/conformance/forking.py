@@ -22,10 +22,9 @@ async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: st
     used = (UsageLine(source="turn", model="scripted", calls=1),)
     for at in range(turns):
         turn_id = f"{prefix}{head + at + 1}"
-        await scene.accept(turn_id, session_id=session_id)
-        turn = await scene.start(
-            turn_id, session_id=session_id, worker_id=worker, generation=generation
-        )
+        place = {"turn_id": turn_id, "session_id": session_id}
+        await scene.accept(**place)
+        turn = await scene.start(**place, worker_id=worker, generation=generation)
         end = ending(turn_id, head=head + at, usage=used)
         await scene.write(turn.unit(reply(turn), commit=end))
     return worker
