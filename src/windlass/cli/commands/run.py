@@ -10,7 +10,7 @@ from typing import Any
 from windlass import Runtime, TurnResult
 from windlass.cli import arguments, exit_code
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
-from windlass.cli.opening import Found, find_session
+from windlass.cli.opening import find_session
 from windlass.cli.output import plain, result_record, write_json
 from windlass.cli.settings import Settings, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
@@ -137,24 +137,16 @@ def chat(  # noqa: PLR0913 - every option has a default
             screen.say(f"new session; to continue it: {again}", "dim")
         else:
             show_leftover(found, screen)
-        return _talk(runtime, session_id, screen, found, model=choice.override, by=settings.by)
-
-
-def _talk(
-    runtime: Runtime[Any],
-    session_id: str,
-    screen: Screen,
-    found: Found | None,
-    **options: str | None,
-) -> int:
-    with LoopThread() as loop, loop.opened(runtime):
-        talk = Conversation(runtime, loop, screen, session_id=session_id, **options)
-        if found is not None and found.turn is not None:
+        with LoopThread() as loop, loop.opened(runtime):
+            talk = Conversation(
+                runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
+            )
             try:
-                talk.attach(found.turn.turn_id)
+                if found is not None and found.turn is not None:
+                    talk.attach(found.turn.turn_id)
             except Left as left:
                 return left.code
-        return talk.go()
+            return talk.go()
 
 
 def _flags_again(settings: Settings) -> str:

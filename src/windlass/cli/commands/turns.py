@@ -153,10 +153,9 @@ def _asked(entry: journal.Entry) -> str:
         return terminal.safe(f"worker {entry.worker} {entry.place}".rstrip())
     command = getattr(entry, "command", None)
     if isinstance(command, journal.ToolCallCommand):
-        contract = (
-            f"{entry.contract}: " if isinstance(entry, journal.Claimed) and entry.contract else ""
-        )
-        return f"{contract}{terminal.call_line(command.name, command.args, 120)}"
+        contract = getattr(entry, "contract", None)
+        called = terminal.call_line(command.name, command.args, 120)
+        return f"{contract}: {called}" if contract else called
     if isinstance(command, journal.ModelCallCommand):
         return terminal.count(command.request.message_count, "message")
     if isinstance(command, journal.AwaitEventCommand):
@@ -172,12 +171,9 @@ def _answered(entry: journal.Entry) -> str:
         reply = outcome.result
         if not isinstance(reply, ModelReply):
             return f"failed: {one_line(reply.message, 120)}"
-        calls = [
-            terminal.call_line(part.name, part.args or {}, 80)
-            for part in reply.parts
-            if isinstance(part, messages.ToolCall)
-        ]
-        return one_line(" ".join(filter(None, [reply.text, *calls])), 120)
+        calls = [part for part in reply.parts if isinstance(part, messages.ToolCall)]
+        shown = [terminal.call_line(call.name, call.args or {}, 80) for call in calls]
+        return one_line(" ".join(filter(None, [reply.text, *shown])), 120)
     if isinstance(outcome, journal.CallDecided):
         return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
     if isinstance(outcome, journal.EventAwaited):
@@ -201,16 +197,10 @@ def _show_journal(view: TurnView, *, json: bool) -> None:
             _write_row(view, each)
         return
     console().print(line((f"turn {view.turn_id}: {view.state}, {ending(view.outcome)}", "bold")))
-    cells = [
-        (
-            str(each.unit),
-            each.entry,
-            each.key and journal.key_place(each.key)[0],
-            each.asked,
-            each.answered,
-        )
-        for each in rows
-    ]
+    cells = []
+    for each in rows:
+        effect = each.key and journal.key_place(each.key)[0]
+        cells.append((str(each.unit), each.entry, effect, each.asked, each.answered))
     heads = ("unit", "entry", "effect", "asked", "came back")
     terminal.print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
 
