@@ -71,9 +71,8 @@ class OutputBudget(Plugin):
 
     def tools(self) -> Sequence[Tool | ToolProvider]:
         """Return the tool that reads on."""
-        return (
-            kept_output.reading_tool(self._tool_name, self._room, self._width, self._page_lines),
-        )
+        shape = (self._room, self._width, self._page_lines)
+        return (kept_output.reading_tool(self._tool_name, *shape),)
 
     async def present_result(
         self, turn: PluginTurn, call: CompletedToolCall
@@ -172,11 +171,8 @@ def _items(call: CompletedToolCall, parts: Sequence[ResultPart]) -> list[_Source
         _Source(part.text, part.text) if isinstance(part, Text) else part for part in parts
     ]
     first = items[0]
-    if (
-        outcome.shown is None
-        and isinstance(outcome.value, (dict, list))
-        and isinstance(first, _Source)
-    ):
+    is_json = outcome.shown is None and isinstance(outcome.value, (dict, list))
+    if is_json and isinstance(first, _Source):
         # Kept with a line for each item, so that it can be read by lines.
         kept = msgspec.json.format(first.text.encode(), indent=2).decode()
         items[0] = _Source(first.text, kept, outcome.value)
