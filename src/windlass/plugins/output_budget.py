@@ -71,8 +71,9 @@ class OutputBudget(Plugin):
 
     def tools(self) -> Sequence[Tool | ToolProvider]:
         """Return the tool that reads on."""
-        shape = (self._room, self._width, self._page_lines)
-        return (kept_output.reading_tool(self._tool_name, *shape),)
+        return (
+            kept_output.reading_tool(self._tool_name, self._room, self._width, self._page_lines),
+        )
 
     async def present_result(
         self, turn: PluginTurn, call: CompletedToolCall
