@@ -17,6 +17,7 @@ from windlass.cli.opening import Found
 from windlass.cli.settings import Settings, hint
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.local.weights import find_weights
+from windlass.ports import Tool
 
 _MISSING: Final = object()
 _LOCAL: Final = "local:smollm2"
@@ -142,12 +143,8 @@ def default_agent(model: str) -> Agent[Any, Any]:
     """
     if model.startswith("local:"):
         return Agent("assistant", model=model, instructions=_PLAIN)
-    return Agent(
-        "assistant",
-        model=model,
-        instructions=_INSTRUCTIONS,
-        tools=[clock, calculate, read_file, list_files],
-    )
+    tools: list[Tool] = [clock, calculate, read_file, list_files]
+    return Agent("assistant", model=model, instructions=_INSTRUCTIONS, tools=tools)
 
 
 def chosen_model(settings: Settings) -> tuple[str, str]:

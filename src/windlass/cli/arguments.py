@@ -19,13 +19,8 @@ StoreOption: TypeAlias = Annotated[
     str | None, Parameter(name=["--store", "-s"], help="the store: sqlite:///FILE, or a file name")
 ]
 JsonOption: TypeAlias = Annotated[bool, Parameter(name="--json", help="JSON instead of text")]
-AgentOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name=["--agent", "-m"],
-        help="your agent as module:name; the current folder is searched first",
-    ),
-]
+_YOURS = "your agent as module:name; the current folder is searched first"
+AgentOption: TypeAlias = Annotated[str | None, Parameter(name=["--agent", "-m"], help=_YOURS)]
 ModelOption: TypeAlias = Annotated[
     str | None, Parameter(name="--model", help="the model as provider:model, or demo")
 ]
@@ -57,9 +52,8 @@ def run(words: Sequence[str]) -> int:
             list(words), exit_on_error=False, print_error=False, result_action="return_value"
         )
     except cyclopts.CycloptsError as error:
-        raise InvalidInput(
-            f"{words[0]}: {_reason(error)} (windlass {words[0]} --help)", field="arguments"
-        ) from None
+        told = f"{words[0]}: {_reason(error)} (windlass {words[0]} --help)"
+        raise InvalidInput(told, field="arguments") from None
     return code if isinstance(code, int) else exit_code.OK
 
 

@@ -175,10 +175,9 @@ async def _reach(provider: str, environ: Mapping[str, str]) -> Check:
     is_tls = place.scheme == "https"
     host, port = place.hostname or "", place.port or (443 if is_tls else 80)
     try:
+        tls = ssl.create_default_context() if is_tls else None
         async with asyncio.timeout(_PATIENCE_S):
-            _, writer = await asyncio.open_connection(
-                host, port, ssl=ssl.create_default_context() if is_tls else None
-            )
+            _, writer = await asyncio.open_connection(host, port, ssl=tls)
             writer.close()
     except (OSError, TimeoutError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__

@@ -104,11 +104,8 @@ def existing_store(settings: Settings) -> str:
     """
     file = store_file(settings.store)
     if file is not None and not _exists(file):
-        raise ConfigError(
-            f"store: {file} does not exist; name another file with --store or WINDLASS_STORE, "
-            "or create it with windlass chat",
-            field="store",
-        )
+        told = f"store: {file} does not exist; name another file with --store or WINDLASS_STORE"
+        raise ConfigError(f"{told}, or create it with windlass chat", field="store")
     return settings.store
 
 

@@ -65,11 +65,10 @@ class CallLimit(Plugin):
         if limit is None:
             return None
         of_tool = state.get("tools", {}).get(call.name, 0) - was_counted + _twins_before(turn, call)
-        if of_tool >= limit:
-            return Deny(
-                reason=f"Not run: {_spent_of(call.name, limit)}. Do not call it again. {_SUM_UP}"
-            )
-        return None
+        if of_tool < limit:
+            return None
+        spent = _spent_of(call.name, limit)
+        return Deny(reason=f"Not run: {spent}. Do not call it again. {_SUM_UP}")
 
     async def at_checkpoint(self, turn: PluginTurn, at: AtCheckpoint) -> Stop | None:
         """End the turn if it asked for too much and `then="stop"`."""

@@ -11,22 +11,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from windlass.kernel import Chain, Message, ModelRequest, Text, ToolResult
-from windlass.kernel.history_view import (
-    WHOLE,
-    HistoryView,
-    MessageReplaced,
-    attachment_name,
-    is_summary,
-)
-from windlass.kernel.tokens import (
-    FRAME_TOKENS,
-    estimate_tokens,
-    tokens_of,
-    tokens_of_part,
-    tokens_of_request,
-    tokens_of_tools,
-)
+from windlass.kernel import Chain, Message, ModelRequest, Text, ToolResult, history_view, tokens
+from windlass.kernel.history_view import HistoryView, MessageReplaced
+from windlass.kernel.tokens import FRAME_TOKENS, estimate_tokens, tokens_of, tokens_of_part
 from windlass.plugins import options
 from windlass.plugins.kept_output import READER
 from windlass.plugins.window_plan import Edges, Places, Planner, Room, Sizes, is_input
@@ -94,7 +81,8 @@ class ContextWindow(Plugin):
 
     async def before_model(self, turn: PluginTurn, request: ModelRequest) -> None:
         """Record the estimated size of the request; the provider's own count will show how far it is off."""
-        turn.patch(scale=_scale(turn), sent={"tokens": tokens_of_request(request), **_spent(turn)})
+        sent = {"tokens": tokens.tokens_of_request(request), **_spent(turn)}
+        turn.patch(scale=_scale(turn), sent=sent)
 
     async def view(self, turn: PluginTurn) -> HistoryView | None:
         """Return what is shown of the history in the iteration that begins."""
@@ -126,7 +114,7 @@ class ContextWindow(Plugin):
             replace=self._shortened(turn, planner, edges, reader),
             placeholder="" if clear_before is None else placeholder,
         )
-        return None if view == WHOLE else view
+        return None if view == history_view.WHOLE else view
 
     # ------------------------------------------------------------------ inside
 
@@ -163,7 +151,7 @@ class ContextWindow(Plugin):
 
 def _base(turn: PluginTurn) -> int:
     """Return how many tokens a request takes besides the history."""
-    return _AROUND + estimate_tokens(turn.system_prompt) + tokens_of_tools(turn.tools)
+    return _AROUND + estimate_tokens(turn.system_prompt) + tokens.tokens_of_tools(turn.tools)
 
 
 def _start(turn: PluginTurn, history: Chain[Message]) -> int:
@@ -191,7 +179,7 @@ def _edges(memory: Mapping[str, Any], history: Chain[Message]) -> Edges:
 def _ids(edges: Edges, history: Chain[Message]) -> tuple[str | None, str | None]:
     drop = history[edges.drop].id if edges.drop else None
     # Before the first message that is shown nothing is cleared, but for the files of a summary.
-    is_told = edges.clear > (0 if is_summary(history[0]) else edges.drop)
+    is_told = edges.clear > (0 if history_view.is_summary(history[0]) else edges.drop)
     return drop, history[edges.clear].id if is_told else None
 
 
@@ -227,7 +215,7 @@ _NOTE = "\n({left:,} of {size:,} characters left out{where})\n"
 _HEAD = 2 / 3
 
 
-def shortened_results(message: Message, tokens: int, reader: str) -> MessageReplaced:
+def shortened_results(message: Message, n_tokens: int, reader: str) -> MessageReplaced:
     """Return a message with its results within so many tokens.
 
     `reader` is the tool with which a model reads on, or empty.
@@ -235,7 +223,7 @@ def shortened_results(message: Message, tokens: int, reader: str) -> MessageRepl
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     others = [part for part in message.parts if not isinstance(part, ToolResult)]
     sizes = [tokens_of_part(part) for part in results]
-    given = shares(sizes, tokens - FRAME_TOKENS - sum(map(tokens_of_part, others)))
+    given = shares(sizes, n_tokens - FRAME_TOKENS - sum(map(tokens_of_part, others)))
     parts = [
         part if share >= size else _shortened(part, share, reader)
         for part, size, share in zip(results, sizes, given, strict=True)
@@ -243,12 +231,11 @@ def shortened_results(message: Message, tokens: int, reader: str) -> MessageRepl
     return MessageReplaced(id=message.id, parts=(*parts, *others))
 
 
-def _shortened(result: ToolResult, tokens: int, reader: str) -> ToolResult:
+def _shortened(result: ToolResult, n_tokens: int, reader: str) -> ToolResult:
     where = f'; {reader}(call_id="{result.call_id}") shows them' if reader else ""
-    room = tokens - FRAME_TOKENS - estimate_tokens(result.name)
-    text = "\n".join(
-        part.text if isinstance(part, Text) else attachment_name(part) for part in result.content
-    )
+    room = n_tokens - FRAME_TOKENS - estimate_tokens(result.name)
+    named = history_view.attachment_name
+    text = "\n".join(one.text if isinstance(one, Text) else named(one) for one in result.content)
     size = estimate_tokens(text)
     n_bytes = len(text.encode())
     shown = _cut(text, n_bytes, where)

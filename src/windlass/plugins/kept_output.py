@@ -193,11 +193,9 @@ class CutByTurn(NamedTuple):
 
 def is_whole(part: object) -> bool:
     """Whether a part is the attachment in which a turn kept a whole text."""
-    return (
-        isinstance(part, Attachment)
-        and part.name == FULL_OUTPUT
-        and part.media_type == "text/plain"
-    )
+    if not isinstance(part, Attachment):
+        return False
+    return part.name == FULL_OUTPUT and part.media_type == "text/plain"
 
 
 def cut_by_turn(parts: Sequence[ResultPart]) -> CutByTurn | None:

@@ -82,9 +82,8 @@ class LoopGuard(Plugin):
         silence = _silence(reply)
         if silence is None or reply.terminal == "output_limit" or not self._forgives(turn, silence):
             return None
-        return msgspec.structs.replace(
-            reply, terminal="output_limit", diagnostic=f"loop_guard: {silence} reply"
-        )
+        told = f"loop_guard: {silence} reply"
+        return msgspec.structs.replace(reply, terminal="output_limit", diagnostic=told)
 
     async def at_checkpoint(self, turn: PluginTurn, at: AtCheckpoint) -> Delivery | Stop | None:
         """Look for a loop after work, for silence before the end."""

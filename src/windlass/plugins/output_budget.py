@@ -15,18 +15,8 @@ import msgspec
 from windlass.errors import CallerError
 from windlass.kernel import CompletedToolCall, Json, canonical
 from windlass.kernel.messages import Attachment, ResultPart, Text
-from windlass.plugins import kept_output, options
-from windlass.plugins.windowing import (
-    Gap,
-    Lines,
-    Mark,
-    Room,
-    Window,
-    boundary,
-    count_lines,
-    shares,
-    window,
-)
+from windlass.plugins import kept_output, options, windowing
+from windlass.plugins.windowing import Room, Window, shares
 from windlass.ports import Plugin, PluginTurn, Tool, ToolProvider
 from windlass.tools.results import visible
 
@@ -112,17 +102,13 @@ class OutputBudget(Plugin):
         added = [part.text for part in cut.after if isinstance(part, Text)]
         room = Room(
             max(_LEAST.n_bytes, self._room.n_bytes - sum(len(one.encode()) for one in added)),
-            max(_LEAST.n_lines, self._room.n_lines - sum(map(count_lines, added))),
+            max(_LEAST.n_lines, self._room.n_lines - sum(map(windowing.count_lines, added))),
         )
         view = await asyncio.to_thread(self._view, call.name, [source], cut.whole, room)
         return [*view, *cut.attachments, cut.whole, *cut.after]
 
     def _view(
-        self,
-        tool: str,
-        items: Sequence[_Source | ResultPart],
-        whole: Attachment | None,
-        room: Room,
+        self, tool: str, items: Sequence[_Source | ResultPart], whole: Attachment | None, room: Room
     ) -> list[ResultPart]:
         items = _merged(items, room)
         sources = [item for item in items if isinstance(item, _Source)]
@@ -139,15 +125,15 @@ class OutputBudget(Plugin):
             elif item.value is not None:
                 view += self._shortened(item, share, kind, whole, line)
             else:
-                lines = Lines(item.text, self._width)
+                lines = windowing.Lines(item.text, self._width)
                 mark = self._marker(whole, line)
-                view.append(Text(text=window(lines, share, kind, mark)))
+                view.append(Text(text=windowing.window(lines, share, kind, mark)))
             if given:
-                line += len(Lines(item.kept + "\n", self._width))
+                line += len(windowing.Lines(item.kept + "\n", self._width))
         return view
 
-    def _marker(self, whole: Attachment | None, before: int) -> Mark:
-        def mark(gap: Gap) -> str:
+    def _marker(self, whole: Attachment | None, before: int) -> windowing.Mark:
+        def mark(gap: windowing.Gap) -> str:
             rest = self._rest(whole, before + gap.start, "them")
             return f"[{gap.n_bytes:,} bytes in {gap.n_lines:,} lines are cut here; {rest}]"
 
@@ -186,11 +172,8 @@ def _items(call: CompletedToolCall, parts: Sequence[ResultPart]) -> list[_Source
         _Source(part.text, part.text) if isinstance(part, Text) else part for part in parts
     ]
     first = items[0]
-    if (
-        outcome.shown is None
-        and isinstance(outcome.value, (dict, list))
-        and isinstance(first, _Source)
-    ):
+    is_json = outcome.shown is None and isinstance(outcome.value, (dict, list))
+    if is_json and isinstance(first, _Source):
         # Kept with a line for each item, so that it can be read by lines.
         kept = msgspec.json.format(first.text.encode(), indent=2).decode()
         items[0] = _Source(first.text, kept, outcome.value)
@@ -215,7 +198,7 @@ def _given(sources: Sequence[_Source], room: Room) -> list[Room]:
     if len(sources) == 1:
         return [room]
     n_bytes = shares([len(source.text.encode()) for source in sources], room.n_bytes)
-    n_lines = shares([count_lines(source.text) for source in sources], room.n_lines)
+    n_lines = shares([windowing.count_lines(source.text) for source in sources], room.n_lines)
     return list(map(Room, n_bytes, n_lines))
 
 
@@ -223,7 +206,7 @@ def _has_room(texts: Sequence[str], room: Room) -> bool:
     n_bytes = 4 * sum(map(len, texts))  # no character takes more
     if n_bytes > room.n_bytes:
         n_bytes = sum(len(text.encode()) for text in texts)
-    return n_bytes <= room.n_bytes and sum(map(count_lines, texts)) <= room.n_lines
+    return n_bytes <= room.n_bytes and sum(map(windowing.count_lines, texts)) <= room.n_lines
 
 
 # ----------------------------------------------------------------------------------- shortened JSON
@@ -280,7 +263,7 @@ def _fitting(text: str, room: int) -> int:
     """Return how many characters have room, written as JSON without its quotes."""
     most = min(len(text), max(0, room))
     n_chars = bisect_right(range(1, most + 1), room, key=lambda n: _size(text[:n]) - 2)
-    return boundary(text, n_chars)
+    return windowing.boundary(text, n_chars)
 
 
 def _list(items: list[Json], room: int, kind: Window) -> Json:

@@ -86,12 +86,9 @@ class Recovery(Plugin):
     def _rule_for(self, given: object, field: str) -> _Rule:
         if not isinstance(given, ToolRecovery):
             raise ConfigError.at(field, type(given).__name__, "ToolRecovery")
-        said = {
-            name: getattr(given, name)
-            for name in _Rule._fields
-            if getattr(given, name) is not msgspec.UNSET
-        }
-        return _checked(self._rule._replace(**said), field)
+        said = {name: getattr(given, name) for name in _Rule._fields}
+        changed = {name: value for name, value in said.items() if value is not msgspec.UNSET}
+        return _checked(self._rule._replace(**changed), field)
 
     # ------------------------------------------------------------------ hooks
 
@@ -133,19 +130,15 @@ class Recovery(Plugin):
         is_grace = not is_broken and before + 1 >= breaker
         keep = min(breaker, _MAX_ERRORS)
         # Once it broke the row stays, the warning does not: the session's next turn gets its own.
-        counted = {
-            "failures": add(1),
-            "errors": append(error, keep=keep),
-            "warned": is_grace or None,
-        }
+        kept = append(error, keep=keep)
+        counted = {"failures": add(1), "errors": kept, "warned": is_grace or None}
         self._change(turn, {tool: counted})
         if is_broken:
             return Stop(f"{tool} failed {before + 1} times in a row; the last error: {error}")
         if is_grace:
             shown = "\n".join(f"- {one}" for one in [*errors, error][-keep:])
-            return Retry(
-                filled(self._grace, tool=tool, count=before + 1, error=error, errors=shown)
-            )
+            told = {"tool": tool, "count": before + 1, "error": error, "errors": shown}
+            return Retry(filled(self._grace, **told))
         return None
 
     def _rows(self, turn: PluginTurn) -> Mapping[str, Any]:

@@ -218,10 +218,9 @@ async def _aside(n_chars: int, look: Callable[[], T]) -> T:
 
 
 def _n_chars(outcome: ToolOutcome) -> int:
-    said = [
-        part.text for part in (*outcome.content, *(outcome.shown or ())) if isinstance(part, Text)
-    ]
-    return len(as_text(outcome.value)) + sum(map(len, said))
+    parts = (*outcome.content, *(outcome.shown or ()))
+    said = sum(len(part.text) for part in parts if isinstance(part, Text))
+    return len(as_text(outcome.value)) + said
 
 
 def _wholes(*views: tuple[ResultPart, ...] | None) -> list[Attachment]:

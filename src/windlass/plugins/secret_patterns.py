@@ -206,10 +206,7 @@ _ALL: Final = (
         *("passw", "passphrase", "pwd", "secret", "key", "token", "://"),
     ),
     _pattern(
-        "iban",
-        r"(?<![A-Za-z0-9])[A-Z]{2}\d\d(?: ?[A-Z0-9]){11,30}+",
-        *"0123456789",
-        check=_iban,
+        "iban", r"(?<![A-Za-z0-9])[A-Z]{2}\d\d(?: ?[A-Z0-9]){11,30}+", *"0123456789", check=_iban
     ),
     _pattern(
         "card",
@@ -227,10 +224,7 @@ _ALL: Final = (
     ),
     _pattern("ipv4", rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?!\w|\.\d)", "."),
     _pattern(
-        "ipv6",
-        r"(?<![\w:.])(?=[0-9A-Fa-f]{0,4}:)[0-9A-Fa-f:.]{3,45}+(?![\w:])",
-        ":",
-        check=_ipv6,
+        "ipv6", r"(?<![\w:.])(?=[0-9A-Fa-f]{0,4}:)[0-9A-Fa-f:.]{3,45}+(?![\w:])", ":", check=_ipv6
     ),
 )
 KINDS: Final = tuple(pattern.kind for pattern in _ALL)

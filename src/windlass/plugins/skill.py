@@ -14,15 +14,9 @@ import msgspec
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied
 from windlass.guards.text import is_clean
+from windlass.plugins import skill_folder
 from windlass.plugins.front_matter import FrontMatter, Unreadable, read_front_matter
-from windlass.plugins.skill_folder import (
-    SKILL_FILE,
-    Signature,
-    SkillFolder,
-    as_shown,
-    look_into,
-    signature_of,
-)
+from windlass.plugins.skill_folder import SKILL_FILE, Signature, SkillFolder, as_shown
 
 MAX_DESCRIPTION_CHARS: Final = 1_024
 _MAX_NAME_CHARS: Final = 64
@@ -237,7 +231,7 @@ class SkillIndex:
         left_out: list[LeftOut] = []
         for root in self._roots:
             try:
-                here = look_into(root.path)
+                here = skill_folder.look_into(root.path)
             except OSError:
                 left_out.append(LeftOut(root.given, None, "found no folder that can be read"))
                 continue
@@ -252,7 +246,7 @@ class SkillIndex:
 
     def _made(self, folder: SkillFolder, file: str) -> Skill | LeftOut:
         known = self._read.get(folder)
-        if known is not None and known[0] == signature_of(folder):
+        if known is not None and known[0] == skill_folder.signature_of(folder):
             return known[1]
         try:
             data, signature = folder.read_signed(SKILL_FILE, self._max_bytes)

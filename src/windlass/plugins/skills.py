@@ -18,18 +18,11 @@ from windlass.errors import ConfigError, LimitExceeded, PathDenied, ToolError
 from windlass.guards import INPUT_LIMITS, is_clean
 from windlass.kernel import CompletedToolCall, Outcome, Text, canonical
 from windlass.kernel.messages import ResultPart
-from windlass.plugins import options
+from windlass.plugins import options, skill_folder
 from windlass.plugins.front_matter import Unreadable
 from windlass.plugins.kept_output import READER
 from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name, read_skill
-from windlass.plugins.skill_folder import (
-    SKILL_FILE,
-    Listed,
-    SkillFolder,
-    as_shown,
-    check_platform,
-    names_of,
-)
+from windlass.plugins.skill_folder import SKILL_FILE, Listed, SkillFolder, as_shown, names_of
 from windlass.ports import AskedCall, Contribution, Deny, Finale, Plugin, PluginTurn, Tool
 from windlass.ports.tool import ToolContext
 from windlass.tools import FunctionTool, tool
@@ -83,7 +76,7 @@ class Skills(Plugin):
         enforce_allowed_tools: bool = True,
         max_file_bytes: int = _MIB,
     ) -> None:
-        check_platform()
+        skill_folder.check_platform()
         if not folders:
             raise ConfigError.at("folders", "none", "at least one")
         most = INPUT_LIMITS.attachment_bytes

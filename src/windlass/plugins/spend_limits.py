@@ -27,15 +27,7 @@ from windlass.kernel.tokens import tokens_of_request
 from windlass.kernel.value import Json, set_field
 from windlass.plugins import options
 from windlass.ports import Hold, Plugin, PluginTurn, Send, Stop
-from windlass.ports.price import (
-    Money,
-    Price,
-    checked_prices,
-    product_of,
-    read_money,
-    shown,
-    sum_of,
-)
+from windlass.ports.price import Money, Price, checked_prices, product_of, read_money, shown, sum_of
 
 __all__ = ["Budget", "Price", "SpendLimits", "WhenSpent"]
 

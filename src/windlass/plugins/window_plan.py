@@ -13,16 +13,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from windlass.kernel.chain import Chain
+from windlass.kernel import Chain, ToolCall, ToolResult
 from windlass.kernel.history_view import is_summary
-from windlass.kernel.messages import (
-    Attachment,
-    InputOrigin,
-    Message,
-    PluginOrigin,
-    ToolCall,
-    ToolResult,
-)
+from windlass.kernel.messages import Attachment, InputOrigin, Message, PluginOrigin
 from windlass.kernel.tokens import FRAME_TOKENS, estimate_tokens, tokens_of, tokens_of_part
 
 

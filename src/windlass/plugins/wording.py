@@ -16,9 +16,7 @@ def filled(template: str, **values: object) -> str:
 
     Not `str.format`: other braces, as of JSON, stay what they are, and nothing in a value is taken for a place.
     """
-    return _PLACE.sub(
-        lambda found: str(values[found[1]]) if found[1] in values else found[0], template
-    )
+    return _PLACE.sub(lambda found: str(values.get(found[1], found[0])), template)
 
 
 def clipped(text: str, chars: int) -> str:

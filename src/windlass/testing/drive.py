@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from windlass import kernel
+from windlass.kernel import CancelModel, Done, Emit, Log, Progress
 from windlass.models.scripted import placed, unplaced_id
 
 _NO_USAGE = kernel.Usage()
@@ -82,13 +83,7 @@ class Answers:
             case kernel.RunCode():
                 result = next(self._code, kernel.CodeResult())
                 return kernel.CodeReturned(id=effect.id, result=result)
-            case (
-                kernel.CancelModel()
-                | kernel.Emit()
-                | kernel.Log()
-                | kernel.Progress()
-                | kernel.Done()
-            ):
+            case CancelModel() | Emit() | Log() | Progress() | Done():
                 return None
             case _:
                 assert_never(effect)
@@ -140,7 +135,7 @@ class Driven(msgspec.Struct, kw_only=True):
     @property
     def events(self) -> list[kernel.Event]:
         """The events, in order."""
-        return [effect.event for effect in self.effects if isinstance(effect, kernel.Emit)]
+        return [effect.event for effect in self.effects if isinstance(effect, Emit)]
 
     @property
     def requests(self) -> list[kernel.ModelRequest]:

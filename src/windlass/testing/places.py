@@ -110,12 +110,12 @@ def text_after_calls(turns: list[Turn]) -> list[str]:
 
 def only_thoughts(request: ModelRequest) -> list[str]:
     """Return messages that hold nothing but thoughts."""
-    return messages(
-        request,
-        lambda _, each: (
-            bool(each.parts) and all(isinstance(part, Reasoning) for part in each.parts)
-        ),
-    )
+
+    def is_thought(_: int, message: ModelMessage) -> bool:
+        kinds = {type(part) for part in message.parts}
+        return kinds == {Reasoning}
+
+    return messages(request, is_thought)
 
 
 def unsigned_thoughts(request: ModelRequest) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -36,9 +36,8 @@ def frozen_args(args: object) -> Mapping[str, Json]:
     if not isinstance(args, (dict, Mapping)):
         raise ArgsInvalid.at("args", type(args).__name__, "an object")
     try:
-        frozen: Mapping[str, Json] = freeze(
-            args if isinstance(args, dict) else dict(args), field="args"
-        )
+        given = args if isinstance(args, dict) else dict(args)
+        frozen: Mapping[str, Json] = freeze(given, field="args")
         size = len(canonical.encode(frozen))
     except WindlassError as error:
         raise ArgsInvalid(
@@ -68,9 +67,8 @@ def check_names(
     if not args.keys() <= known.keys():
         unknown = next(name for name in args if name not in known)
         wanted = "one of: " + ", ".join(known) if known else "no arguments"
-        raise ArgsInvalid.at(
-            f"args.{unknown[:_MAX_NAME]}", "an argument that does not exist", wanted
-        )
+        place = f"args.{unknown[:_MAX_NAME]}"
+        raise ArgsInvalid.at(place, "an argument that does not exist", wanted)
 
 
 def converted(name: str, value: Json, hint: Any, schema: Mapping[str, Any]) -> object:  # noqa: ANN401 - hint
@@ -202,9 +200,8 @@ def _check_branches(value: Json, schema: Mapping[str, Any], path: str) -> None:
             # The option that came furthest is the one that was meant.
             raise max(refusals, key=lambda refusal: len(refusal.field or ""))
         if key == "oneOf" and n_fitting > 1:
-            raise ArgsInvalid.at(
-                path, f"a value that fits {n_fitting} of the options", "exactly one"
-            )
+            found = f"a value that fits {n_fitting} of the options"
+            raise ArgsInvalid.at(path, found, "exactly one")
 
 
 def _refusal_of(value: Json, schema: Json, path: str) -> ArgsInvalid | None:
@@ -249,15 +246,15 @@ def _check_list(value: list[Json], schema: Mapping[str, Any], path: str) -> None
 def _check_scalar(value: Json, schema: Mapping[str, Any], path: str) -> None:
     if isinstance(value, str):
         _check_bounds(len(value), schema, path, ("minLength", "maxLength"))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif _is_number(value):
         for key, fits, words in _NUMBER_RULES:
             limit = schema.get(key)
-            if (
-                isinstance(limit, int | float)
-                and not isinstance(limit, bool)
-                and not fits(value, limit)
-            ):
+            if _is_number(limit) and not fits(value, limit):
                 raise ArgsInvalid.at(path, "another number", f"{words} {limit}")
+
+
+def _is_number(value: Json) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_bounds(size: int, schema: Mapping[str, Any], path: str, keys: tuple[str, str]) -> None:

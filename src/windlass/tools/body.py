@@ -81,9 +81,8 @@ class Body:
         close = getattr(value, "close", None) or getattr(value, "cancel", None)
         if close is not None:
             close()
-        raise self._failed(
-            f"returned a {type(value).__name__} instead of a result; is an `async def` or an `await` missing?"
-        )
+        missing = "is an `async def` or an `await` missing?"
+        raise self._failed(f"returned a {type(value).__name__} instead of a result; {missing}")
 
     def _failed(self, what: str) -> ToolFailed:
         return ToolFailed(f"{self.name}: the function {what}", field=self.name, found=what)

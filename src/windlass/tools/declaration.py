@@ -175,18 +175,22 @@ def _check_options(options: ToolOptions, field: str) -> None:
             raise ConfigError.at(f"{field}: {name}", found, wanted)
 
 
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_count(value: object, least: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _is_size(value: object) -> bool:
+    return value is None or (_is_count(value) and value != 0)
 
 
 def _is_duration(value: object) -> bool:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
+        return value is None
     return math.isfinite(value) and value > 0
+
+
+def _is_approval(value: object) -> bool:
+    return value in ("never", "ask") or callable(value)
 
 
 _Rule: TypeAlias = tuple[Callable[[Any], bool], str]
@@ -196,24 +200,15 @@ def _one_of(names: tuple[str, ...]) -> _Rule:
     return lambda value: isinstance(value, str) and value in names, "one of: " + ", ".join(names)
 
 
-_FLAG: Final[_Rule] = (_is_flag, "True or False")
+_FLAG: Final[_Rule] = (lambda value: isinstance(value, bool), "True or False")
 _RULES: Final[dict[str, _Rule]] = {
     "effect": _one_of(get_args(Contract)),
-    "approval": (
-        lambda value: value in ("never", "ask") or callable(value),
-        "'never', 'ask' or a function",
-    ),
+    "approval": (_is_approval, "'never', 'ask' or a function"),
     "risk": _one_of(get_args(Risk)),
-    "timeout": (
-        lambda value: value is None or _is_duration(value),
-        "a finite number of seconds above 0, or None",
-    ),
+    "timeout": (_is_duration, "a finite number of seconds above 0, or None"),
     "retries": (_is_count, "a whole number, 0 or more"),
     "not_started_retries": _FLAG,
     "sequential": _FLAG,
-    "output_limit": (
-        lambda value: value is None or _is_count(value, 1),
-        "a whole number of bytes above 0, or None",
-    ),
+    "output_limit": (_is_size, "a whole number of bytes above 0, or None"),
     "expose": _one_of(get_args(Expose)),
 }

@@ -156,9 +156,8 @@ def _made(fn: Callable[P, R], options: FunctionToolOptions) -> FunctionTool[P, R
 
 def _label(fn: Callable[..., object]) -> str:
     inner = innermost(fn)
-    return (
-        f"{getattr(inner, '__module__', '?')}.{getattr(inner, '__qualname__', type(fn).__name__)}"
-    )
+    name = getattr(inner, "__qualname__", type(fn).__name__)
+    return f"{getattr(inner, '__module__', '?')}.{name}"
 
 
 def _schemas(

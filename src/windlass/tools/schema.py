@@ -132,12 +132,9 @@ def _no_schema(hint: object, error: Exception, field: str) -> ConfigError:
 
 def pattern_refused(field: str) -> ConfigError:
     """Return the refusal of a regular expression: one that backtracks would stop the whole process."""
-    return ConfigError(
-        f"{field}: found a regular expression, wanted none; check the text in the tool's body, "
-        f"where it can raise ToolError",
-        field=field,
-        found="a regular expression",
-    )
+    instead = "check the text in the tool's body, where it can raise ToolError"
+    told = f"{field}: found a regular expression, wanted none; {instead}"
+    return ConfigError(told, field=field, found="a regular expression")
 
 
 # --------------------------------------------------------------------- references written out
@@ -212,15 +209,12 @@ class _Inliner:
         text = ref if isinstance(ref, str) else ""
         name = next((text.removeprefix(p) for p in _PLACES if text.startswith(p)), None)
         if name is None and not text.startswith("#"):
-            raise ConfigError.at(
-                self.field, "a reference to another document", "a schema without one"
-            )
+            found = "a reference to another document"
+            raise ConfigError.at(self.field, found, "a schema without one")
         if text == "#" or name in trail:
-            raise ConfigError.at(
-                self.field,
-                f"a type that contains itself ({name or 'the whole schema'})",
-                "a type that can be written out; take a list of flat items, or JSON as dict[str, Any]",
-            )
+            found = f"a type that contains itself ({name or 'the whole schema'})"
+            instead = "take a list of flat items, or JSON as dict[str, Any]"
+            raise ConfigError.at(self.field, found, f"a type that can be written out; {instead}")
         if name is None or name not in self.definitions:
             raise ConfigError.at(self.field, "a reference to nothing", "one to #/$defs/<name>")
         return name

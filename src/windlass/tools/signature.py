@@ -50,18 +50,16 @@ def parameters_of(fn: Callable[..., object], *, field: str) -> Parameters:
     try:
         listed = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
-        raise ConfigError.at(
-            field, "a function whose signature is hidden", "a Python function"
-        ) from None
+        found = "a function whose signature is hidden"
+        raise ConfigError.at(field, found, "a Python function") from None
     fixed = fn.keywords if isinstance(fn, functools.partial) else {}
     listed = [each for each in listed if each.name not in fixed]
     written = getattr(innermost(fn), "__annotations__", {})
     context = None
     if listed and _is_context_text(written.get(listed[0].name)):
         context = listed.pop(0)
-    hints = _evaluated(
-        fn, {each.name: written.get(each.name, _Kind.empty) for each in listed}, field
-    )
+    own = {each.name: written.get(each.name, _Kind.empty) for each in listed}
+    hints = _evaluated(fn, own, field)
     if context is None and listed and _is_context(hints[listed[0].name]):
         context = listed.pop(0)
         del hints[context.name]
@@ -86,13 +84,10 @@ def _is_context_text(written: object) -> bool:
 def _check(parameter: inspect.Parameter, hint: object, field: str) -> None:
     place = f"{field}({parameter.name})"
     if parameter.kind in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD):
-        raise ConfigError.at(
-            place, str(parameter.kind.description) + " arguments", "named parameters"
-        )
+        raise ConfigError.at(place, f"{parameter.kind.description} arguments", "named parameters")
     if parameter.kind is _Kind.POSITIONAL_ONLY:
-        raise ConfigError.at(
-            place, "a positional-only parameter", "one that can be given by name, as models do"
-        )
+        wanted = "one that can be given by name, as models do"
+        raise ConfigError.at(place, "a positional-only parameter", wanted)
     if hint is _Kind.empty:
         wanted = "a type hint"
         if parameter.name in {"self", "cls"}:
@@ -114,11 +109,9 @@ def _evaluated(fn: Callable[..., object], written: dict[str, Any], field: str) -
         try:
             hints[name] = _hint(hint, inner, name)
         except Exception as error:  # noqa: BLE001 - a hint as text may raise anything
-            raise ConfigError.at(
-                f"{field}({name})",
-                f"a hint that cannot be evaluated ({type(error).__name__}: {error})",
-                "a hint whose names are known where the tool is made",
-            ) from None
+            found = f"a hint that cannot be evaluated ({type(error).__name__}: {error})"
+            wanted = "a hint whose names are known where the tool is made"
+            raise ConfigError.at(f"{field}({name})", found, wanted) from None
     return hints
 
 
@@ -204,9 +197,6 @@ def _foreign_metas(note: Any, field: str) -> Iterator[msgspec.Meta]:  # noqa: AN
         return
     given |= {k: v for k, v in limits.items() if v == 0 and k != "min_length"}
     if not given:
-        raise ConfigError.at(
-            field,
-            f"{type(note).__name__} in Annotated, which plain hints cannot keep",
-            "limits that msgspec.Meta has, or a pydantic model",
-        )
+        found = f"{type(note).__name__} in Annotated, which plain hints cannot keep"
+        raise ConfigError.at(field, found, "limits that msgspec.Meta has, or a pydantic model")
     yield msgspec.Meta(**given)

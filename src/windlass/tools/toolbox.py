@@ -50,11 +50,8 @@ class Toolbox:
             name = tool.spec.name
             if name in places:
                 first = f"{places[name]} ({self._by_name[name]!r})"
-                raise ConfigError.at(
-                    place,
-                    f"a second tool named {name} ({tool!r}), the first is {first}",
-                    "each name once",
-                )
+                found = f"a second tool named {name} ({tool!r}), the first is {first}"
+                raise ConfigError.at(place, found, "each name once")
             self._by_name[name] = tool
             places[name] = place
         limit = INPUT_LIMITS.tools
@@ -108,10 +105,9 @@ def _listed(tools: Iterable[Tool], field: str) -> list[Tool]:
 
 
 def _check_tool(tool: object, place: str) -> None:
-    is_tool = isinstance(getattr(tool, "spec", None), ToolSpec) and all(
-        callable(getattr(tool, name, None)) for name in _METHODS
-    )
-    if not is_tool or isinstance(tool, type):
+    can_run = all(callable(getattr(tool, name, None)) for name in _METHODS)
+    has_spec = isinstance(getattr(tool, "spec", None), ToolSpec)
+    if not can_run or not has_spec or isinstance(tool, type):
         found = getattr(tool, "__qualname__", None) or type(tool).__name__
         raise ConfigError.at(place, found, "a tool, such as @tool makes of a function")
 
@@ -121,10 +117,8 @@ def _check_tool(tool: object, place: str) -> None:
 
 def finder_of(deferred: Iterable[Tool]) -> Tool:
     """Return the tool with which a model finds these."""
-    words = {
-        tool.spec.name: _words(f"{tool.spec.name} {tool.spec.description}") for tool in deferred
-    }
     texts = {tool.spec.name: tool.spec.description for tool in deferred}
+    words = {name: _words(f"{name} {text}") for name, text in texts.items()}
 
     async def find(_ctx: ToolContext[Any], args: Mapping[str, Any]) -> list[dict[str, str]]:
         wanted = _words(args["query"])

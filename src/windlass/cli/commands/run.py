@@ -8,17 +8,9 @@ from secrets import token_hex
 from typing import Any
 
 from windlass import Runtime, TurnResult
-from windlass.cli import exit_code
+from windlass.cli import arguments, exit_code
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
-from windlass.cli.arguments import (
-    AgentOption,
-    ByOption,
-    DepsOption,
-    JsonOption,
-    ModelOption,
-    StoreOption,
-)
-from windlass.cli.opening import Found, find_session
+from windlass.cli.opening import find_session
 from windlass.cli.output import plain, result_record, write_json
 from windlass.cli.settings import Settings, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
@@ -33,14 +25,14 @@ def run(  # noqa: PLR0913 - every option has a default
     prompt: str | None = None,
     /,
     *,
-    agent: AgentOption = None,
-    model: ModelOption = None,
+    agent: arguments.AgentOption = None,
+    model: arguments.ModelOption = None,
     session: str | None = None,
     turn: str | None = None,
     events: bool = False,
-    deps: DepsOption = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
+    deps: arguments.DepsOption = None,
+    store: arguments.StoreOption = None,
+    json: arguments.JsonOption = False,
 ) -> int:
     """Run one turn until it ends or waits for an answer. Exits with 0, 1 or 3; see windlass --help.
 
@@ -113,11 +105,11 @@ def _code(result: TurnResult[Any]) -> int:
 def chat(  # noqa: PLR0913 - every option has a default
     *,
     session: str | None = None,
-    agent: AgentOption = None,
-    model: ModelOption = None,
-    deps: DepsOption = None,
-    by: ByOption = None,
-    store: StoreOption = None,
+    agent: arguments.AgentOption = None,
+    model: arguments.ModelOption = None,
+    deps: arguments.DepsOption = None,
+    by: arguments.ByOption = None,
+    store: arguments.StoreOption = None,
     json: bool = False,
 ) -> int:
     """Talk to an agent. Ctrl-C cancels the turn and keeps the session; kill -9 loses nothing.
@@ -145,24 +137,16 @@ def chat(  # noqa: PLR0913 - every option has a default
             screen.say(f"new session; to continue it: {again}", "dim")
         else:
             show_leftover(found, screen)
-        return _talk(runtime, session_id, screen, found, model=choice.override, by=settings.by)
-
-
-def _talk(
-    runtime: Runtime[Any],
-    session_id: str,
-    screen: Screen,
-    found: Found | None,
-    **options: str | None,
-) -> int:
-    with LoopThread() as loop, loop.opened(runtime):
-        talk = Conversation(runtime, loop, screen, session_id=session_id, **options)
-        if found is not None and found.turn is not None:
+        with LoopThread() as loop, loop.opened(runtime):
+            talk = Conversation(
+                runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
+            )
             try:
-                talk.attach(found.turn.turn_id)
+                if found is not None and found.turn is not None:
+                    talk.attach(found.turn.turn_id)
             except Left as left:
                 return left.code
-        return talk.go()
+            return talk.go()
 
 
 def _flags_again(settings: Settings) -> str:

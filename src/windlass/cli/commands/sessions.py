@@ -12,6 +12,7 @@ from windlass.api.usage_report import UsageReport
 from windlass.cli import output, terminal
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
+from windlass.cli.terminal import console, count
 from windlass.ports import SessionSummary, SessionView, Wait
 from windlass.runtime.system_clock import SystemClock
 
@@ -74,9 +75,7 @@ def fork(
     if json:
         output.write_json({"session": made, "from": session, "turns": turns})
     else:
-        terminal.console().print(
-            f"{made}: starts with {terminal.count(turns, 'turn')} of {session}"
-        )
+        console().print(f"{made}: starts with {count(turns, 'turn')} of {session}")
 
 
 # ---------------------------------------------------------------------- usage
@@ -90,20 +89,19 @@ def usage(
     Args:
         session: a session's id; else the whole store
     """
-    report = with_runtime(
-        store,
-        lambda runtime: runtime.usage() if session is None else runtime.session(session).usage(),
-    )
+
+    async def read(runtime: Runtime[Any]) -> UsageReport:
+        return await (runtime if session is None else runtime.session(session)).usage()
+
+    report = with_runtime(store, read)
     lines = _usage_lines(report)
     if json:
         output.write_json({"session": session, **output.usage_record(report), "models": lines})
         return
     heads = ("model", "for", "calls", "lost", "input", "cached", "output", "reasoning")
     terminal.print_table(heads, [list(map(str, line.values())) for line in lines], ("cyan",))
-    used = (
-        f"{terminal.count(report.total_tokens, 'token')} in {terminal.count(report.calls, 'call')}"
-    )
-    terminal.console().print(f"\n{used}; cost: {_cost(report)}")
+    used = f"{count(report.total_tokens, 'token')} in {count(report.calls, 'call')}"
+    console().print(f"\n{used}; cost: {_cost(report)}")
 
 
 def _usage_lines(report: UsageReport) -> list[dict[str, object]]:
@@ -149,17 +147,13 @@ def export(
     record = output.session_record(view, view.head, parent=view.parent)
     output.write_json({"kind": "session", **record})
     for page in view.pages:
-        output.write_json(
-            {"kind": "turn", **output.page_record(page), "usage": output.plain(page.usage)}
-        )
+        record = {**output.page_record(page), "usage": output.plain(page.usage)}
+        output.write_json({"kind": "turn", **record})
 
 
 def _markdown(view: SessionView) -> str:
-    lines = [
-        f"# {view.session_id}",
-        "",
-        f"Agent {view.agent}, started {terminal.moment(view.created_ms)}.",
-    ]
+    about = f"Agent {view.agent}, started {terminal.moment(view.created_ms)}."
+    lines = [f"# {view.session_id}", "", about]
     for number, page in enumerate(view.pages, start=1):
         lines += ["", f"## Turn {number}: {terminal.ending(page.outcome)}", ""]
         for message in output.page_messages(page):

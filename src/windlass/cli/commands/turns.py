@@ -11,24 +11,10 @@ from cyclopts import Parameter
 from rich.tree import Tree
 
 from windlass import journal
-from windlass.cli import output
+from windlass.cli import output, terminal
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_store
-from windlass.cli.terminal import (
-    call_line,
-    console,
-    count,
-    ending,
-    line,
-    message_text,
-    moment,
-    one_line,
-    print_table,
-    result_line,
-    safe,
-    short_key,
-    text_of,
-)
+from windlass.cli.terminal import console, ending, line, one_line
 from windlass.errors import UnknownSession
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
@@ -81,12 +67,12 @@ def _session_record(view: SessionView) -> output.Record:
 
 
 def _session_tree(view: SessionView) -> Tree:
-    about = f"  agent {view.agent}, started {moment(view.created_ms)}"
+    about = f"  agent {view.agent}, started {terminal.moment(view.created_ms)}"
     if view.parent is not None:
         about += f", forked from {view.parent} at turn {view.parent_head}"
     tree = Tree(line((view.session_id, "bold cyan"), (about, "dim")))
     for number, page in enumerate(view.pages, start=1):
-        about = f"  {page.turn_id}, {moment(page.committed_ms)}"
+        about = f"  {page.turn_id}, {terminal.moment(page.committed_ms)}"
         label = line((f"{number}  {ending(page.outcome)}", "bold"), (about, "dim"))
         _add_messages(tree.add(label), output.page_messages(page))
     if view.active is not None:
@@ -100,7 +86,7 @@ def _add_messages(branch: Tree, shown: list[messages.Message]) -> None:
     for message in shown:
         is_result = any(isinstance(part, messages.ToolResult) for part in message.parts)
         role = "tool" if is_result else message.role
-        text = message_text(message) or "(empty)"
+        text = terminal.message_text(message) or "(empty)"
         branch.add(line((f"{role} ", _STYLES.get(role, "")), (text, "not bold default")))
 
 
@@ -125,7 +111,7 @@ def _turn_tree(view: TurnView) -> Tree:
     if view.page is not None:
         _add_messages(tree, output.page_messages(view.page))
     elif view.request is not None:
-        tree.add(line((f"user {one_line(text_of(view.request.input), 200)}", "")))
+        tree.add(line((f"user {one_line(terminal.text_of(view.request.input), 200)}", "")))
     for wait in view.waits:
         tree.add(line((f"{wait.wait.kind}: {wait.wait.title} ({wait.state})", "yellow")))
     return tree
@@ -161,41 +147,37 @@ def _journal_rows(turn: TurnView, since: int = 0) -> Iterator[JournalRow]:
 
 def _asked(entry: journal.Entry) -> str:
     if isinstance(entry, journal.TurnStarted):
-        tools = count(len(entry.contracts), "tool")
+        tools = terminal.count(len(entry.contracts), "tool")
         return f"agent {entry.agent}, model {entry.model}, {tools}"
     if isinstance(entry, journal.DriveBegan):
-        return safe(f"worker {entry.worker} {entry.place}".rstrip())
+        return terminal.safe(f"worker {entry.worker} {entry.place}".rstrip())
     command = getattr(entry, "command", None)
     if isinstance(command, journal.ToolCallCommand):
-        contract = (
-            f"{entry.contract}: " if isinstance(entry, journal.Claimed) and entry.contract else ""
-        )
-        return f"{contract}{call_line(command.name, command.args, 120)}"
+        contract = getattr(entry, "contract", None)
+        called = terminal.call_line(command.name, command.args, 120)
+        return f"{contract}: {called}" if contract else called
     if isinstance(command, journal.ModelCallCommand):
-        return count(command.request.message_count, "message")
+        return terminal.count(command.request.message_count, "message")
     if isinstance(command, journal.AwaitEventCommand):
-        return f"wait {short_key(command.wait_key)}"
+        return f"wait {terminal.short_key(command.wait_key)}"
     return "" if command is None else _words(type(command).__name__.removesuffix("Command"))
 
 
 def _answered(entry: journal.Entry) -> str:
     outcome = getattr(entry, "outcome", None)
     if isinstance(outcome, journal.CallReturned):
-        return f"{outcome.outcome.status}: {result_line(outcome.outcome, 120)}"
+        return f"{outcome.outcome.status}: {terminal.result_line(outcome.outcome, 120)}"
     if isinstance(outcome, journal.ModelAnswered):
         reply = outcome.result
         if not isinstance(reply, ModelReply):
             return f"failed: {one_line(reply.message, 120)}"
-        calls = [
-            call_line(part.name, part.args or {}, 80)
-            for part in reply.parts
-            if isinstance(part, messages.ToolCall)
-        ]
-        return one_line(" ".join(filter(None, [reply.text, *calls])), 120)
+        calls = [part for part in reply.parts if isinstance(part, messages.ToolCall)]
+        shown = [terminal.call_line(call.name, call.args or {}, 80) for call in calls]
+        return one_line(" ".join(filter(None, [reply.text, *shown])), 120)
     if isinstance(outcome, journal.CallDecided):
         return one_line(f"{outcome.verdict}: {outcome.reason}".removesuffix(": "), 120)
     if isinstance(outcome, journal.EventAwaited):
-        return safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
+        return terminal.safe(f"{outcome.status} by {outcome.by}" if outcome.by else outcome.status)
     return getattr(entry, "why", "") if outcome is None else _words(type(outcome).__name__)
 
 
@@ -215,18 +197,12 @@ def _show_journal(view: TurnView, *, json: bool) -> None:
             _write_row(view, each)
         return
     console().print(line((f"turn {view.turn_id}: {view.state}, {ending(view.outcome)}", "bold")))
-    cells = [
-        (
-            str(each.unit),
-            each.entry,
-            each.key and journal.key_place(each.key)[0],
-            each.asked,
-            each.answered,
-        )
-        for each in rows
-    ]
+    cells = []
+    for each in rows:
+        effect = each.key and journal.key_place(each.key)[0]
+        cells.append((str(each.unit), each.entry, effect, each.asked, each.answered))
     heads = ("unit", "entry", "effect", "asked", "came back")
-    print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
+    terminal.print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
 
 
 # ---------------------------------------------------------------------- as it grows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -18,6 +18,7 @@ from windlass.errors import InvalidInput
 from windlass.ports import Wait, WaitKind, WaitReceipt
 from windlass.runtime.system_clock import SystemClock
 
+Give: TypeAlias = Callable[[Runtime[Any], str], Awaitable[WaitReceipt]]
 _ANSWERED = {
     "accepted": "the answer is recorded; a worker that has the agent continues the turn",
     "already": "another answer came first",
@@ -106,13 +107,7 @@ def deny(
     )
 
 
-def _answer(
-    key: str,
-    store: str | None,
-    give: Callable[[Runtime[Any], str], Awaitable[WaitReceipt]],
-    *,
-    json: bool,
-) -> int:
+def _answer(key: str, store: str | None, give: Give, *, json: bool) -> int:
     async def answer(runtime: Runtime[Any]) -> WaitReceipt:
         return await give(runtime, await _full_key(runtime, key))
 

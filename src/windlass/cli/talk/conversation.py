@@ -147,9 +147,8 @@ class Conversation:
                 self._follow(self._new_turn(said))
         except SessionParked as error:
             self._screen.say(f"{error}; /wait asks again, /cancel ends the turn", "yellow")
-            self._unfinished = self._unfinished or next(
-                (wait.turn_id for wait in error.waits if isinstance(wait, Wait)), None
-            )
+            parked = (wait.turn_id for wait in error.waits if isinstance(wait, Wait))
+            self._unfinished = self._unfinished or next(parked, None)
         except WindlassError as error:
             self._screen.say(str(error), "red")
 
@@ -222,9 +221,8 @@ class Conversation:
             for wait in result.waits:
                 title = wait.title or "for something outside"
                 self._screen.say(f"the turn waits ({wait.kind}): {title}", "yellow")
-            self._screen.say(
-                "it is kept; /wait watches it, /retry tries again, /cancel ends it", "dim"
-            )
+            kept = "it is kept; /wait watches it, /retry tries again, /cancel ends it"
+            self._screen.say(kept, "dim")
             return None
         answered = [self._answer(wait) for wait in questions]
         return self._known_turn(result.turn_id) if all(answered) else None
@@ -234,9 +232,8 @@ class Conversation:
         with _on_interrupt(signal.default_int_handler):
             answer = ask(self._screen, wait, terminal_line)
         if answer.kind == "later":
-            self._screen.say(
-                f"\nthe question stays open: windlass approve {short_key(wait.key)}", "dim"
-            )
+            command = f"windlass approve {short_key(wait.key)}"
+            self._screen.say(f"\nthe question stays open: {command}", "dim")
             return False
         status = self._loop.call(self._decide(wait, answer))
         if status != "accepted":

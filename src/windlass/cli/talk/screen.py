@@ -270,9 +270,8 @@ def _settled_length(text: str) -> int:
 def show_leftover(found: Found, screen: Screen) -> None:
     """Show the last messages, what the journal has of the unfinished turn, and what is taken back."""
     session, turn = found.session, found.turn
-    screen.say(
-        f"session {session.session_id}: {terminal.count(session.head, 'turn')} so far", "dim"
-    )
+    turns = terminal.count(session.head, "turn")
+    screen.say(f"session {session.session_id}: {turns} so far", "dim")
     for message in _last_words(session):
         who = "you" if message.role == "user" else message.role
         screen.say(f"{who}: {terminal.one_line(terminal.message_text(message), 200)}", "dim")
@@ -282,10 +281,8 @@ def show_leftover(found: Found, screen: Screen) -> None:
     if turn.state == "running" and found.is_owned:
         screen.say("it runs in another process; this shows what that process records", "dim")
     elif turn.state == "running":
-        screen.say(
-            "↩ taken back: anything else it showed was not recorded; the model is asked again",
-            "yellow",
-        )
+        lost = "anything else it showed was not recorded; the model is asked again"
+        screen.say(f"↩ taken back: {lost}", "yellow")
 
 
 def _last_words(session: SessionView) -> Sequence[Message]:

@@ -34,9 +34,8 @@ async def a_turn_is_accepted_into_a_session_that_is_made_for_it(scene: Scene) ->
 async def the_same_request_again_is_known_and_changes_nothing(scene: Scene) -> None:
     await scene.accept("t1")
 
-    await scene.unchanged(
-        scene.accept("t1", now_ms=99, submitter="other", by="bob"), _receipt(known=True)
-    )
+    again = scene.accept("t1", now_ms=99, submitter="other", by="bob")
+    await scene.unchanged(again, _receipt(known=True))
 
 
 async def a_known_turn_answers_with_the_state_it_is_in(scene: Scene, turn: Driven) -> None:
@@ -109,9 +108,8 @@ async def fifty_that_race_with_one_turn_id_make_one_turn(scene: Scene) -> None:
 
 
 async def of_fifty_that_race_with_other_requests_one_is_accepted(scene: Scene) -> None:
-    answers = await gather(
-        *(scene.accept("t1", text=str(at)) for at in range(50)), return_exceptions=True
-    )
+    calls = [scene.accept("t1", text=str(at)) for at in range(50)]
+    answers = await gather(*calls, return_exceptions=True)
 
     kinds = sorted(type(answer).__name__ for answer in answers)
     expect(kinds, ["IdempotencyConflict"] * 49 + ["TurnReceipt"])

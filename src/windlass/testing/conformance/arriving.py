@@ -3,14 +3,7 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
-from windlass.errors import (
-    HeadMoved,
-    IdempotencyConflict,
-    InvalidInput,
-    LeaseLost,
-    SessionDeleted,
-    UnknownSession,
-)
+from windlass import errors
 from windlass.ports import InboxItem, InboxReceipt, NewItem, WithdrawReceipt
 from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.scene import Driven, Scene, ending, expect
@@ -51,7 +44,7 @@ async def another_item_under_a_known_id_is_refused(scene: Scene) -> None:
     await _filled(scene, "i1")
 
     call = scene.store.enqueue("s1", NewItem(item_id="i1", content="other"))
-    await scene.refused(IdempotencyConflict, call)
+    await scene.refused(errors.IdempotencyConflict, call)
 
 
 async def nothing_arrives_where_no_session_is(scene: Scene, turn: Driven) -> None:
@@ -59,10 +52,10 @@ async def nothing_arrives_where_no_session_is(scene: Scene, turn: Driven) -> Non
     await scene.store.delete_session("s1", now_ms=1)
     item = NewItem(item_id="i1")
 
-    await scene.refused(UnknownSession, scene.store.enqueue("s9", item))
-    await scene.refused(SessionDeleted, scene.store.enqueue("s1", item))
-    await scene.refused(UnknownSession, scene.store.inbox("s9"))
-    await scene.refused(SessionDeleted, scene.store.inbox("s1"))
+    await scene.refused(errors.UnknownSession, scene.store.enqueue("s9", item))
+    await scene.refused(errors.SessionDeleted, scene.store.enqueue("s1", item))
+    await scene.refused(errors.UnknownSession, scene.store.inbox("s9"))
+    await scene.refused(errors.SessionDeleted, scene.store.inbox("s1"))
 
 
 async def a_turn_takes_what_waits_for_now_in_order_of_arrival(scene: Scene) -> None:
@@ -100,10 +93,10 @@ async def only_the_turn_under_way_takes(scene: Scene) -> None:
     turn = await _filled(scene, "a")
     await scene.accept("t2")
 
-    await scene.refused(LeaseLost, _take(scene, turn._replace(generation=0)))
-    await scene.refused(HeadMoved, _take(scene, turn._replace(turn_id="t2")))
-    await scene.refused(InvalidInput, _take(scene, turn._replace(turn_id="t9")))
-    await scene.refused(UnknownSession, _take(scene, turn._replace(session_id="s9")))
+    await scene.refused(errors.LeaseLost, _take(scene, turn._replace(generation=0)))
+    await scene.refused(errors.HeadMoved, _take(scene, turn._replace(turn_id="t2")))
+    await scene.refused(errors.InvalidInput, _take(scene, turn._replace(turn_id="t9")))
+    await scene.refused(errors.UnknownSession, _take(scene, turn._replace(session_id="s9")))
 
 
 async def a_cancelled_turn_takes_nothing(scene: Scene) -> None:
@@ -132,7 +125,7 @@ async def an_end_settles_nothing_that_its_turn_has_not_taken(scene: Scene) -> No
 
     for item_id in ("b", "nothing"):
         call = scene.commit(turn, ending(settle=("a", item_id)))
-        await scene.refused(InvalidInput, call)
+        await scene.refused(errors.InvalidInput, call)
 
 
 async def follow_ups_arrive_with_the_end_of_the_turn(scene: Scene) -> None:
@@ -151,9 +144,9 @@ async def a_follow_up_under_a_known_id_with_other_content_is_refused(scene: Scen
     other = NewItem(item_id="a", content="other")
 
     call = scene.commit(turn, ending(follow_ups=(NewItem(item_id="new"), other)))
-    await scene.refused(IdempotencyConflict, call)
+    await scene.refused(errors.IdempotencyConflict, call)
     twice = (NewItem(item_id="x"), NewItem(item_id="x", content="other"))
-    await scene.refused(IdempotencyConflict, scene.commit(turn, ending(follow_ups=twice)))
+    await scene.refused(errors.IdempotencyConflict, scene.commit(turn, ending(follow_ups=twice)))
 
 
 async def an_item_that_waits_can_be_withdrawn(scene: Scene) -> None:
@@ -168,7 +161,7 @@ async def an_item_that_waits_can_be_withdrawn(scene: Scene) -> None:
     await scene.commit(turn, ending(settle=("b",)))
     await scene.unchanged(store.withdraw("s1", "b"), WithdrawReceipt(status="settled"))
     await scene.unchanged(store.withdraw("s1", "x"), WithdrawReceipt(status="unknown"))
-    await scene.refused(UnknownSession, store.withdraw("s9", "a"))
+    await scene.refused(errors.UnknownSession, store.withdraw("s9", "a"))
 
 
 async def items_are_of_their_session(scene: Scene) -> None:

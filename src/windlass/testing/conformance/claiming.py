@@ -27,31 +27,24 @@ async def a_claim_made_twice_by_one_generation_is_noticed_when_it_is_read(scene:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn)))
 
-    await _is_noticed(
-        scene, turn.unit(intent(turn), position=1), "is being run under this generation"
-    )
+    again = turn.unit(intent(turn), position=1)
+    await _is_noticed(scene, again, "is being run under this generation")
 
 
 async def another_request_under_a_claimed_key_is_noticed_when_it_is_read(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn, tool="pay"), intent(turn, 1, tool="pay")))
 
-    await _is_noticed(
-        scene,
-        turn.unit(intent(turn, tool="refund"), position=1),
-        f"{intent(turn).key}: the journal holds another",
-    )
+    other = turn.unit(intent(turn, tool="refund"), position=1)
+    await _is_noticed(scene, other, f"{intent(turn).key}: the journal holds another")
 
 
 async def a_result_of_another_request_is_noticed_when_it_is_read(scene: Scene) -> None:
     turn = await scene.begin()
     await scene.write(turn.unit(intent(turn, tool="pay")))
 
-    await _is_noticed(
-        scene,
-        turn.unit(result(turn, tool="refund"), position=1),
-        f"{result(turn).key}: the journal holds another",
-    )
+    other = turn.unit(result(turn, tool="refund"), position=1)
+    await _is_noticed(scene, other, f"{result(turn).key}: the journal holds another")
 
 
 async def a_claim_of_a_recorded_outcome_is_noticed_when_it_is_read(scene: Scene) -> None:
@@ -68,11 +61,8 @@ async def another_outcome_than_the_recorded_one_is_noticed_when_it_is_read(scene
     await scene.write(turn.unit(result(turn, value="paid"), position=1))
     expect((await scene.turn()).journal().recorded, 1)
 
-    await _is_noticed(
-        scene,
-        turn.unit(result(turn, value="lost"), position=2),
-        "another outcome is recorded already",
-    )
+    other = turn.unit(result(turn, value="lost"), position=2)
+    await _is_noticed(scene, other, "another outcome is recorded already")
 
 
 async def a_later_generation_takes_an_unfinished_claim_over(scene: Scene, turn: Driven) -> None:
@@ -145,8 +135,5 @@ async def the_journal_is_the_same_after_a_crash(scene: Scene, turn: Driven) -> N
     await scene.write(now.unit(intent(now, 1), position=1))
     expect((await scene.turn()).journal().recorded, 1)
 
-    await _is_noticed(
-        scene,
-        now.unit(result(now, value="lost"), position=2),
-        "another outcome is recorded already",
-    )
+    other = now.unit(result(now, value="lost"), position=2)
+    await _is_noticed(scene, other, "another outcome is recorded already")

@@ -6,17 +6,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from windlass import ports
 from windlass.kernel.outcomes import Stopped
-from windlass.ports import (
-    Due,
-    DueCancel,
-    DueInbox,
-    DueTurn,
-    DueWait,
-    InboxItem,
-    NewItem,
-    WaitAnswer,
-)
 from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.scene import Driven, Scene, ending, expect
 
@@ -26,7 +17,7 @@ async def _due(scene: Scene, now_ms: int = 0) -> list[tuple[str, str, str]]:
     return [(turn.session_id, turn.turn_id, turn.why) for turn in found.turns]
 
 
-async def _inbox_due(scene: Scene) -> DueInbox:
+async def _inbox_due(scene: Scene) -> ports.DueInbox:
     (found,) = (await scene.store.due(0)).inboxes
     return found
 
@@ -46,15 +37,15 @@ async def _are_due(scene: Scene, what: str, first: str, second: str, third: str)
 
 
 async def nothing_is_due_in_an_empty_store(scene: Scene) -> None:
-    expect(await scene.store.due(10**9), Due())
+    expect(await scene.store.due(10**9), ports.Due())
 
 
 async def the_oldest_queued_turn_of_a_session_is_due(scene: Scene) -> None:
     await scene.accept("t1")
     await scene.accept("t2")
 
-    wanted = DueTurn(session_id="s1", turn_id="t1", agent="helper", why="queued")
-    expect(await scene.store.due(0), Due(turns=(wanted,)))
+    wanted = ports.DueTurn(session_id="s1", turn_id="t1", agent="helper", why="queued")
+    expect(await scene.store.due(0), ports.Due(turns=(wanted,)))
 
 
 async def a_queued_turn_behind_an_unfinished_one_is_not_due(scene: Scene, turn: Driven) -> None:
@@ -92,7 +83,7 @@ async def a_parked_turn_is_not_due_whoever_has_it(scene: Scene, turn: Driven) ->
 
 async def an_answered_turn_is_due_unless_a_live_worker_has_it(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
-    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    await scene.store.resolve_wait("w", ports.WaitAnswer(value=True))
     expect(await _due(scene, 999), [])
 
     expect(await _due(scene, 1_000), [("s1", "t1", "answered")])
@@ -120,8 +111,8 @@ async def a_running_turn_that_was_cancelled_is_due_to_end(scene: Scene, turn: Dr
 
     await scene.store.request_cancel("s1", "t1")
 
-    wanted = DueCancel(session_id="s1", turn_id="t1", agent="helper", owner=turn.worker_id)
-    expect(await scene.store.due(0), Due(cancels=(wanted,)))
+    wanted = ports.DueCancel(session_id="s1", turn_id="t1", agent="helper", owner=turn.worker_id)
+    expect(await scene.store.due(0), ports.Due(cancels=(wanted,)))
     await scene.store.leave(turn.worker_id)
     found = await scene.store.due(0)
     expect([(one.turn_id, one.owner) for one in found.cancels], [("t1", None)])
@@ -160,13 +151,13 @@ async def cancels_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) 
 
 async def a_session_is_due_while_an_item_waits_in_it(scene: Scene, turn: Driven) -> None:
     store = scene.store
-    await store.enqueue("s1", NewItem(item_id="later", when="next_turn", content={"a": 1}))
+    await store.enqueue("s1", ports.NewItem(item_id="later", when="next_turn", content={"a": 1}))
 
-    first = InboxItem(item_id="later", when="next_turn", content={"a": 1}, arrived=2)
-    wanted = DueInbox(session_id="s1", agent="helper", active="t1", now=False, first=first)
-    expect(await store.due(0), Due(inboxes=(wanted,)))
+    first = ports.InboxItem(item_id="later", when="next_turn", content={"a": 1}, arrived=2)
+    wanted = ports.DueInbox(session_id="s1", agent="helper", active="t1", now=False, first=first)
+    expect(await store.due(0), ports.Due(inboxes=(wanted,)))
 
-    await store.enqueue("s1", NewItem(item_id="soon"))
+    await store.enqueue("s1", ports.NewItem(item_id="soon"))
     found = await _inbox_due(scene)
     expect((found.now, found.first.item_id), (True, "later"))
 
@@ -191,7 +182,7 @@ async def what_waits_behind_a_parked_turn_is_due_when_the_turn_goes_on(scene: Sc
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
     expect((await scene.store.due(0)).inboxes, ())
 
-    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    await scene.store.resolve_wait("w", ports.WaitAnswer(value=True))
     found = await _inbox_due(scene)
     expect((found.active, found.first.item_id), ("t1", "soon"))
 
@@ -202,7 +193,7 @@ async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Sc
         # The turn's agent is not the session's: an inbox is of the session.
         await scene.accept("t2", session_id=session_id, agent="two")
     for session_id, item_id in (("c", "i"), ("b", "i"), ("a", "i"), ("c", "j")):
-        await scene.store.enqueue(session_id, NewItem(item_id=item_id))
+        await scene.store.enqueue(session_id, ports.NewItem(item_id=item_id))
 
     await _are_due(scene, "inboxes", "c", "b", "a")
     await scene.store.withdraw("c", "i")
@@ -224,10 +215,10 @@ async def an_open_wait_is_due_when_its_time_is_over(scene: Scene, turn: Driven) 
         turn.wait("answered", expires_ms=10),
     )
     await scene.write(turn.unit(waits=waits))
-    await scene.store.resolve_wait("answered", WaitAnswer(value=True))
+    await scene.store.resolve_wait("answered", ports.WaitAnswer(value=True))
 
     expect((await scene.store.due(49)).waits, ())
-    soon = DueWait(key="soon", kind="approval", session_id="s1", turn_id="t1", expires_ms=50)
+    soon = ports.DueWait(key="soon", kind="approval", session_id="s1", turn_id="t1", expires_ms=50)
     expect((await scene.store.due(50)).waits, (soon,))
     found = await scene.store.due(10**9)
     expect([wait.key for wait in found.waits], ["soon", "late"])

@@ -9,15 +9,7 @@ from windlass.errors import IdempotencyConflict, InvalidInput
 from windlass.kernel.outcomes import Stopped
 from windlass.ports import InboxReceipt, NewItem, TurnReceipt, WithdrawReceipt
 from windlass.testing.conformance.checks import with_crash
-from windlass.testing.conformance.scene import (
-    Driven,
-    Scene,
-    ending,
-    expect,
-    expect_that,
-    new_turn,
-    request,
-)
+from windlass.testing.conformance.scene import Driven, Scene, ending, expect, new_turn, request
 
 
 async def _waiting(scene: Scene, *item_ids: str) -> Driven:
@@ -90,9 +82,8 @@ async def an_item_of_another_session_is_not_taken_nor_is_a_session_made_for_it(
 async def of_turns_that_race_for_an_item_one_is_accepted(scene: Scene) -> None:
     await _waiting(scene, "a")
 
-    answers = await gather(
-        *(scene.accept(f"t{at}", takes=("a",)) for at in range(1, 11)), return_exceptions=True
-    )
+    calls = [scene.accept(f"t{at}", takes=("a",)) for at in range(1, 11)]
+    answers = await gather(*calls, return_exceptions=True)
 
     kinds = sorted(type(answer).__name__ for answer in answers)
     expect(kinds, ["IdempotencyConflict"] * 9 + ["TurnReceipt"])
@@ -181,4 +172,4 @@ async def what_a_turn_came_with_is_there_after_a_crash(scene: Scene) -> None:
     await scene.keeps(lambda: scene.store.inbox("s1"))
 
     again = await scene.accept("t1", takes=("a",))
-    expect_that(again.known, "the turn is known")
+    expect((again.turn_id, again.known), ("t1", True))

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.journal import (
-    CallReturned,
-    Claimed,
-    ModelAnswered,
-    ModelCallCommand,
-    Recorded,
-    RequestSpec,
-    Scope,
-    ToolCallCommand,
-    effect_digest,
-    replay_key,
-    without_moment,
-)
+from windlass import journal
+from windlass.journal import Claimed, Recorded, Scope, ToolCallCommand, replay_key
 from windlass.kernel import ModelReply, ToolOutcome, Usage, canonical
 from windlass.testing.conformance.scene import Driven
 
@@ -36,16 +25,15 @@ def result(turn: Driven, call: int = 0, *, value: str = "paid", tool: str = "pay
     """Return the record of what a call gave."""
     command = ToolCallCommand(call_id=f"c{call}", name=tool, args={"call": call})
     key = replay_key(_scope(turn), "tool_call", "tools", call_ordinal=call, moment="result")
-    outcome = CallReturned(outcome=ToolOutcome(value=value))
-    digest = effect_digest(without_moment(key), canonical.encode(command))
+    outcome = journal.CallReturned(outcome=ToolOutcome(value=value))
+    digest = journal.effect_digest(journal.without_moment(key), canonical.encode(command))
     return Recorded(key=key, digest=digest, outcome=outcome)
 
 
 def reply(turn: Driven, at: int = 0, *, text: str = "well", tokens: int = 10) -> Recorded:
     """Return the record of a model's reply, which nothing claimed."""
-    spec = RequestSpec(model="scripted", messages="ab" * 32, message_count=1)
-    command = ModelCallCommand(request=spec)
-    answered = ModelAnswered(result=ModelReply(text=text, usage=Usage(output_tokens=tokens)))
-    return Recorded(
-        key=replay_key(_scope(turn), "model_call", f"model-{at}"), outcome=answered, command=command
-    )
+    spec = journal.RequestSpec(model="scripted", messages="ab" * 32, message_count=1)
+    command = journal.ModelCallCommand(request=spec)
+    said = ModelReply(text=text, usage=Usage(output_tokens=tokens))
+    key = replay_key(_scope(turn), "model_call", f"model-{at}")
+    return Recorded(key=key, outcome=journal.ModelAnswered(result=said), command=command)

@@ -5,13 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.errors import (
-    HeadMoved,
-    IdempotencyConflict,
-    InvalidInput,
-    SessionDeleted,
-    UnknownSession,
-)
+from windlass import errors
 from windlass.journal import FrameOpened, HistoryPage, UsageLine
 from windlass.ports import CancelReceipt, SessionView, WaitAnswer
 from windlass.testing.conformance.checks import with_crash
@@ -28,10 +22,9 @@ async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: st
     used = (UsageLine(source="turn", model="scripted", calls=1),)
     for at in range(turns):
         turn_id = f"{prefix}{head + at + 1}"
-        await scene.accept(turn_id, session_id=session_id)
-        turn = await scene.start(
-            turn_id, session_id=session_id, worker_id=worker, generation=generation
-        )
+        place = {"turn_id": turn_id, "session_id": session_id}
+        await scene.accept(**place)
+        turn = await scene.start(**place, worker_id=worker, generation=generation)
         end = ending(turn_id, head=head + at, usage=used)
         await scene.write(turn.unit(reply(turn), commit=end))
     return worker
@@ -144,8 +137,8 @@ async def a_place_that_is_no_end_of_a_turn_is_refused(scene: Scene) -> None:
     await _grown(scene, 2)
 
     for at in (-1, 3):
-        await scene.refused(InvalidInput, scene.store.fork("s1", "f1", at=at))
-    await scene.refused(InvalidInput, scene.store.fork("s1", "f/1"))
+        await scene.refused(errors.InvalidInput, scene.store.fork("s1", "f1", at=at))
+    await scene.refused(errors.InvalidInput, scene.store.fork("s1", "f/1"))
 
 
 async def an_id_that_is_taken_is_no_fork(scene: Scene) -> None:
@@ -155,10 +148,10 @@ async def an_id_that_is_taken_is_no_fork(scene: Scene) -> None:
     await scene.store.delete_session("gone", now_ms=1)
 
     for taken in ("f1", "s1"):
-        await scene.refused(IdempotencyConflict, scene.store.fork("s1", taken))
-    await scene.refused(SessionDeleted, scene.store.fork("s1", "gone"))
-    await scene.refused(UnknownSession, scene.store.fork("s9", "f2"))
-    await scene.refused(SessionDeleted, scene.store.fork("gone", "f2"))
+        await scene.refused(errors.IdempotencyConflict, scene.store.fork("s1", taken))
+    await scene.refused(errors.SessionDeleted, scene.store.fork("s1", "gone"))
+    await scene.refused(errors.UnknownSession, scene.store.fork("s9", "f2"))
+    await scene.refused(errors.SessionDeleted, scene.store.fork("gone", "f2"))
 
 
 async def a_deleted_session_leaves_only_its_id(scene: Scene, turn: Driven) -> None:
@@ -181,26 +174,26 @@ async def a_deleted_session_leaves_only_its_id(scene: Scene, turn: Driven) -> No
         scene.commit(turn),
         scene.take_over(turn, turn.worker_id),
     ):
-        await scene.refused(SessionDeleted, call)
-    await scene.refused(InvalidInput, store.resolve_wait("w", WaitAnswer()))
+        await scene.refused(errors.SessionDeleted, call)
+    await scene.refused(errors.InvalidInput, store.resolve_wait("w", WaitAnswer()))
     await scene.unchanged(store.request_cancel("s1", "t1"), CancelReceipt(status="unknown"))
 
 
 async def a_session_with_an_unfinished_turn_is_not_deleted(scene: Scene) -> None:
     await scene.accept()
-    await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
+    await scene.refused(errors.HeadMoved, scene.store.delete_session("s1", now_ms=1))
     turn = await scene.start(worker_id=await scene.join())
-    await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
+    await scene.refused(errors.HeadMoved, scene.store.delete_session("s1", now_ms=1))
     await scene.write(turn.unit(parks=True))
-    await scene.refused(HeadMoved, scene.store.delete_session("s1", now_ms=1))
+    await scene.refused(errors.HeadMoved, scene.store.delete_session("s1", now_ms=1))
     await scene.commit(turn)
 
     await scene.store.delete_session("s1", now_ms=1)
 
 
 async def a_session_that_is_not_there_is_not_deleted(scene: Scene) -> None:
-    await scene.refused(UnknownSession, scene.store.delete_session("s9", now_ms=1))
-    await scene.refused(UnknownSession, scene.store.load_session("s9"))
+    await scene.refused(errors.UnknownSession, scene.store.delete_session("s9", now_ms=1))
+    await scene.refused(errors.UnknownSession, scene.store.load_session("s9"))
 
 
 async def a_turn_of_a_session_that_never_was_is_none_and_of_a_deleted_one_refused(
@@ -212,8 +205,8 @@ async def a_turn_of_a_session_that_never_was_is_none_and_of_a_deleted_one_refuse
     await scene.unchanged(scene.store.load_turn("s9", "t1"), None)
     await scene.unchanged(scene.store.load_turn("s1", "t9"), None)
     await scene.store.delete_session("s1", now_ms=1)
-    await scene.refused(SessionDeleted, scene.store.load_turn("s1", "t1"))
-    await scene.refused(SessionDeleted, scene.store.load_turn("s1", "t9"))
+    await scene.refused(errors.SessionDeleted, scene.store.load_turn("s1", "t1"))
+    await scene.refused(errors.SessionDeleted, scene.store.load_turn("s1", "t9"))
 
 
 async def a_fork_outlives_its_parent(scene: Scene) -> None:
@@ -265,4 +258,4 @@ async def forks_and_tombstones_are_there_after_a_crash(scene: Scene) -> None:
     await scene.crash()
 
     expect(await scene.session("f1"), fork)
-    await scene.refused(SessionDeleted, scene.store.load_session("s1"))
+    await scene.refused(errors.SessionDeleted, scene.store.load_session("s1"))

@@ -5,17 +5,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from windlass import ports
 from windlass.errors import IdempotencyConflict, InvalidInput, LeaseLost
 from windlass.kernel.messages import Attachment
-from windlass.ports import (
-    InboxReceipt,
-    NewItem,
-    NewTurn,
-    TurnRequest,
-    Unit,
-    VacuumReport,
-    WaitAnswer,
-)
 from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import reply
 from windlass.testing.conformance.scene import Driven, Scene, ending, expect, expect_that, new_turn
@@ -24,7 +16,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 WORDS = b"some words"
 
 
-async def _vacuum(scene: Scene, now_ms: int) -> VacuumReport:
+async def _vacuum(scene: Scene, now_ms: int) -> ports.VacuumReport:
     return await scene.store.vacuum(now_ms=now_ms, retention_ms=0)
 
 
@@ -94,7 +86,7 @@ async def bytes_stay_while_a_journal_refers_to_them(scene: Scene) -> None:
 
 async def bytes_stay_while_a_turn_that_waits_refers_to_them(scene: Scene) -> None:
     digest = await scene.store.put_blob(WORDS, now_ms=0)
-    unit = Unit(session_id="s1", turn_id="t1", accept=new_turn(), blobs=(digest,))
+    unit = ports.Unit(session_id="s1", turn_id="t1", accept=new_turn(), blobs=(digest,))
     await scene.write(unit)
 
     await _is_kept(scene, digest)
@@ -103,7 +95,7 @@ async def bytes_stay_while_a_turn_that_waits_refers_to_them(scene: Scene) -> Non
 async def bytes_stay_while_a_turn_that_was_accepted_alone_refers_to_them(scene: Scene) -> None:
     digest = await scene.store.put_blob(WORDS, now_ms=0)
     file = Attachment(ref=digest, media_type="text/plain")
-    new = NewTurn(agent="helper", request=TurnRequest(input=(file,)))
+    new = ports.NewTurn(agent="helper", request=ports.TurnRequest(input=(file,)))
     await scene.store.accept("s1", "t1", new)
 
     await _is_kept(scene, digest)
@@ -113,7 +105,7 @@ async def bytes_stay_while_an_item_that_waits_refers_to_them(scene: Scene) -> No
     digest = await scene.store.put_blob(WORDS, now_ms=0)
     await scene.begin()
     parts = [{"type": "attachment", "ref": digest, "media_type": "text/plain"}]
-    item = NewItem(item_id="i1", when="next_turn", content={"parts": parts})
+    item = ports.NewItem(item_id="i1", when="next_turn", content={"parts": parts})
     await scene.store.enqueue("s1", item, now_ms=0)
 
     await _is_kept(scene, digest)
@@ -158,7 +150,7 @@ async def bytes_go_with_the_last_session_that_refers_to_them(scene: Scene) -> No
 
 async def the_journal_of_a_turn_that_ended_long_ago_goes(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn), waits=(turn.wait("w"), turn.wait("w2"))))
-    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    await scene.store.resolve_wait("w", ports.WaitAnswer(value=True))
     receipt = await scene.commit(turn, ending(now_ms=100))
     before, session = await scene.turn(), await scene.session()
 
@@ -190,7 +182,7 @@ async def a_turn_that_ended_long_ago_still_answers(scene: Scene, turn: Driven) -
 async def a_turn_that_has_not_ended_keeps_everything(scene: Scene, turn: Driven) -> None:
     await scene.enqueue("i1")
     await scene.write(turn.unit(reply(turn), waits=(turn.wait("w"),), parks=True))
-    await scene.store.resolve_wait("w", WaitAnswer(value=True))
+    await scene.store.resolve_wait("w", ports.WaitAnswer(value=True))
     before = await scene.everything()
 
     await _vacuum(scene, 9 * DAY_MS)
@@ -208,8 +200,8 @@ async def items_that_ended_long_ago_go(scene: Scene, turn: Driven) -> None:
 
     expect([report.items for report in reports], [0, 1, 1])
     expect([item.item_id for item in (await scene.store.inbox("s1")).items], ["open"])
-    receipt = await scene.store.enqueue("s1", NewItem(item_id="used", content="new"))
-    expect(receipt, InboxReceipt(item_id="used", state="pending"))
+    receipt = await scene.store.enqueue("s1", ports.NewItem(item_id="used", content="new"))
+    expect(receipt, ports.InboxReceipt(item_id="used", state="pending"))
 
 
 async def dead_workers_go_and_live_ones_stay(scene: Scene, turn: Driven) -> None:

@@ -7,26 +7,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from windlass import ports
 from windlass.errors import WindlassError
 from windlass.journal import Entry
 from windlass.kernel import Finished, Outcome, Text, Value
-from windlass.ports import (
-    CommitReceipt,
-    NewItem,
-    NewTurn,
-    SessionView,
-    Start,
-    Store,
-    TurnCommit,
-    TurnReceipt,
-    TurnRequest,
-    TurnView,
-    Unit,
-    UnitReceipt,
-    Wait,
-    WaitAnswer,
-    WaitView,
-)
+from windlass.ports import CommitReceipt, TurnCommit, Unit
 from windlass.testing.conformance.harness import StoreHarness
 
 E = TypeVar("E", bound=WindlassError)
@@ -47,14 +32,14 @@ def expect_that(found: object, what: str) -> None:
         raise AssertionError(f"found otherwise, wanted that {what}")
 
 
-def request(text: str) -> TurnRequest:
+def request(text: str) -> ports.TurnRequest:
     """Return a request with these words."""
-    return TurnRequest(input=(Text(text=text),))
+    return ports.TurnRequest(input=(Text(text=text),))
 
 
-def new_turn(text: str = "hi", **more: Any) -> NewTurn:
+def new_turn(text: str = "hi", **more: Any) -> ports.NewTurn:
     """Return a turn with these words, for the agent `helper` unless told otherwise."""
-    return NewTurn(request=request(text), **({"agent": "helper"} | more))
+    return ports.NewTurn(request=request(text), **({"agent": "helper"} | more))
 
 
 def ending(
@@ -73,9 +58,9 @@ class Driven(NamedTuple):
     generation: int
 
     @property
-    def start(self) -> Start:
+    def start(self) -> ports.Start:
         """The part of a unit that begins this turn."""
-        return Start(worker_id=self.worker_id, until_ms=1_000)
+        return ports.Start(worker_id=self.worker_id, until_ms=1_000)
 
     def unit(self, *entries: Entry, position: int = 0, **parts: Any) -> Unit:
         """Return a unit of this turn."""
@@ -88,16 +73,16 @@ class Driven(NamedTuple):
             **parts,
         )
 
-    def wait(self, key: str, **more: Any) -> Wait:
+    def wait(self, key: str, **more: Any) -> ports.Wait:
         """Return a wait of this turn; for approval, unless told otherwise."""
         more.setdefault("kind", "approval")
-        return Wait(key=key, session_id=self.session_id, turn_id=self.turn_id, **more)
+        return ports.Wait(key=key, session_id=self.session_id, turn_id=self.turn_id, **more)
 
 
 class Scene:
     """A store under test."""
 
-    def __init__(self, harness: StoreHarness, store: Store) -> None:
+    def __init__(self, harness: StoreHarness, store: ports.Store) -> None:
         self.harness = harness
         self.store = store
         self._turns: dict[tuple[str, str], None] = {}
@@ -110,7 +95,7 @@ class Scene:
 
     async def accept(
         self, turn_id: str = "t1", *, session_id: str = "s1", text: str = "hi", **more: Any
-    ) -> TurnReceipt:
+    ) -> ports.TurnReceipt:
         """Accept a turn."""
         self._turns[session_id, turn_id] = None
         return await self.store.accept(session_id, turn_id, new_turn(text, **more))
@@ -137,7 +122,7 @@ class Scene:
         worker = worker_id or await self.join()
         return await self.start(turn_id, session_id=session_id, worker_id=worker)
 
-    async def write(self, unit: Unit) -> UnitReceipt:
+    async def write(self, unit: Unit) -> ports.UnitReceipt:
         """Hand in a unit and wait for it."""
         return await self.store.submit(unit).durable()
 
@@ -151,7 +136,7 @@ class Scene:
         await self.commit(turn)
         await self.accept(turn_id, session_id=turn.session_id)
 
-    async def open_wait(self, turn: Driven, key: str = "w", **more: Any) -> WaitView:
+    async def open_wait(self, turn: Driven, key: str = "w", **more: Any) -> ports.WaitView:
         """Open a wait, or return the one of that key as it stands."""
         await self.write(turn.unit(waits=(turn.wait(key, **more),)))
         view = await self.turn(turn.turn_id, session_id=turn.session_id)
@@ -160,12 +145,12 @@ class Scene:
     async def approve(self, turn: Driven, key: str = "w") -> None:
         """Open a wait and answer it with yes."""
         await self.open_wait(turn, key)
-        await self.store.resolve_wait(key, WaitAnswer(value=True))
+        await self.store.resolve_wait(key, ports.WaitAnswer(value=True))
 
     async def enqueue(self, *item_ids: str, session_id: str = "s1", now_ms: int = 0) -> None:
         """Put items into an inbox."""
         for item_id in item_ids:
-            await self.store.enqueue(session_id, NewItem(item_id=item_id), now_ms=now_ms)
+            await self.store.enqueue(session_id, ports.NewItem(item_id=item_id), now_ms=now_ms)
 
     async def take_over(
         self, turn: Driven, worker_id: str, *, now_ms: int = 0, until_ms: int = 1_000
@@ -200,14 +185,14 @@ class Scene:
 
     # ---------------------------------------------------------------- looking
 
-    async def turn(self, turn_id: str = "t1", *, session_id: str = "s1") -> TurnView:
+    async def turn(self, turn_id: str = "t1", *, session_id: str = "s1") -> ports.TurnView:
         """Return a turn that is there."""
         found = await self.store.load_turn(session_id, turn_id)
         if found is None:
             raise AssertionError(f"{session_id}/{turn_id}: found no turn, wanted one")
         return found
 
-    async def session(self, session_id: str = "s1") -> SessionView:
+    async def session(self, session_id: str = "s1") -> ports.SessionView:
         """Return a session with its history."""
         return await self.store.load_session(session_id)
 

@@ -97,9 +97,8 @@ async def a_key_that_is_not_known_is_refused_and_not_repeated(scene: Scene) -> N
 async def of_fifty_answers_that_race_one_stands(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),)))
 
-    receipts = await gather(
-        *(scene.store.resolve_wait("w", WaitAnswer(value=at)) for at in range(50))
-    )
+    answers = [WaitAnswer(value=at) for at in range(50)]
+    receipts = await gather(*(scene.store.resolve_wait("w", answer) for answer in answers))
 
     statuses = sorted(receipt.status for receipt in receipts)
     expect(statuses, ["accepted"] + ["already"] * 49)

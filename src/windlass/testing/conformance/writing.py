@@ -5,13 +5,7 @@ from __future__ import annotations
 
 from asyncio import Queue, gather
 
-from windlass.errors import (
-    HeadMoved,
-    IdempotencyConflict,
-    InvalidInput,
-    TurnCancelled,
-    UnknownSession,
-)
+from windlass import errors
 from windlass.journal import Entry, JournalPage
 from windlass.ports import Ticket, Unit, UnitReceipt
 from windlass.testing.conformance.checks import with_crash
@@ -79,13 +73,13 @@ async def a_whole_turn_handed_in_again_unit_by_unit_lands_once(scene: Scene) -> 
 async def another_page_at_a_position_that_is_taken_is_refused(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn)))
 
-    await scene.refused(IdempotencyConflict, turn.unit(intent(turn)))
+    await scene.refused(errors.IdempotencyConflict, turn.unit(intent(turn)))
     # It repeats a page and adds an end: that unit was never written.
-    await scene.refused(IdempotencyConflict, turn.unit(reply(turn), commit=ending()))
+    await scene.refused(errors.IdempotencyConflict, turn.unit(reply(turn), commit=ending()))
 
 
 async def a_page_beyond_the_next_position_is_refused(scene: Scene, turn: Driven) -> None:
-    await scene.refused(HeadMoved, turn.unit(reply(turn), position=1))
+    await scene.refused(errors.HeadMoved, turn.unit(reply(turn), position=1))
 
 
 async def a_unit_without_entries_has_no_position(scene: Scene, turn: Driven) -> None:
@@ -98,7 +92,7 @@ async def a_unit_without_entries_has_no_position(scene: Scene, turn: Driven) -> 
 
 async def a_receipt_counts_all_pages_also_after_a_refusal(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(reply(turn)))
-    await scene.refused(HeadMoved, turn.unit(reply(turn, 1), position=9))
+    await scene.refused(errors.HeadMoved, turn.unit(reply(turn, 1), position=9))
 
     expect(await scene.write(turn.unit(parks=True)), UnitReceipt(page=1))
 
@@ -115,30 +109,30 @@ async def an_acceptance_handed_in_again_counts_the_pages_since(scene: Scene) -> 
 async def a_unit_of_a_turn_that_is_not_there_is_refused(scene: Scene, turn: Driven) -> None:
     lost = turn._replace(turn_id="t9")
 
-    refusal = await scene.refused(InvalidInput, lost.unit(reply(lost)))
+    refusal = await scene.refused(errors.InvalidInput, lost.unit(reply(lost)))
 
     expect(refusal.field, "turn_id")
     gone = turn._replace(session_id="s9")
-    await scene.refused(UnknownSession, gone.unit(reply(gone)))
+    await scene.refused(errors.UnknownSession, gone.unit(reply(gone)))
 
 
 async def a_unit_of_a_turn_that_is_not_under_way_is_refused(scene: Scene, turn: Driven) -> None:
     await scene.accept("t2")
     queued = turn._replace(turn_id="t2")
 
-    await scene.refused(HeadMoved, queued.unit(reply(queued)))
+    await scene.refused(errors.HeadMoved, queued.unit(reply(queued)))
     await scene.commit(turn)
-    await scene.refused(HeadMoved, turn.unit(reply(turn)))
-    await scene.refused(HeadMoved, turn.unit(parks=True))
+    await scene.refused(errors.HeadMoved, turn.unit(reply(turn)))
+    await scene.refused(errors.HeadMoved, turn.unit(parks=True))
 
 
 async def a_part_that_is_refused_takes_the_parts_before_it_along(scene: Scene) -> None:
     turn = Driven("s1", "t1", await scene.join(), 1)
 
     unit = turn.unit(accept=new_turn(), start=turn.start, commit=ending(head=5))
-    await scene.refused(HeadMoved, unit)
+    await scene.refused(errors.HeadMoved, unit)
 
-    await scene.refused(UnknownSession, scene.store.load_session("s1"))
+    await scene.refused(errors.UnknownSession, scene.store.load_session("s1"))
 
 
 async def a_refused_end_takes_page_wait_and_approval_of_its_unit_along(scene: Scene) -> None:
@@ -146,7 +140,7 @@ async def a_refused_end_takes_page_wait_and_approval_of_its_unit_along(scene: Sc
     await scene.approve(turn)
     unit = turn.unit(intent(turn, consumes="w"), waits=(turn.wait("w2"),), commit=ending(head=5))
 
-    await scene.refused(HeadMoved, unit)
+    await scene.refused(errors.HeadMoved, unit)
 
     await scene.write(turn.unit(intent(turn, consumes="w")))
 
@@ -179,8 +173,8 @@ async def a_refused_unit_takes_all_after_it_along_and_none_of_another_turn(scene
 
     answers = await gather(*(ticket.durable() for ticket in later), return_exceptions=True)
 
-    expect([type(answer) for answer in answers], [HeadMoved] * 4)
-    expect([type(ticket.refusal) for ticket in later], [HeadMoved] * 4)
+    expect([type(answer) for answer in answers], [errors.HeadMoved] * 4)
+    expect([type(ticket.refusal) for ticket in later], [errors.HeadMoved] * 4)
     expect((await first.durable()).page, 1)
     expect((await neighbour.durable()).page, 1)
     expect(len((await scene.turn()).pages), 1)
@@ -192,7 +186,7 @@ async def a_ticket_tells_the_same_however_often_it_is_asked(scene: Scene, turn: 
 
     expect(await ticket.durable(), await ticket.durable())
     for _ in range(2):
-        await scene.refused(HeadMoved, refused.durable())
+        await scene.refused(errors.HeadMoved, refused.durable())
 
 
 async def whoever_wants_to_know_is_told_once_that_a_unit_is_settled(scene: Scene) -> None:
@@ -207,7 +201,7 @@ async def whoever_wants_to_know_is_told_once_that_a_unit_is_settled(scene: Scene
     expect(await told.get(), "refused")
 
     expect((landed.is_settled, refused.is_settled, told.qsize()), (True, True, 0))
-    expect((landed.refusal, type(refused.refusal)), (None, HeadMoved))
+    expect((landed.refusal, type(refused.refusal)), (None, errors.HeadMoved))
 
 
 async def a_turn_of_two_thousand_calls_is_written_and_committed(scene: Scene, turn: Driven) -> None:
@@ -241,7 +235,7 @@ async def a_cancelled_turn_still_records_what_came_back(scene: Scene, turn: Driv
     await scene.store.request_cancel("s1", "t1")
 
     unit = turn.unit(result(turn), intent(turn, 1), position=1)
-    await scene.refused(TurnCancelled, unit)
+    await scene.refused(errors.TurnCancelled, unit)
     await scene.write(turn.unit(result(turn), position=1))
 
 
@@ -275,6 +269,6 @@ async def a_refusal_is_the_same_when_it_is_known_now(scene: Scene, turn: Driven)
     refused = scene.store.submit(turn.unit(reply(turn), position=9))
     refused.settle_now()
 
-    await scene.refused(HeadMoved, refused.durable())
-    expect(type(refused.refusal), HeadMoved)
+    await scene.refused(errors.HeadMoved, refused.durable())
+    expect(type(refused.refusal), errors.HeadMoved)
     await scene.write(turn.unit(reply(turn)))

@@ -108,9 +108,7 @@ class CrashingEffects:
     def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
         """Return an agent whose model, tools and plugins have crash points."""
         crashing: Any = copy.copy(agent)
-        crashing.compiled = lambda models, plugins=(): self._program(
-            agent.compiled(models, plugins)
-        )
+        crashing.compiled = lambda *given: self._program(agent.compiled(*given))
         return crashing  # type: ignore[no-any-return]  # a copy, of the same type
 
     def _program(self, program: Program) -> Program:

@@ -43,12 +43,9 @@ class KillReport:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said besides how many there are."""
-        counts = (
-            (len(self.unknown), "unknown"),
-            (len(self.missed), "missed"),
-            (self.left_out, "left out"),
-        )
-        return tuple(f"{count} {name}" for count, name in counts if count)
+        unknown, missed = len(self.unknown), len(self.missed)
+        counts = {"unknown": unknown, "missed": missed, "left out": self.left_out}
+        return tuple(f"{count} {name}" for name, count in counts.items() if count)
 
 
 class Finding(NamedTuple):

@@ -55,10 +55,8 @@ class Scenario:
                 raise ConfigError.at(f"Scenario.{name}", found, "a function")
         for name in ("store", "clock", "deps", "approve", "worker"):
             if name in self.settings:
-                raise ConfigError(
-                    f"Scenario.settings: found {name}, which the scenario itself gives",
-                    field=f"Scenario.settings.{name}",
-                )
+                told = f"Scenario.settings: found {name}, which the scenario itself gives"
+                raise ConfigError(told, field=f"Scenario.settings.{name}")
 
     def made_agents(self) -> Sequence[Agent[Any, Any]]:
         """Return new agents."""
@@ -124,12 +122,10 @@ class Rehearsal:
         left = await runtime.waits()
         if {wait.key for wait in left} != {wait.key for wait in waits}:
             return True
-        soonest_ms = min(
-            (wait.expires_ms for wait in left if wait.expires_ms is not None), default=None
-        )
-        if soonest_ms is None:
+        ends_ms = [wait.expires_ms for wait in left if wait.expires_ms is not None]
+        if not ends_ms:
             return False
-        self._clock.advance(max(0, soonest_ms - self._clock.now_ms()) / 1000)
+        self._clock.advance(max(0, min(ends_ms) - self._clock.now_ms()) / 1000)
         # The worker could not renew its lease meanwhile: for its thread no time has passed.
         services = self._runtime._services  # noqa: SLF001 - a test's way in
         services.store.renew(services.worker_id, until_ms=services.until_ms())
