@@ -87,9 +87,9 @@ class Slots:
 
 
 class Driving:
-    """A turn that is driven here: its drive, its task, and its end, for the callers that wait for it."""
+    """A turn that is driven here: its drive, its task, and the callers that wait for its end."""
 
-    __slots__ = ("drive", "end", "request", "task", "turn_id")
+    __slots__ = ("_waiters", "drive", "request", "task", "turn_id")
 
     task: asyncio.Task[None]
 
@@ -97,9 +97,20 @@ class Driving:
         self.turn_id = turn_id
         self.request = request
         self.drive = drive
-        # None: the turn goes on elsewhere, or failed; the store knows more. A caller waits for it behind a shield, so
-        # that cancelling one does not cancel the others.
-        self.end: asyncio.Future[TurnRecord | Parked | None] = asyncio.Future()
+        self._waiters: list[asyncio.Future[TurnRecord | Parked | None]] = []
+
+    def end(self) -> asyncio.Future[TurnRecord | Parked | None]:
+        """Return what to wait for. None: the turn goes on elsewhere, or failed; the store knows more."""
+        # One future per waiter: cancelling one does not cancel the others, and a shield would cost a pass of the loop.
+        waiter: asyncio.Future[TurnRecord | Parked | None] = asyncio.Future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def finish(self, ended: TurnRecord | Parked | None) -> None:
+        """Wake the waiters."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(ended)
 
 
 class Drives:
@@ -220,7 +231,7 @@ class Drives:
             del self.by_session[session_id]
             self._services.driving -= 1
             self._slots.release()
-            driving.end.set_result(ended)
+            driving.finish(ended)
             self._on_end(session_id, turn_id, ended)
 
     def _broken(self, key: TurnKey, driving: Driving, error: BaseException) -> None:

@@ -184,7 +184,7 @@ class LocalEngine:
                     if found is not None:
                         return found
                 else:
-                    ended = await asyncio.shield(driving.end)
+                    ended = await driving.end()
                     if isinstance(ended, TurnRecord):
                         return ended
         finally:
