@@ -99,7 +99,7 @@ class Redactor:
 
 
 REGISTERED = Redactor(())
-"""Knows every secret of this process. Whoever passes words on asks it, if `REGISTERED.secrets` is not empty."""
+"""Knows every secret of this process. While `REGISTERED.secrets` is empty, callers skip the cleaning."""
 
 
 def register_secret(secret: Secret) -> Secret:
