@@ -54,9 +54,16 @@ from windlass.ports.tool import (
 )
 from windlass.ports.turn_info import TurnInfo
 from windlass.ports.unit import (
+    AcceptTurn,
+    AnswerWait,
+    CancelTurn,
     CommitReceipt,
+    Errand,
+    ErrandReceipt,
     Lease,
     NewTurn,
+    PostItem,
+    SessionKind,
     Start,
     TurnCommit,
     TurnReceipt,
@@ -68,6 +75,10 @@ from windlass.ports.unit import (
 from windlass.ports.upload import Attachment, Upload
 from windlass.ports.views import (
     CancelReceipt,
+    Change,
+    ChangeKind,
+    Changes,
+    ClaimedTurn,
     DeleteReport,
     Due,
     DueCancel,
@@ -77,22 +88,25 @@ from windlass.ports.views import (
     InboxView,
     SessionSummary,
     SessionView,
+    TurnSummary,
     TurnView,
     VacuumReport,
     WithdrawReceipt,
+    WorkerView,
 )
 from windlass.ports.waits import Wait, WaitAnswer, WaitKind, WaitReceipt, WaitState, WaitView
 
 __all__ = [
-    "READ_BLOB", "Abort", "Allow", "Ask", "AskedCall", "AtCheckpoint", "Attachment", "AttemptFailed",
-    "CancelReceipt", "Clock", "CommitReceipt", "CommittedTurn", "Continue", "Contribution", "DeleteReport",
-    "Delivery", "Deny", "Done", "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Finale",
+    "READ_BLOB", "Abort", "AcceptTurn", "Allow", "AnswerWait", "Ask", "AskedCall", "AtCheckpoint", "Attachment",
+    "AttemptFailed", "CancelReceipt", "CancelTurn", "Change", "ChangeKind", "Changes", "ClaimedTurn", "Clock",
+    "CommitReceipt", "CommittedTurn", "Continue", "Contribution", "DeleteReport", "Delivery", "Deny", "Done",
+    "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Errand", "ErrandReceipt", "Finale",
     "Hold", "InboxItem", "InboxReceipt", "InboxView", "ItemKind", "ItemState", "Lease", "Model", "ModelEvent",
     "NewItem", "NewTurn", "NotDone", "Pending", "Phase", "PhaseProbe", "Plugin", "PluginTurn", "PolicyCall",
-    "PolicySession", "Price", "Proceed", "ReasoningChunk", "Reconciled", "Refuse", "ReplaceArgs", "Retry", "Risk",
-    "Ruling", "Send", "SessionSummary", "SessionView", "ShortCircuit", "Start", "Stop", "Store", "TextChunk",
-    "Ticket", "Tool", "ToolContext", "ToolHost", "ToolPolicy", "ToolProvider", "Trouble", "TurnCommit", "TurnInfo",
-    "TurnReceipt", "TurnRequest", "TurnState", "TurnView", "Unit", "UnitReceipt", "Unknown", "Upload",
-    "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt", "WaitState", "WaitView", "When",
-    "WithdrawReceipt",
+    "PolicySession", "PostItem", "Price", "Proceed", "ReasoningChunk", "Reconciled", "Refuse", "ReplaceArgs",
+    "Retry", "Risk", "Ruling", "Send", "SessionKind", "SessionSummary", "SessionView", "ShortCircuit", "Start",
+    "Stop", "Store", "TextChunk", "Ticket", "Tool", "ToolContext", "ToolHost", "ToolPolicy", "ToolProvider",
+    "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",
+    "Unit", "UnitReceipt", "Unknown", "Upload", "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt",
+    "WaitState", "WaitView", "When", "WithdrawReceipt", "WorkerView",
 ]  # fmt: skip

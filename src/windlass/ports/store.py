@@ -9,6 +9,8 @@ Law 5. Handing in the same thing again gives the same answer and changes nothing
     name is refused.
 Law 6. A refusal changes nothing.
 Law 7. Time and worker are told, never looked up: `now_ms` comes from the caller.
+Law 8. An errand takes effect with its unit or not at all, and once. What it finds gone, it leaves; the unit lands.
+Law 9. Whoever has a mark and asks on misses nothing that was written behind it. A bell that does not ring costs time only.
 """
 
 from __future__ import annotations
@@ -16,18 +18,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from windlass.journal import HistoryPage
 from windlass.ports.inbox import InboxItem, InboxReceipt, NewItem
-from windlass.ports.unit import Lease, NewTurn, TurnReceipt, Unit, UnitReceipt
+from windlass.ports.unit import (
+    CHAT,
+    Errand,
+    ErrandReceipt,
+    Lease,
+    NewTurn,
+    SessionKind,
+    TurnReceipt,
+    TurnState,
+    Unit,
+    UnitReceipt,
+)
 from windlass.ports.views import (
     CancelReceipt,
+    Changes,
+    ClaimedTurn,
     DeleteReport,
     Due,
     InboxView,
     SessionSummary,
     SessionView,
+    TurnSummary,
     TurnView,
     VacuumReport,
     WithdrawReceipt,
+    WorkerView,
 )
 from windlass.ports.waits import WaitAnswer, WaitReceipt, WaitView
 
@@ -75,10 +93,32 @@ class Store(Protocol):
     secret: bytes
     """What wait keys are made with. It is of the store: a key made by one store opens nothing in another."""
     is_durable: bool
+    scan_s: float
+    """For how many seconds at the most a worker may go without looking for work."""
 
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
+
+    # ---------------------------------------------------------------- noticing
+
+    def watch(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call `tell` on the loop, soon, whenever something may have been written; return what ends that.
+
+        A bell, best effort: it may ring for nothing and for several writes at once. It rings for what other processes
+        write and for what this store writes. While nobody watches, it costs nothing.
+        """
+        ...
+
+    async def changes(self, mark: str | None, *, limit: int = 256, pages: bool = False) -> Changes:
+        """Return what was written behind a mark, in order; of None, the mark of this moment.
+
+        `pages` brings the pages of journals along, as those who follow them want.
+
+        Raises:
+            InvalidInput: no mark of this store.
+        """
+        ...
 
     # ---------------------------------------------------------------- workers
 
@@ -122,6 +162,26 @@ class Store(Protocol):
         """
         ...
 
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        agents: Sequence[str],
+        limit: int,
+        until_ms: int,
+        now_ms: int,
+        session_id: str | None = None,
+    ) -> tuple[ClaimedTurn, ...]:
+        """Take turns of these agents that nobody drives, each under a new generation; of one session, if it is named.
+
+        The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for.
+        """
+        ...
+
+    async def list_workers(self, *, now_ms: int) -> tuple[WorkerView, ...]:
+        """Return the workers that have joined, by id."""
+        ...
+
     # ---------------------------------------------------------------- turns
 
     def submit(
@@ -143,12 +203,19 @@ class Store(Protocol):
         """
         ...
 
+    async def run_errands(
+        self, errands: Sequence[Errand], *, now_ms: int
+    ) -> tuple[ErrandReceipt, ...]:
+        """Run errands for a caller that has no turn: all of them or none, each once."""
+        ...
+
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
-        """Accept a turn; the session is made if it is new.
+        """Accept a turn; the session is made if it is new: a `chat`.
 
         A new turn takes the items that enter with it, under no generation yet. A known one takes nothing more.
 
         Raises:
+            Forbidden: the session is not a `chat`, and the turn takes no item: only errands begin turns there.
             IdempotencyConflict: the turn is known with another request; or an item that it is to take is taken by
                 another turn, settled or withdrawn.
             InvalidInput: there is no such item.
@@ -165,8 +232,8 @@ class Store(Protocol):
         """
         ...
 
-    async def load_turn(self, session_id: str, turn_id: str) -> TurnView | None:
-        """Return a turn; None if there is none, or no such session.
+    async def load_turn(self, session_id: str, turn_id: str, *, since: int = 0) -> TurnView | None:
+        """Return a turn, with its journal from page number `since` on; None if there is none, or no such session.
 
         Raises:
             SessionDeleted: there was such a session.
@@ -186,9 +253,43 @@ class Store(Protocol):
         """
         ...
 
+    async def load_history(
+        self,
+        session_id: str,
+        *,
+        before: int | None = None,
+        limit: int | None = None,
+        frame: bool = False,
+    ) -> tuple[HistoryPage, ...]:
+        """Return pages of a session's history, oldest first: the last `limit` of those before its `before`-th turn.
+
+        The first turn is number 1. `frame` leaves out all before the last page among them that is a beginning.
+        """
+        ...
+
     async def list_sessions(
-        self, *, after: str = "", limit: int = 100
-    ) -> tuple[SessionSummary, ...]: ...
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        agent: str | None = None,
+        kind: SessionKind | None = CHAT,
+        started_by: str | None = None,
+    ) -> tuple[SessionSummary, ...]:
+        """Return living sessions, by id; None for a kind means every kind."""
+        ...
+
+    async def list_turns(
+        self,
+        *,
+        state: TurnState | None = None,
+        agent: str | None = None,
+        session_id: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> tuple[TurnSummary, ...]:
+        """Return turns, the newest first: those before the one of number `before`."""
+        ...
 
     async def fork(
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
@@ -205,7 +306,8 @@ class Store(Protocol):
     ) -> Due:
         """Return what there is to do: turns to drive or to end, waits whose time is over, inboxes with something in.
 
-        `agents` leaves out turns of other agents, and inboxes of sessions of other agents. `limit` is for each list.
+        `agents` leaves out turns of other agents, and inboxes of sessions of other agents: neither are they read.
+        `limit` is for each list.
         """
         ...
 
@@ -230,6 +332,7 @@ class Store(Protocol):
 
         Raises:
             InvalidInput: there is no such wait.
+            Forbidden: its kind is answered by something else: `child` by an errand, `timer` by its time.
         """
         ...
 
@@ -240,9 +343,10 @@ class Store(Protocol):
         session_id: str | None = None,
         turn_id: str | None = None,
         key: str | None = None,
+        after: str | None = None,
         limit: int = 1000,
     ) -> tuple[WaitView, ...]:
-        """Return the open waits, oldest first.
+        """Return the open waits, oldest first: those behind the one whose key is `after`.
 
         Raises:
             InvalidInput: a turn without its session; turn ids are of their session.

@@ -2,6 +2,9 @@
 
 Everything a turn writes is a unit, from its acceptance to its commit, so that a short turn can be one unit and
 one commit to disk. The parts of a unit take effect in the order of its fields.
+
+An errand is what a unit does to other sessions: it starts a child, posts an item, answers a wait, asks for a cancel. It
+takes effect with the unit or not at all, and once, by its id. A target that is gone drops the errand, never the unit.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ from windlass.guards import check_id, check_text
 from windlass.journal import Entry, NodeBody, UsageLine
 from windlass.kernel import Attachment, Event, Outcome, Part, canonical
 from windlass.kernel.projector import SentPrefix
-from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, check_instance
+from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, check_instance, use_default
 from windlass.ports.inbox import NewItem
-from windlass.ports.waits import Wait
+from windlass.ports.waits import Wait, WaitAnswer
 
 TurnState: TypeAlias = Literal["queued", "running", "parked", "ready", "done"]
 """`ready`: was parked, and one of its waits has been answered since."""
+SessionKind: TypeAlias = Literal["chat", "child", "process", "schedule", "trigger"]
+"""What a session is for. Callers begin turns in a `chat`; in all others only errands do."""
+CHAT: SessionKind = "chat"
 
 
 class TurnRequest(JsonValue, kw_only=True):
@@ -90,6 +96,66 @@ class TurnCommit(Value, kw_only=True):
         return canonical.digest(content)
 
 
+class AcceptTurn(Value, kw_only=True):
+    """Accept a turn in another session, which is made if it is new: of this kind, begun by the unit's session.
+
+    `most` limits how many sessions of the unit's tree may have unfinished turns. A turn beyond it, or for a session
+    that was deleted, is not accepted; then the wait `rejects`, of the unit's own turn, is rejected with the reason.
+    """
+
+    session_id: str
+    turn_id: str
+    turn: NewTurn
+    kind: SessionKind = CHAT
+    most: int | None = None
+    rejects: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse ids that are none."""
+        check_id(self.session_id, field="AcceptTurn.session_id")
+        check_id(self.turn_id, field="AcceptTurn.turn_id")
+        use_default(self, "kind", CHAT)
+
+
+class PostItem(Value, kw_only=True):
+    """Put an item into the inbox of another session."""
+
+    session_id: str
+    item: NewItem
+
+
+class AnswerWait(Value, kw_only=True):
+    """Answer a wait of another turn: the only way to answer one of kind `child`."""
+
+    key: str
+    answer: WaitAnswer
+
+
+class CancelTurn(Value, kw_only=True):
+    """Ask for another turn to end."""
+
+    session_id: str
+    turn_id: str
+    reason: str = ""
+
+
+Errand: TypeAlias = AcceptTurn | PostItem | AnswerWait | CancelTurn
+
+
+class ErrandReceipt(Value, kw_only=True):
+    """What became of an errand.
+
+    `known`: it had been run before. `dropped`: its target is gone or has no room, and `reason` says so. `owner` is the
+    worker that has the target's session: it is woken, or finds the news itself.
+    """
+
+    status: Literal["done", "known", "dropped"]
+    session_id: str = ""
+    turn_id: str = ""
+    owner: str | None = None
+    reason: str = ""
+
+
 class Unit(Value, kw_only=True):
     """What one turn writes together.
 
@@ -109,6 +175,7 @@ class Unit(Value, kw_only=True):
     parks: bool = False
     commit: TurnCommit | None = None
     blobs: tuple[str, ...] = ()
+    errands: tuple[Errand, ...] = ()
 
     @classmethod
     def accepting(cls, session_id: str, turn_id: str, turn: NewTurn) -> Unit:
@@ -119,7 +186,9 @@ class Unit(Value, kw_only=True):
     @property
     def is_fenced(self) -> bool:
         """Whether only the session's owner may write it."""
-        return bool(self.start or self.entries or self.waits or self.parks or self.commit)
+        return bool(
+            self.start or self.entries or self.waits or self.parks or self.commit or self.errands
+        )
 
     @property
     def operation_id(self) -> str:
@@ -146,11 +215,12 @@ class CommitReceipt(Value, kw_only=True):
 
 
 class UnitReceipt(Value, kw_only=True):
-    """The unit is durable. `page` says how many pages the turn has now."""
+    """The unit is durable. `page` says how many pages the turn has now, `errands` what became of each."""
 
     page: int = 0
     accepted: TurnReceipt | None = None
     committed: CommitReceipt | None = None
+    errands: tuple[ErrandReceipt, ...] = ()
 
 
 class Lease(Value, kw_only=True):

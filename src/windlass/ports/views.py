@@ -1,22 +1,23 @@
-"""What a store shows: sessions, turns, and what is due."""
+"""What a store shows: sessions, turns, workers, what is due, and what has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from windlass.errors import JournalCorrupt, WindlassError
 from windlass.journal import HistoryPage, JournalPage, TurnJournal, UsageLine
 from windlass.kernel import Outcome, Value
 from windlass.ports.inbox import InboxItem
-from windlass.ports.unit import CommitReceipt, TurnRequest, TurnState
-from windlass.ports.waits import WaitView
+from windlass.ports.unit import CHAT, CommitReceipt, Lease, SessionKind, TurnRequest, TurnState
+from windlass.ports.waits import Wait, WaitView
 
 
 class SessionView(Value, kw_only=True):
     """A session as it stands. `head` counts its committed turns; `active` is the one under way.
 
-    `queued` are the turns that wait to begin, in the order in which they were accepted.
+    `queued` are the turns that wait to begin, in the order in which they were accepted. `parent` is what it was forked
+    from; `started_by` is the session whose errand made it, and `root` the one at the top of that tree.
     """
 
     session_id: str
@@ -31,10 +32,16 @@ class SessionView(Value, kw_only=True):
     parent: str | None = None
     parent_head: int | None = None
     pages: tuple[HistoryPage, ...] = ()
+    kind: SessionKind = CHAT
+    started_by: str | None = None
+    root: str | None = None
 
 
 class TurnView(Value, kw_only=True):
-    """A turn as it stands, with its journal while that is kept; `page` is what it added, once it is done."""
+    """A turn as it stands, with its journal while that is kept; `page` is what it added, once it is done.
+
+    `since` is the number of the first page that was asked for: 0 gives the journal whole.
+    """
 
     session_id: str
     turn_id: str
@@ -54,6 +61,12 @@ class TurnView(Value, kw_only=True):
     outcome: Outcome | None = None
     receipt: CommitReceipt | None = None
     page: HistoryPage | None = None
+    since: int = 0
+
+    @property
+    def is_reclaimed(self) -> bool:
+        """Whether it ended so long ago that its journal is gone."""
+        return self.request is None
 
     def journal(self) -> TurnJournal:
         """Return its journal, folded."""
@@ -84,6 +97,72 @@ class SessionSummary(Value, kw_only=True):
     created_ms: int
     head: int
     active: str | None = None
+    kind: SessionKind = CHAT
+    started_by: str | None = None
+
+
+class TurnSummary(Value, kw_only=True):
+    """One line in a list of turns. `no` orders all turns of a store by their acceptance; `by` is who asked for it."""
+
+    no: int
+    session_id: str
+    turn_id: str
+    agent: str
+    state: TurnState
+    by: str | None = None
+    cancel: str | None = None
+    owner: str | None = None
+    ended_ms: int | None = None
+
+
+class WorkerView(Value, kw_only=True):
+    """A worker that has joined. `is_present`: its process lives, and its lease is not over."""
+
+    worker_id: str
+    until_ms: int
+    is_present: bool
+
+
+class ClaimedTurn(Value, kw_only=True):
+    """A turn that a worker has just been given: the lease, the turn, and its session with the last frame."""
+
+    lease: Lease
+    turn: TurnView
+    session: SessionView
+
+
+ChangeKind: TypeAlias = Literal[
+    "accepted", "page", "ended", "opened", "answered", "parked", "cancelled", "arrived", "joined", "left",
+]  # fmt: skip
+
+
+class Change(Value, kw_only=True):
+    """One thing that was written, in the order in which it was.
+
+    A turn was accepted, a page was added to its journal (number `position`), it ended, it parked, it is to be
+    cancelled; a wait of it was opened or answered; an item arrived in the inbox of a session; a worker came or went.
+    """
+
+    kind: ChangeKind
+    session_id: str = ""
+    turn_id: str = ""
+    position: int = 0
+    page: JournalPage | None = None
+    wait: Wait | None = None
+    worker_id: str = ""
+
+
+class Changes(Value, kw_only=True):
+    """What was written behind a mark, and the mark to go on from. `has_more`: there is more to read already."""
+
+    mark: str
+    changes: tuple[Change, ...] = ()
+    has_more: bool = False
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The sessions that were touched, each once."""
+        return tuple(dict.fromkeys(one.session_id for one in self.changes if one.session_id))
 
 
 class DueTurn(Value, kw_only=True):

@@ -62,12 +62,16 @@ class WaitAnswer(JsonValue, kw_only=True):
 
 
 class WaitView(Value, kw_only=True):
-    """A wait as it stands; `consumed`: the call that it allowed has begun."""
+    """A wait as it stands; `consumed`: the call that it allowed has begun.
+
+    `page` is how many pages its turn's journal had with the unit that opened it: what is on those came before it.
+    """
 
     wait: Wait
     state: WaitState = "open"
     answer: WaitAnswer | None = None
     consumed: bool = False
+    page: int = 0
 
 
 def check_turn_in_session(session_id: str | None, turn_id: str | None) -> None:

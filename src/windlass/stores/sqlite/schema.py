@@ -17,6 +17,7 @@ was when it ended: the links of a strand cannot tell pages cut off its end from 
     uses                 log            with its page
     waits, inbox         turn, session  vacuum, once ended; its session's delete
     workers              process        its leave; vacuum, when the process is dead
+    news                 nothing        vacuum, all but the last thousands
 """
 
 from __future__ import annotations
@@ -143,10 +144,35 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE turns ADD COLUMN asked_by TEXT;
     """,
+    # What errands begin belongs to a tree; a wait knows behind which page it was opened; `news` is what changed without
+    # a page, each behind the page of the log that was the last then. Of unfinished turns an index says enough to pass
+    # over those of other agents.
+    """
+    ALTER TABLE sessions ADD COLUMN kind TEXT NOT NULL DEFAULT 'chat';
+    ALTER TABLE sessions ADD COLUMN started_by INTEGER;
+    ALTER TABLE sessions ADD COLUMN root INTEGER;
+    CREATE INDEX sessions_by_starter ON sessions (started_by) WHERE started_by IS NOT NULL;
+    CREATE INDEX sessions_by_root ON sessions (root) WHERE root IS NOT NULL;
+
+    ALTER TABLE waits ADD COLUMN page INTEGER NOT NULL DEFAULT 0;
+
+    DROP INDEX turns_open;
+    CREATE INDEX turns_open ON turns (session, arrived, state, agent) WHERE state <> 'done';
+
+    CREATE TABLE news (
+        no INTEGER PRIMARY KEY,
+        after INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        session INTEGER,
+        turn INTEGER,
+        wait INTEGER,
+        worker TEXT
+    ) STRICT;
+    """,
 )
 VERSION = len(MIGRATIONS)
 # The first version whose unfinished turns this release can go on with.
 GOES_ON_FROM = 3
 TABLES = frozenset(
-    {"meta", "workers", "sessions", "turns", "log", "bodies", "uses", "waits", "inbox"}
+    {"meta", "workers", "sessions", "turns", "log", "bodies", "uses", "waits", "inbox", "news"}
 )
