@@ -47,7 +47,7 @@ class Stage:
         """Let time pass, and let these look at the clock."""
         self.clock.advance(seconds)
         for runtime in runtimes:
-            runtime._engine.kick()
+            runtime._worker.kick()
 
 
 class Desk:

@@ -34,7 +34,7 @@ async def test_a_worker_that_is_young_reclaims_nothing(stage: Stage) -> None:
     async with stage.runtime(Agent("a", model=ScriptedModel([say("one")])), retention=0) as rt:
         await rt.session("s").run("old", turn_id="t1")
         stage.later(59, rt)
-        await rt._engine._scan()
+        await rt._worker.look()
         view = await rt._services.store.load_turn("s", "t1")
 
     assert view is not None

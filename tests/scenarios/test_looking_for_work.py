@@ -38,7 +38,7 @@ async def test_a_look_that_fails_is_not_the_last(
             return await due(now_ms)
 
         store.due = fails_once
-        rt._engine.kick()
+        rt._worker.kick()
         async with asyncio.timeout(HANGS_S):
             while failures:  # noqa: ASYNC110 - the worker's own clock
                 await asyncio.sleep(0.01)
@@ -61,7 +61,7 @@ class Once(Plugin):
 
 async def test_what_a_turn_leaves_behind_begins_at_once_and_waits_for_no_look(stage: Stage) -> None:
     async with stage.runtime(Agent("a", model=echo(), plugins=[Once()])) as rt:
-        kick: Any = rt._engine._kick
+        kick: Any = rt._worker._engine._kick
         kicks: list[str] = []
         really = kick.set
 

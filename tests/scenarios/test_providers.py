@@ -209,11 +209,11 @@ async def test_a_clock_that_is_put_back_neither_fires_nor_hangs(stage: Stage) ->
         parked = await rt.session("s").run("Hello.", turn_id="t")
     behind = virtual_clock(stage.clock.now_ms() - 3_600_000)
     async with stage.runtime(worker(Desk(), model), clock=behind) as rt:
-        rt._engine.kick()
+        rt._worker.kick()
         still = await rt.turn("s", "t").result(timeout=HANGS_S)
         assert still.waits == parked.waits
         behind.advance(3_601)
-        rt._engine.kick()
+        rt._worker.kick()
         await until(lambda: len(model.requests) == 2)
         result = await rt.turn("s", "t").result(timeout=HANGS_S)
 

@@ -117,7 +117,7 @@ class Answering:
         if wait is None:
             return
         name = wait.detail["tool"]
-        for program in self._admission.engine.programs.values():
+        for program in self._admission.worker.programs.values():
             tool = program.toolbox.get(name)
             if tool is not None:
                 try:
@@ -134,7 +134,7 @@ class Answering:
         services = self._admission.services
         answer = WaitAnswer(status=status, value=value, by=by, now_ms=services.clock.now_ms())
         receipt = await services.store.resolve_wait(key, cleaned(answer))
-        self._admission.engine.answered()
+        self._admission.worker.answered()
         return receipt
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from windlass.api.turn_options import Input, WatchOptions
     from windlass.api.turn_result import TurnResult
     from windlass.api.usage_report import UsageReport
-    from windlass.engines.local import LocalEngine
+    from windlass.engines.worker import Worker
     from windlass.journal import UsageLine
     from windlass.runtime.services import Approver, Services
 
@@ -159,7 +159,7 @@ class Runtime(Answering, Generic[O]):
         self._store: Store | None = open_store(store, durability)
         self._clock = clock or SystemClock()
         self._retention_ms = int(retention * 1000)
-        self._for_engine: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
+        self._for_worker: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
             "deps": deps,
             "approve": approve,
@@ -175,7 +175,9 @@ class Runtime(Answering, Generic[O]):
     async def __aenter__(self) -> Self:
         import windlass.api.session  # noqa: F401, PLC0415 - here, so that the first turn waits for no import
         from windlass.engines.local import LocalEngine  # noqa: PLC0415 - see above
+        from windlass.engines.worker import Worker  # noqa: PLC0415
         from windlass.runtime.services import Feeds, Services  # noqa: PLC0415
+        from windlass.runtime.store_watch import StoreWatch  # noqa: PLC0415
 
         if self._admission.is_open:
             raise ConfigError("Runtime: is open already", field="Runtime")
@@ -187,15 +189,16 @@ class Runtime(Answering, Generic[O]):
             store=store,
             clock=self._clock,
             feeds=Feeds(self._clock),
+            watch=StoreWatch(store),
             place=_place(),
             **self._for_turns,
         )
-        engine = LocalEngine(
-            services, self._programs, retention_ms=self._retention_ms, **self._for_engine
+        worker = Worker(
+            services, self._programs, retention_ms=self._retention_ms, **self._for_worker
         )
-        self._admission.open(engine)
+        self._admission.open(worker)
         try:
-            await engine.open()
+            await worker.open(LocalEngine(store))
         except BaseException:
             await self._close()
             raise
@@ -206,16 +209,16 @@ class Runtime(Answering, Generic[O]):
 
     async def _close(self) -> None:
         """Stop driving, and close what this runtime opened; ends no turn."""
-        engine = self._admission.close()
+        worker = self._admission.close()
         async with AsyncExitStack() as ours:
             if isinstance(self._address, str):
-                ours.push_async_callback(engine.services.store.close)
+                ours.push_async_callback(worker.services.store.close)
             ours.push_async_callback(self._models.aclose)
-            await engine.close()
+            await worker.close()
 
     @property
-    def _engine(self) -> LocalEngine:
-        return self._admission.engine
+    def _worker(self) -> Worker:
+        return self._admission.worker
 
     @property
     def _services(self) -> Services:
@@ -344,7 +347,7 @@ class Runtime(Answering, Generic[O]):
             worker_id=services.worker_id or None,
             is_durable=services.store.is_durable,
             agents=self._names,
-            driving=tuple(self._engine.driving),
+            driving=tuple(self._worker.driving),
             due=tuple(turn for turn in due.turns if turn.agent in self._programs),
             foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
             open_waits=len(waits),

@@ -162,9 +162,9 @@ class Session(Generic[O]):
 
         It takes what `run` takes, apart from `on_event`.
         """
-        engine = self._admission.engine
-        program = engine.programs.get(self._agent or await self._agent_name())
-        turn, output = await self._new_turn(input, output_type, options, engine.services, program)
+        worker = self._admission.worker
+        program = worker.programs.get(self._agent or await self._agent_name())
+        turn, output = await self._new_turn(input, output_type, options, worker.services, program)
         turn_id = await self._admission.submit(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
@@ -174,20 +174,20 @@ class Session(Generic[O]):
         self, given: Input, output_type: type[Any] | None, options: TurnOptions
     ) -> TurnHandle[Any]:
         admission = self._admission
-        engine = admission.engine
-        if not engine.programs:
+        worker = admission.worker
+        if not worker.programs:
             raise ConfigError(
                 "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
                 field="agents",
             )
-        program = engine.programs.get(self._agent or await self._agent_name())
+        program = worker.programs.get(self._agent or await self._agent_name())
         if program is None:
             raise ConfigError(
                 f"run: session {self.id} belongs to the agent {self._agent}, which this runtime does not have; "
                 "submit() leaves the turn to a worker that has it",
                 field="agent",
             )
-        turn, output = await self._new_turn(given, output_type, options, engine.services, program)
+        turn, output = await self._new_turn(given, output_type, options, worker.services, program)
         turn_id, is_orphan = await admission.run(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
@@ -227,7 +227,7 @@ class Session(Generic[O]):
             try:
                 self._agent = (await self._store.load_session(self.id, history=False)).agent
             except UnknownSession:
-                n_agents = len({one.name for one in self._admission.engine.programs.values()})
+                n_agents = len({one.name for one in self._admission.worker.programs.values()})
                 raise ConfigError(
                     f"agent: session {self.id} is new and this runtime has {n_agents} agents; "
                     "name one: rt.session(id, agent)",
@@ -255,14 +255,14 @@ class Session(Generic[O]):
         content = {"parts": msgspec.to_builtins(parts)}
         item_id = check_id(key, field="key") if key is not None else f"n_{urandom(12).hex()}"
         item = NewItem(item_id=item_id, when=when, content=content)
-        await self._admission.engine.flush(self.id)
+        await self._admission.worker.flush(self.id)
         if key is not None and (known := await self._known_first(item, parts)) is not None:
             return known
         try:
             receipt = await services.store.enqueue(self.id, item, now_ms=services.clock.now_ms())
         except UnknownSession:
             return await self._begin_with(item, parts)
-        self._admission.engine.wake(self.id)
+        self._admission.worker.wake(self.id)
         return receipt
 
     async def _known_first(self, item: NewItem, parts: tuple[Part, ...]) -> InboxReceipt | None:
@@ -386,14 +386,14 @@ class Session(Generic[O]):
         # It calls no tools, so it needs no deps.
         turn_id, _ = await self._admission.run(self.id, turn_id, turn, deps=None)
         # A summary takes long: what is accepted meanwhile has to come after it.
-        await self._admission.engine.flush(self.id)
+        await self._admission.worker.flush(self.id)
         handle: TurnHandle[str] = TurnHandle(self._admission, self.id, turn_id, turn=turn)
         return await handle.result()
 
     async def _view(self) -> SessionView | None:
         store = self._store
         # A turn that began a moment ago may be all that there is of the session.
-        await self._admission.engine.flush(self.id)
+        await self._admission.worker.flush(self.id)
         try:
             return await store.load_session(self.id, history=False)
         except UnknownSession:
@@ -401,7 +401,7 @@ class Session(Generic[O]):
 
     async def release(self) -> None:
         """Drop the session from this process's memory; it is read again when it is needed."""
-        self._admission.engine.forget(self.id)
+        self._admission.worker.forget(self.id)
 
     async def delete(self) -> DeleteReport:
         """Cancel its unfinished turns, then remove what is stored of the session. Its id is not used again.
@@ -412,8 +412,8 @@ class Session(Generic[O]):
         for turn_id in (view.active, *view.queued):
             if turn_id is not None:
                 await self._admission.cancel(self.id, turn_id, "the session is deleted")
-                await self._admission.engine.outcome(self.id, turn_id)
-        self._admission.engine.forget(self.id)
+                await self._admission.worker.resting.outcome(self.id, turn_id)
+        self._admission.worker.forget(self.id)
         now_ms = self._admission.services.clock.now_ms()
         return await self._store.delete_session(self.id, now_ms=now_ms)
 

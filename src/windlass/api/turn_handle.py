@@ -79,7 +79,7 @@ class TurnHandle(Generic[O]):
 
     async def _agents_output(self) -> Output | None:
         """Return the output shape of the turn's agent, for a handle that was made from ids alone."""
-        programs = self._admission.engine.programs
+        programs = self._admission.worker.programs
         if not any(program.output for program in programs.values()):
             return None
         view = await turn_view(self._admission, self.session_id, self.id)

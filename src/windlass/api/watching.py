@@ -24,9 +24,9 @@ async def turn_view(admission: Admission, session_id: str, turn_id: str) -> Turn
     Raises:
         UnknownSession: there is no such turn.
     """
-    engine = admission.engine
-    await engine.flush(session_id)
-    view = await engine.services.store.load_turn(session_id, turn_id)
+    worker = admission.worker
+    await worker.flush(session_id)
+    view = await worker.services.store.load_turn(session_id, turn_id)
     if view is None:
         raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
     return view
@@ -36,9 +36,9 @@ async def messages_so_far(admission: Admission, view: TurnView) -> tuple[Message
     """Return a turn's messages: committed ones, or a view of what its journal holds."""
     from windlass.runtime.provisional import provisional_messages  # noqa: PLC0415 - imports what drives turns
 
-    engine = admission.engine
-    program = engine.programs.get(view.agent)
-    return await provisional_messages(engine.services.store, view, program)
+    worker = admission.worker
+    program = worker.programs.get(view.agent)
+    return await provisional_messages(worker.services.store, view, program)
 
 
 async def _next(reader: FeedReader, seconds: float) -> tuple[Event | None, bool]:
@@ -114,7 +114,7 @@ class Observation:
 
     async def _elsewhere(self, reader: FeedReader) -> list[Event]:
         """Return what the store has of turns that ran in other processes."""
-        driving = self._admission.engine.driving
+        driving = self._admission.worker.driving
         if self._session_id in driving:
             return []
         seen = self._seen

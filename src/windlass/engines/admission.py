@@ -6,7 +6,8 @@ import asyncio
 from os import urandom
 
 from windlass import errors
-from windlass.engines.local import LocalEngine
+from windlass.engines.resting import waits_for_itself
+from windlass.engines.worker import Worker
 from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
 from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
@@ -21,10 +22,10 @@ _MAX_BEGUN = 1_024
 class Admission:
     """Accepts the turns of one runtime and waits for their end. It is closed whenever the runtime is.
 
-    Callers go through `engine` or `services` first, which refuse while it is closed.
+    Callers go through `worker` or `services` first, which refuse while it is closed.
     """
 
-    _engine: LocalEngine
+    _worker: Worker
 
     def __init__(self) -> None:
         # None: closed.
@@ -37,19 +38,19 @@ class Admission:
         """Whether the runtime is open."""
         return self._loop is not None
 
-    def open(self, engine: LocalEngine) -> None:
-        """Begin to accept turns for an engine, on the event loop that runs now."""
-        self._engine = engine
+    def open(self, worker: Worker) -> None:
+        """Begin to accept turns for a worker, on the event loop that runs now."""
+        self._worker = worker
         self._loop = asyncio.get_running_loop()
         self._begun.clear()
 
-    def close(self) -> LocalEngine:
-        """Accept no more turns; return the engine."""
-        engine, self._loop = self.engine, None
-        return engine
+    def close(self) -> Worker:
+        """Accept no more turns; return the worker."""
+        worker, self._loop = self.worker, None
+        return worker
 
     @property
-    def engine(self) -> LocalEngine:
+    def worker(self) -> Worker:
         """What drives the turns.
 
         Raises:
@@ -61,12 +62,12 @@ class Admission:
             )
         if asyncio.get_running_loop() is not self._loop:
             raise errors.ConfigError("Runtime: belongs to another event loop", field="Runtime")
-        return self._engine
+        return self._worker
 
     @property
     def services(self) -> Services:
         """What the turns share."""
-        return self.engine.services
+        return self.worker.services
 
     async def run(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
@@ -99,7 +100,7 @@ class Admission:
         try:
             if caller is None:
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
-            with self._engine.slots.lent():
+            with self._worker.slots.lent():
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
         except BaseException:
             self._begun.pop((session_id, new_id), None)
@@ -110,12 +111,12 @@ class Admission:
     async def _let_in(
         self, session_id: str, turn_id: str | None, new_id: str, turn: NewTurn, deps: object
     ) -> tuple[str, bool]:
-        engine = self._engine
+        worker = self._worker
         self._keep_deps(session_id, new_id, deps)
         self._check_deps(turn.agent, session_id, new_id)
-        if engine.can_drive(turn.agent):
+        if worker.can_drive(turn.agent):
             try:
-                await engine.begin(session_id, new_id, turn)
+                await worker.begin(session_id, new_id, turn)
             except errors.HeadMoved:
                 pass  # the session has an unfinished turn
             else:
@@ -143,10 +144,10 @@ class Admission:
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
         """Accept a turn in the store, and look for work."""
-        engine = self._engine
-        await engine.join()
-        await engine.services.store.accept(session_id, turn_id, turn)
-        engine.kick(session_id)
+        worker = self._worker
+        await worker.join()
+        await worker.services.store.accept(session_id, turn_id, turn)
+        worker.kick(session_id)
 
     async def cancel(self, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
         """Ask for a turn to end, wherever it runs."""
@@ -155,14 +156,14 @@ class Admission:
         check_text(reason, field="reason")
         check_limit("metadata_bytes", len(reason.encode()), field="reason")
         reason = REGISTERED.clean(reason)
-        engine = self.engine
-        await engine.flush(session_id)
-        services = engine.services
+        worker = self.worker
+        await worker.flush(session_id)
+        services = worker.services
         receipt = await services.store.request_cancel(
             session_id, turn_id, reason=reason, now_ms=services.clock.now_ms()
         )
         if receipt.status == "requested":
-            engine.cancel(session_id, turn_id, reason)
+            worker.cancel(session_id, turn_id, reason)
         return receipt
 
     async def outcome(
@@ -172,14 +173,14 @@ class Admission:
 
         `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
         """
-        engine = self._engine
+        worker = self._worker
         while True:
             try:
                 if RUNS_IN.get() is None:
-                    found = await engine.outcome(session_id, turn_id)
+                    found = await worker.resting.outcome(session_id, turn_id)
                 else:
-                    with engine.slots.lent():
-                        found = await engine.outcome(session_id, turn_id)
+                    with worker.slots.lent():
+                        found = await worker.resting.outcome(session_id, turn_id)
             except (errors.LeaseLost, errors.HeadMoved):
                 if turn is None:
                     raise
@@ -192,29 +193,29 @@ class Admission:
                 raise
             if isinstance(found, TurnRecord):
                 # It may have ended elsewhere, or before it was asked for again.
-                engine.deps.pop((session_id, turn_id), None)
+                worker.deps.pop((session_id, turn_id), None)
                 return found
             if not await self._answer_with_deps(found):
                 return found
 
     async def _answer_with_deps(self, view: TurnView) -> bool:
         """Answer a turn that waits for deps, if its deps are here; return whether it did wait."""
-        if (view.session_id, view.turn_id) not in self._engine.deps:
+        if (view.session_id, view.turn_id) not in self._worker.deps:
             return False
         waits = [one.wait for one in view.waits if one.state == "open" and one.wait.kind == "deps"]
         for wait in waits:
-            answer = WaitAnswer(now_ms=self._engine.services.clock.now_ms())
-            await self._engine.services.store.resolve_wait(wait.key, answer)
-        self._engine.kick()
+            answer = WaitAnswer(now_ms=self._worker.services.clock.now_ms())
+            await self._worker.services.store.resolve_wait(wait.key, answer)
+        self._worker.kick()
         return bool(waits)
 
     async def _is_known(self, session_id: str, turn_id: str, turn: NewTurn) -> bool:
         check_id(turn_id, field="turn_id")
-        view = await self._engine.services.store.load_turn(session_id, turn_id)
+        view = await self._worker.services.store.load_turn(session_id, turn_id)
         # While the store was asked, another caller may have begun the same turn here.
         if view is not None:
             found: str | None = view.request_digest
-        elif (request := self._engine.request_of(session_id, turn_id)) is not None:
+        elif (request := self._worker.request_of(session_id, turn_id)) is not None:
             found = request.digest()
         else:
             found = self._begun.get((session_id, turn_id))
@@ -231,7 +232,7 @@ class Admission:
         session = await self._session(session_id)
         if session is None:
             return None
-        store, now_ms = self._engine.services.store, self._engine.services.clock.now_ms()
+        store, now_ms = self._worker.services.store, self._worker.services.clock.now_ms()
         for turn_id in (session.active, *session.queued):
             view = None if turn_id is None else await store.load_turn(session_id, turn_id)
             if view is None or view.request_digest != turn.request.digest():
@@ -243,7 +244,7 @@ class Admission:
 
     async def _session(self, session_id: str) -> SessionView | None:
         try:
-            return await self._engine.services.store.load_session(session_id, history=False)
+            return await self._worker.services.store.load_session(session_id, history=False)
         except errors.UnknownSession:
             return None
 
@@ -251,8 +252,9 @@ class Admission:
         session = await self._session(session_id)
         if session is None or session.active is None:
             return
-        view = await self._engine.services.store.load_turn(session_id, session.active)
-        if view is not None and view.state == "parked":
+        view = await self._worker.services.store.load_turn(session_id, session.active)
+        # What gets on by itself is waited for: the turn queues.
+        if view is not None and view.state == "parked" and not waits_for_itself(view.waits):
             waits = tuple(one.wait for one in view.waits if one.state == "open")
             missing = "an answer" if len(waits) == 1 else f"{len(waits)} answers"
             raise errors.SessionParked(
@@ -265,21 +267,21 @@ class Admission:
     async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         """Keep deps for a known turn, and answer it if it waits for them."""
         self._keep_deps(session_id, turn_id, deps)
-        view = await self._engine.services.store.load_turn(session_id, turn_id)
+        view = await self._worker.services.store.load_turn(session_id, turn_id)
         if view is not None:
             await self._answer_with_deps(view)
 
     def _keep_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         if deps is not NONE_GIVEN:
-            self._engine.deps[session_id, turn_id] = deps
+            self._worker.deps[session_id, turn_id] = deps
 
     def _check_deps(self, agent: str, session_id: str, turn_id: str) -> None:
         """Refuse a turn whose agent needs deps when neither the runtime nor the caller gives any."""
-        engine = self._engine
-        program = engine.programs.get(agent)
-        if program is None or not program.needs_deps or engine.services.deps is not None:
+        worker = self._worker
+        program = worker.programs.get(agent)
+        if program is None or not program.needs_deps or worker.services.deps is not None:
             return
-        if (session_id, turn_id) not in engine.deps:
+        if (session_id, turn_id) not in worker.deps:
             raise errors.ConfigError(
                 f"deps: {program.name} needs deps; give Runtime(deps=...) or run(..., deps=...)",
                 field="deps",

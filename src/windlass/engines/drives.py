@@ -49,6 +49,11 @@ class Slots:
         self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def free(self) -> int:
+        """How many turns can begin without waiting."""
+        return 0 if self._waiting else max(0, self._free)
+
     def are_taken(self) -> bool:
         """Whether a new turn has to wait."""
         return self._free <= 0 or bool(self._waiting)

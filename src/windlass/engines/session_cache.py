@@ -37,6 +37,13 @@ class SessionCache:
         sessions[memory.session_id] = memory
         return memory
 
+    def taken(self, view: SessionView) -> SessionMemory:
+        """Return a session as the store has just shown it, with its last frame."""
+        known = self._sessions.get(view.session_id)
+        return self._take(
+            view, known if known and known.head == view.head else SessionMemory.of(view)
+        )
+
     async def current(self, session_id: str) -> SessionMemory:
         """Return a session as the store has it now."""
         view, memory = await self._look(session_id)

@@ -1,130 +1,354 @@
-"""What a worker does beside driving turns: it is a member of the store's workers, looks for what is due, and tidies up.
+"""A worker: drives the turns of its agents, and looks for what no worker drives whenever its engine says so.
 
-The lease is renewed from a thread of its own: an event loop that is busy does not lose its sessions.
+Law 1. A turn is accepted durably before a caller is told that it is; the acceptance may ride with the turn's first unit.
+Law 2. One turn of a session at a time. The store says which; this worker only looks.
+Law 3. Each look finds what no worker drives: turns whose worker is gone, turns that were answered, queued turns, inbox items
+    of idle sessions. Looking only reads; an idle worker writes nothing but its lease.
+Law 4. A worker drives only agents that it has. It releases a session in which a turn of another agent is queued.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-import msgspec
-
-from windlass.errors import LeaseLost, StoreError, WindlassError
-from windlass.ports import Due, DueInbox, InboxItem, NewTurn, Store, TurnRequest
-from windlass.ports.inbox import item_parts
+from windlass.engines.drives import Drives, Slots, TurnKey
+from windlass.engines.membership import Housekeeping, Membership, turn_for
+from windlass.engines.resting import Resting
+from windlass.engines.session_cache import SessionCache
+from windlass.errors import HeadMoved, StoreError, WindlassError
+from windlass.ports import (
+    ClaimedTurn,
+    Due,
+    DueInbox,
+    DueTurn,
+    Engine,
+    NewTurn,
+    TurnRequest,
+    TurnView,
+    WaitAnswer,
+)
+from windlass.ports.inbox import turn_of_item
+from windlass.runtime.drive import Parked
+from windlass.runtime.program import Program
 from windlass.runtime.services import Services
+from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.starting import NONE_GIVEN, Job
+from windlass.runtime.turn_record import TurnRecord
 
-_log = logging.getLogger("windlass")
+_GRACE_S = 10.0
+_ASIDE_S = 1.0
 
 
-class Membership:
-    """Joins the store's workers once, renews the lease while `is_busy`, and gives it up at the end."""
+class Worker:
+    """Drives the turns of a runtime's agents."""
 
-    def __init__(self, services: Services, *, is_busy: Callable[[], bool]) -> None:
-        self._services = services
-        self._is_busy = is_busy
-        self._joining = asyncio.Lock()
-        self._is_over = threading.Event()
+    def __init__(
+        self,
+        services: Services,
+        programs: Mapping[str, Program],
+        *,
+        is_worker: bool,
+        max_turns: int,
+        retention_ms: int,
+    ) -> None:
+        self.services = services
+        self.programs = programs
+        self._is_worker = is_worker and bool(programs)
+        self._cache = SessionCache(services)
+        self.slots = Slots(max_turns)
+        self._drives = Drives(self._cache, services, slots=self.slots, on_end=self._drive_ended)
+        # The sessions in which a turn is driven here.
+        self.driving: Collection[str] = self._drives.by_session.keys()
+        # The deps that callers gave along with a turn: kept until it ends, in this process and nowhere else.
+        self.deps: dict[TurnKey, object] = {}
+        # Sessions that may have more to do when the turn that is driven here has ended.
+        self._busy_sessions: set[str] = set()
+        self._was_full = False
+        self.resting = Resting(services, self._drives)
+        self._membership = Membership(services, is_busy=self._is_busy)
+        self._housekeeping = Housekeeping(services, retention_ms=retention_ms)
+        self._engine: Engine | None = None
+        self._is_closing = False
+
+    async def open(self, engine: Engine) -> None:
+        """Join the store's workers and look for work, from now on whenever the engine says so."""
+        if not self._is_worker:
+            return
+        await self.join()
+        await self.look()
+        self._engine = engine
+        await engine.open(self)
 
     async def join(self) -> str:
-        """Become a worker of the store; return its id."""
-        if self._services.worker_id:
-            return self._services.worker_id
-        async with self._joining:
-            return self._services.worker_id or await self._join()
+        """Become a worker of the store, once; return its id."""
+        return await self._membership.join()
 
-    async def _join(self) -> str:
-        services = self._services
-        worker_id = await services.store.join(
-            until_ms=services.until_ms(), now_ms=services.clock.now_ms()
-        )
-        threading.Thread(
-            target=self._keep_lease,
-            args=(worker_id, asyncio.get_running_loop()),
-            name=f"windlass-lease-{worker_id}",
-            daemon=True,
-        ).start()
-        services.worker_id = worker_id
-        return worker_id
-
-    def _keep_lease(self, worker_id: str, loop: asyncio.AbstractEventLoop) -> None:
-        services = self._services
-        # Three attempts fit into one lease.
-        while not self._is_over.wait(services.lease_ms / 3000):
-            # An idle worker writes nothing: its next turn brings its lease along. A loop that was closed under its
-            # turns does not drive them any more, so other workers may.
-            if not self._is_busy() or loop.is_closed():
-                continue
-            try:
-                services.store.renew(worker_id, until_ms=services.until_ms())
-            except WindlassError as error:
-                _log.warning("lease: %s", error.code)
-                if isinstance(error, LeaseLost):
-                    return  # other workers have the sessions; every write of ours is refused
-
-    async def stop(self) -> None:
-        """Give the sessions up, so that other workers need not wait for the lease to end."""
-        self._is_over.set()
-        if self._services.worker_id:
-            with suppress(StoreError):
-                await self._services.store.leave(self._services.worker_id)
-
-
-_PAGE = 100  # as many as a store shows at once
-_COMPACT = "compact"
-# A script that runs for less than a minute does not pay for housekeeping.
-_FIRST_MS = 60_000
-_EVERY_MS = 6 * 3_600_000
-
-
-async def due_work(store: Store, agents: Iterable[str], now_ms: int) -> Due:
-    """Return what is due. However much waits for workers with other agents, it does not hide what is ours."""
-    due = await store.due(now_ms)
-    if max(len(due.turns), len(due.inboxes)) < _PAGE:
-        return due
-    ours = await store.due(now_ms, agents=tuple(agents))
-    return msgspec.structs.replace(ours, turns=(*ours.turns, *due.turns))
-
-
-def turn_for(inbox: DueInbox, *, submitter: str, now_ms: int) -> NewTurn:
-    """Return the turn that the first item of an idle session's inbox begins: its input, or its command."""
-    item = inbox.first
-    return NewTurn(
-        agent=inbox.agent,
-        request=_request_of(item),
-        submitter=submitter,
-        takes=(item.item_id,),
-        now_ms=now_ms,
-    )
-
-
-def _request_of(item: InboxItem) -> TurnRequest:
-    content = item.content if isinstance(item.content, dict) else {}
-    if item.kind == "command" and content.get("command") == _COMPACT:
-        wanted = content.get("options") or {}
-        return TurnRequest(overrides={"item": item.item_id, _COMPACT: wanted})
-    return TurnRequest(input=item_parts(content), overrides={"item": item.item_id})
-
-
-class Housekeeping:
-    """Tells the store every few hours to reclaim what `retention_ms` no longer covers."""
-
-    def __init__(self, services: Services, *, retention_ms: int) -> None:
-        self._services = services
-        self._retention_ms = retention_ms
-        self._due_ms = services.clock.now_ms() + _FIRST_MS
-
-    async def tidy(self) -> None:
-        """Reclaim, if it is time. A store that cannot do it now is asked again next time."""
-        now_ms = self._services.clock.now_ms()
-        if now_ms < self._due_ms:
-            return
-        self._due_ms = now_ms + _EVERY_MS
+    async def close(self) -> None:
+        """Stop driving, write down what has ended, and give the sessions up. Ends no turn."""
+        self._is_closing = True
+        self.resting.close()
+        # If close() is cancelled, the background tasks are stopped all the same.
         try:
-            await self._services.store.vacuum(now_ms=now_ms, retention_ms=self._retention_ms)
-        except StoreError as error:
-            _log.warning("housekeeping: %s", error.code)
+            await self._drives.stop(_GRACE_S)
+        finally:
+            if self._engine is not None:
+                await self._engine.close()
+            await self._membership.stop()
+            await self.services.aside.finish(_ASIDE_S)
+            self.services.watch.close()
+            self.services.feeds.close()
+
+    def kick(self, session_id: str | None = None) -> None:
+        """Look for work now; in this session again when its turn has ended."""
+        if session_id is not None and session_id in self._drives.by_session:
+            self._busy_sessions.add(session_id)
+        if self._engine is not None:
+            self._engine.kick(session_id)
+
+    def wake(self, session_id: str) -> None:
+        """Tell a session's turn that something arrived for it."""
+        driving = self._drives.by_session.get(session_id)
+        if driving is not None:
+            driving.drive.wake()
+        self.kick(session_id)
+
+    async def flush(self, session_id: str) -> None:
+        """Wait until the store knows the turn that is driven here: it may have begun a moment ago."""
+        driving = self._drives.by_session.get(session_id)
+        if driving is not None and not driving.drive.is_accepted:
+            with suppress(StoreError):  # raised to the callers that wait for the turn
+                await driving.drive.flush()
+
+    def cancel(self, session_id: str, turn_id: str, reason: str) -> None:
+        """End a turn that is driven here; the store has the request already."""
+        driving = self._drives.get(session_id, turn_id)
+        if driving is not None:
+            driving.drive.cancel(reason)
+        elif (session_id, turn_id) in self._drives.again:
+            self._drives.again[session_id, turn_id] = 0  # it need not wait any longer
+        self.kick()
+
+    def answered(self) -> None:
+        """Make turns under way look for an answer that was just given, and look for parked ones."""
+        self._drives.wake_all()
+        self.kick()
+
+    def forget(self, session_id: str) -> None:
+        """Drop a session from the cache."""
+        self._cache.forget(session_id)
+
+    def can_drive(self, agent: str) -> bool:
+        """Whether this process drives turns of this agent."""
+        return self._is_worker and agent in self.programs
+
+    def request_of(self, session_id: str, turn_id: str) -> TurnRequest | None:
+        """Return the request of a turn that is driven here."""
+        driving = self._drives.get(session_id, turn_id)
+        return None if driving is None else driving.request
+
+    async def begin(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
+        """Drive a new turn whose acceptance rides with its first unit.
+
+        Raises:
+            HeadMoved: the session has an unfinished turn; accept this one on its own.
+        """
+        self._check_free(session_id)
+        await self.slots.acquire()
+        try:
+            self._check_free(session_id)
+            memory = await self._cache.idle(session_id, turn.agent, turn_id)
+            self._check_free(session_id)
+        except BaseException:
+            self.slots.release()
+            raise
+        deps = self.deps.get((session_id, turn_id), NONE_GIVEN)
+        job = Job(turn_id=turn_id, request=turn.request, accept=turn, deps=deps)
+        self._drives.start(memory, self.programs[turn.agent], job)
+
+    def _check_free(self, session_id: str) -> None:
+        if session_id in self._drives.by_session:
+            raise HeadMoved(f"session {session_id}: another turn is under way")
+
+    def _is_busy(self) -> bool:
+        """Whether other workers have to know that this one lives: it drives turns, or a caller waits for one."""
+        return bool(self._drives.by_session) or self.resting.has_callers
+
+    # ------------------------------------------------------------------ looking for work
+
+    async def look(self) -> None:
+        """Find what is due, begin what can be begun, and tidy up."""
+        store, now_ms = self.services.store, self.services.clock.now_ms()
+        try:
+            due = await self._due(now_ms)
+            for cancel in due.cancels:
+                driving = self._drives.get(cancel.session_id, cancel.turn_id)
+                if driving is not None:
+                    view = await store.load_turn(cancel.session_id, cancel.turn_id)
+                    driving.drive.cancel((view.cancel if view is not None else None) or "")
+            if await self._expire(due, now_ms):
+                due = await self._due(now_ms)
+            self._drives.look()
+            await self._take_due(due)
+            for inbox in due.inboxes:
+                await self._open_inbox(inbox)
+            self._cache.evict(self._drives.by_session)
+            self.services.feeds.tidy()
+            await self._housekeeping.tidy()
+        finally:
+            self.resting.tell()
+
+    async def _due(self, now_ms: int) -> Due:
+        agents, worker_id = tuple(self.programs), self.services.worker_id
+        return await self.services.store.due(now_ms, agents=agents, worker_id=worker_id)
+
+    async def _expire(self, due: Due, now_ms: int) -> bool:
+        """Answer the waits whose time is over; say whether there were any."""
+        too_late = WaitAnswer(status="expired", now_ms=now_ms)
+        for wait in due.waits:
+            with self._drives.taking_up((wait.session_id, wait.turn_id)):
+                await self.services.store.resolve_wait(wait.key, too_late)
+        return bool(due.waits)
+
+    async def drive(self, session_id: str) -> int | None:
+        """Drive one session until nothing of it is due; return when something will be, if that is known."""
+        store, now_ms = self.services.store, self.services.clock.now_ms
+        while True:
+            due = await self._due(now_ms())
+            for inbox in due.inboxes:
+                if inbox.session_id == session_id:
+                    await self._open_inbox(inbox)
+            waits = [one.wait for one in await store.list_waits(session_id=session_id)]
+            times = [wait.expires_ms for wait in waits if wait.expires_ms is not None]
+            if any(time_ms <= now_ms() for time_ms in times):
+                await self._expire(due, now_ms())
+                continue
+            for claimed in await self._claim(1, session_id):
+                await self._drive_claimed(claimed)
+            driving = self._drives.by_session.get(session_id)
+            if driving is None:
+                return min(times, default=None)
+            await driving.end()
+
+    async def _take_due(self, due: Due) -> None:
+        drives, slots = self._drives, self.slots
+        for key in drives.due_again():
+            with drives.taking_up(key):
+                await self._resume(*key)
+        ours: list[DueTurn] = []
+        for turn in due.turns:
+            key = (turn.session_id, turn.turn_id)
+            if turn.agent not in self.programs:
+                with drives.taking_up(key):
+                    await self._make_way(turn)
+            elif key not in drives.again and turn.session_id not in drives.by_session:
+                ours.append(turn)
+        if not ours or self._is_closing:
+            return
+        room = slots.free
+        self._was_full = self._was_full or room < len(ours)
+        if room > 0:
+            for claimed in await self._claim(min(room, len(ours))):
+                await self._drive_claimed(claimed)
+
+    async def _claim(self, limit: int, session_id: str | None = None) -> tuple[ClaimedTurn, ...]:
+        """Take turns that nobody drives, but for those of sessions in which a turn has just begun here."""
+        services, drives = self.services, self._drives
+        later = [session_id for session_id, _ in drives.again]
+        return await services.store.claim(
+            services.worker_id,
+            agents=tuple(self.programs),
+            limit=limit,
+            until_ms=services.until_ms(),
+            now_ms=services.clock.now_ms(),
+            session_id=session_id,
+            but=(*drives.by_session, *later),
+        )
+
+    async def _drive_claimed(self, claimed: ClaimedTurn) -> None:
+        lease, view = claimed.lease, claimed.turn
+        with self._drives.taking_up((lease.session_id, lease.turn_id)):
+            memory = self._cache.taken(claimed.session)
+            await self._drive_known(memory, view, lease.generation, lease.takeovers)
+
+    async def _make_way(self, turn: DueTurn) -> None:
+        """Release a session in which a turn of an agent that this worker lacks is queued."""
+        memory = self._cache.get(turn.session_id)
+        if turn.owner == self.services.worker_id and turn.why == "queued":
+            view = await self.services.store.load_session(turn.session_id, history=False)
+            generation = memory.generation if memory is not None else view.generation
+            self._cache.forget(turn.session_id)
+            await self.services.store.release(turn.session_id, generation=generation)
+
+    async def _resume(self, session_id: str, turn_id: str) -> None:
+        """Drive a turn again that this worker could not go on with before."""
+        services = self.services
+        if session_id in self._drives.by_session or self.slots.are_taken():
+            return
+        lease = await services.store.take_over(
+            session_id,
+            turn_id,
+            worker_id=services.worker_id,
+            until_ms=services.until_ms(),
+            now_ms=services.clock.now_ms(),
+        )
+        view = await services.store.load_turn(session_id, turn_id)
+        assert view is not None  # noqa: S101 - it was taken over
+        memory = await self._cache.current(session_id)
+        await self._drive_known(memory, view, lease.generation, lease.takeovers)
+
+    async def _drive_known(
+        self,
+        memory: SessionMemory,
+        view: TurnView,
+        generation: int | None = None,
+        takeovers: int = 0,
+    ) -> None:
+        self._busy_sessions.add(memory.session_id)
+        program = self.programs.get(view.agent)
+        if program is None or view.request is None or memory.session_id in self._drives.by_session:
+            return
+        await self.slots.acquire()
+        if memory.session_id in self._drives.by_session:
+            self.slots.release()  # a turn began there while this waited for its slot
+            return
+        job = Job(
+            turn_id=view.turn_id,
+            request=view.request,
+            view=view,
+            generation=generation,
+            takeovers=takeovers,
+            faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
+            deps=self.deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
+        )
+        self._drives.start(memory, program, job)
+
+    async def _open_inbox(self, inbox: DueInbox) -> None:
+        """Wake the turn under way, or begin a turn with the first item."""
+        driving = self._drives.by_session.get(inbox.session_id)
+        if driving is not None:
+            if inbox.now:
+                driving.drive.wake()
+            return
+        if inbox.active is not None or inbox.agent not in self.programs:
+            return
+        services = self.services
+        turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
+        with suppress(WindlassError):  # another worker was faster
+            turn_id = turn_of_item(inbox.first.item_id)
+            await services.store.accept(inbox.session_id, turn_id, turn)
+            self.kick()
+
+    def _drive_ended(
+        self, session_id: str, turn_id: str, ended: TurnRecord | Parked | None
+    ) -> None:
+        """Look again only if something may wait for the session or the slot: a look costs more than a short turn."""
+        self.resting.tell()
+        has_more = self._was_full or session_id in self._busy_sessions or isinstance(ended, Parked)
+        if isinstance(ended, TurnRecord):
+            self.deps.pop((session_id, turn_id), None)
+            has_more = has_more or ended.left_something
+        if has_more:
+            self._was_full = False
+            self._busy_sessions.discard(session_id)
+            self.kick()

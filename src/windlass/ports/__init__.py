@@ -15,6 +15,7 @@ from windlass.ports.directives import (
     ShortCircuit,
     Stop,
 )
+from windlass.ports.engine import Engine, Work
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemKind, ItemState, NewItem, When
 from windlass.ports.model import (
     READ_BLOB,
@@ -100,7 +101,7 @@ __all__ = [
     "READ_BLOB", "Abort", "AcceptTurn", "Allow", "AnswerWait", "Ask", "AskedCall", "AtCheckpoint", "Attachment",
     "AttemptFailed", "CancelReceipt", "CancelTurn", "Change", "ChangeKind", "Changes", "ClaimedTurn", "Clock",
     "CommitReceipt", "CommittedTurn", "Continue", "Contribution", "DeleteReport", "Delivery", "Deny", "Done",
-    "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Errand", "ErrandReceipt", "Finale",
+    "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Engine", "Errand", "ErrandReceipt", "Finale",
     "Hold", "InboxItem", "InboxReceipt", "InboxView", "ItemKind", "ItemState", "Lease", "Model", "ModelEvent",
     "NewItem", "NewTurn", "NotDone", "Pending", "Phase", "PhaseProbe", "Plugin", "PluginTurn", "PolicyCall",
     "PolicySession", "PostItem", "Price", "Proceed", "ReasoningChunk", "Reconciled", "Refuse", "ReplaceArgs",
@@ -108,5 +109,5 @@ __all__ = [
     "Stop", "Store", "TextChunk", "Ticket", "Tool", "ToolContext", "ToolHost", "ToolPolicy", "ToolProvider",
     "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",
     "Unit", "UnitReceipt", "Unknown", "Upload", "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt",
-    "WaitState", "WaitView", "When", "WithdrawReceipt", "WorkerView",
+    "WaitState", "WaitView", "When", "WithdrawReceipt", "Work", "WorkerView",
 ]  # fmt: skip

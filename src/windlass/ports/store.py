@@ -15,7 +15,7 @@ Law 9. Whoever has a mark and asks on misses nothing that was written behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 from windlass.journal import HistoryPage
@@ -162,7 +162,7 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(
+    async def claim(  # noqa: PLR0913 - each says which turns are taken, or for how long
         self,
         worker_id: str,
         *,
@@ -171,8 +171,11 @@ class Store(Protocol):
         until_ms: int,
         now_ms: int,
         session_id: str | None = None,
+        but: Collection[str] = (),
     ) -> tuple[ClaimedTurn, ...]:
         """Take turns of these agents that nobody drives, each under a new generation; of one session, if it is named.
+
+        `but` are sessions to leave out.
 
         The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for.
         """
@@ -302,12 +305,18 @@ class Store(Protocol):
         ...
 
     async def due(
-        self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
+        self,
+        now_ms: int,
+        *,
+        agents: Sequence[str] | None = None,
+        worker_id: str | None = None,
+        limit: int = 100,
     ) -> Due:
         """Return what there is to do: turns to drive or to end, waits whose time is over, inboxes with something in.
 
-        `agents` leaves out turns of other agents, and inboxes of sessions of other agents: neither are they read.
-        `limit` is for each list.
+        `agents` leaves out turns of other agents, and inboxes of sessions of other agents: neither are they read. But
+        queued turns of any agent are there if their session is this worker's: it may have to make way. `limit` is for
+        each list.
         """
         ...
 

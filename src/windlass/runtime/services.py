@@ -15,6 +15,7 @@ import msgspec
 from windlass.guards.secret import REGISTERED
 from windlass.ports import Clock, Phase, PhaseProbe, Price, Store, Wait
 from windlass.runtime.feed import SessionFeed
+from windlass.runtime.store_watch import StoreWatch
 
 _MAX_FEEDS = 1_024
 _TIDIED_AT_ONCE = 16
@@ -136,6 +137,7 @@ class Services(msgspec.Struct, kw_only=True):
     store: Store
     clock: Clock
     feeds: Feeds
+    watch: StoreWatch
     worker_id: str = ""
     lease_ms: int = 15_000
     deps: Callable[..., Any] | None = None

@@ -23,7 +23,7 @@ async def want(runtime: Runtime[Any], outside: Outside) -> TurnResult[Any]:
 async def _answer(runtime: Runtime[Any], outside: Outside, wait: Wait) -> None:
     if wait.kind == "provider":
         outside.provider_is_back()
-        runtime._engine.kick()
+        runtime._worker.kick()
         while await runtime.turn(SESSION, TURN).status() == "parked":  # noqa: ASYNC110 - it is the store's
             await asyncio.sleep(0)
     elif outside.says_no and wait.kind == "approval":

@@ -117,7 +117,7 @@ async def played(rt: Runtime[Any], turns: int = 1) -> Played:
     store = rt._services.store
 
     async def has_ended() -> bool:
-        rt._engine.kick()
+        rt._worker.kick()
         return (await store.load_session("s")).head >= turns
 
     await until(has_ended)

@@ -157,7 +157,7 @@ async def test_nobody_elsewhere_is_shown_what_plugins_still_look_at(
     ):
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await has_begun.wait()
-        await rt._engine.flush("s")
+        await rt._worker.flush("s")
         told = await other.turn("s", "t").messages()
         await rt.cancel("s", "t")
         await handle.result()

@@ -98,7 +98,7 @@ class Rehearsal:
 
     async def _settle(self) -> None:
         """Wait until nothing is driven, and nothing is there to be driven."""
-        engine = self._runtime._engine  # noqa: SLF001 - a test's way in
+        engine = self._runtime._worker  # noqa: SLF001 - a test's way in
         while engine.driving or await self._has_work():
             engine.kick()
             await asyncio.sleep(_A_MOMENT_S)

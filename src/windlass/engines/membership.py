@@ -1,0 +1,118 @@
+"""What a worker does beside driving turns: it is a member of the store's workers, and tidies up.
+
+The lease is renewed from a thread of its own: an event loop that is busy does not lose its sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from windlass.errors import LeaseLost, StoreError, WindlassError
+from windlass.ports import DueInbox, InboxItem, NewTurn, TurnRequest
+from windlass.ports.inbox import item_parts
+from windlass.runtime.services import Services
+
+_log = logging.getLogger("windlass")
+
+
+class Membership:
+    """Joins the store's workers once, renews the lease while `is_busy`, and gives it up at the end."""
+
+    def __init__(self, services: Services, *, is_busy: Callable[[], bool]) -> None:
+        self._services = services
+        self._is_busy = is_busy
+        self._joining = asyncio.Lock()
+        self._is_over = threading.Event()
+
+    async def join(self) -> str:
+        """Become a worker of the store; return its id."""
+        if self._services.worker_id:
+            return self._services.worker_id
+        async with self._joining:
+            return self._services.worker_id or await self._join()
+
+    async def _join(self) -> str:
+        services = self._services
+        worker_id = await services.store.join(
+            until_ms=services.until_ms(), now_ms=services.clock.now_ms()
+        )
+        threading.Thread(
+            target=self._keep_lease,
+            args=(worker_id, asyncio.get_running_loop()),
+            name=f"windlass-lease-{worker_id}",
+            daemon=True,
+        ).start()
+        services.worker_id = worker_id
+        return worker_id
+
+    def _keep_lease(self, worker_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        services = self._services
+        # Three attempts fit into one lease.
+        while not self._is_over.wait(services.lease_ms / 3000):
+            # An idle worker writes nothing: its next turn brings its lease along. A loop that was closed under its
+            # turns does not drive them any more, so other workers may.
+            if not self._is_busy() or loop.is_closed():
+                continue
+            try:
+                services.store.renew(worker_id, until_ms=services.until_ms())
+            except WindlassError as error:
+                _log.warning("lease: %s", error.code)
+                if isinstance(error, LeaseLost):
+                    return  # other workers have the sessions; every write of ours is refused
+
+    async def stop(self) -> None:
+        """Give the sessions up, so that other workers need not wait for the lease to end."""
+        self._is_over.set()
+        if self._services.worker_id:
+            with suppress(StoreError):
+                await self._services.store.leave(self._services.worker_id)
+
+
+_COMPACT = "compact"
+# A script that runs for less than a minute does not pay for housekeeping.
+_FIRST_MS = 60_000
+_EVERY_MS = 6 * 3_600_000
+
+
+def turn_for(inbox: DueInbox, *, submitter: str, now_ms: int) -> NewTurn:
+    """Return the turn that the first item of an idle session's inbox begins: its input, or its command."""
+    item = inbox.first
+    return NewTurn(
+        agent=inbox.agent,
+        request=_request_of(item),
+        submitter=submitter,
+        takes=(item.item_id,),
+        now_ms=now_ms,
+    )
+
+
+def _request_of(item: InboxItem) -> TurnRequest:
+    content = item.content if isinstance(item.content, dict) else {}
+    if item.kind == "command" and content.get("command") == _COMPACT:
+        wanted = content.get("options") or {}
+        return TurnRequest(overrides={"item": item.item_id, _COMPACT: wanted})
+    return TurnRequest(input=item_parts(content), overrides={"item": item.item_id})
+
+
+class Housekeeping:
+    """Tells the store every few hours to reclaim what `retention_ms` no longer covers."""
+
+    def __init__(self, services: Services, *, retention_ms: int) -> None:
+        self._services = services
+        self._retention_ms = retention_ms
+        self._due_ms = services.clock.now_ms() + _FIRST_MS
+
+    async def tidy(self) -> None:
+        """Reclaim, if it is time. A store that cannot do it now is asked again next time."""
+        now_ms = self._services.clock.now_ms()
+        if now_ms < self._due_ms:
+            return
+        self._due_ms = now_ms + _EVERY_MS
+        try:
+            await self._services.store.vacuum(now_ms=now_ms, retention_ms=self._retention_ms)
+        except StoreError as error:
+            _log.warning("housekeeping: %s", error.code)
