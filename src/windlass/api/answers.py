@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from windlass.api.listing import check_page
 from windlass.errors import ArgsInvalid, InvalidInput
 from windlass.guards import check_id, check_limit, check_text
 from windlass.journal.redaction import cleaned
@@ -24,16 +25,30 @@ class Answering:
 
     _admission: Admission
 
-    async def waits(self, kind: str | None = None) -> tuple[Wait, ...]:
+    async def waits(
+        self,
+        kind: str | None = None,
+        *,
+        session_id: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Wait, ...]:
         """Return the open waits, oldest first.
 
         Args:
             kind: Only waits of this kind, such as `approval`.
+            session_id: Only waits of this session.
+            after: The key of the last wait of the page before.
+            limit: How many to return at most; None for all.
         """
-        store, limit = self._admission.services.store, _WAITS_AT_ONCE
-        while len(found := await store.list_waits(kind=kind, limit=limit)) == limit:
-            limit *= 10
-        return tuple(view.wait for view in found)
+        store, found = self._admission.services.store, list[Wait]()
+        while True:
+            most = _WAITS_AT_ONCE if limit is None else check_page(limit)
+            page = await store.list_waits(kind=kind, session_id=session_id, after=after, limit=most)
+            found += [view.wait for view in page]
+            if limit is not None or len(page) < most:
+                return tuple(found)
+            after = found[-1].key
 
     async def approvals(self) -> tuple[Wait, ...]:
         """Return the open approvals, oldest first."""

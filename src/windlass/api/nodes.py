@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.journal import NodeBody, node_id
+from collections.abc import Iterable
+
+from windlass.journal import HistoryPage, NodeBody, node_id
 from windlass.kernel import ConversationRecord, Message, Value
 from windlass.ports import SessionView
 
@@ -27,11 +29,11 @@ def nodes_of(view: SessionView) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def messages_of(view: SessionView) -> tuple[Message, ...]:
-    """Return the committed messages of a session, oldest first."""
+def messages_of(pages: Iterable[HistoryPage]) -> tuple[Message, ...]:
+    """Return the messages on pages of history, oldest first."""
     return tuple(
         body.message
-        for page in view.pages
+        for page in pages
         for body in page.nodes
         if isinstance(body, ConversationRecord)
     )

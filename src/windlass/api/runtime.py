@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from os import getpid, uname
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from windlass.api.adapters import Durability, KnownModels, open_store
 from windlass.api.agent import Agent, listed, run_blocking
 from windlass.api.answers import Answering
-from windlass.errors import ConfigError, InvalidInput, SessionDeleted
-from windlass.guards import check_id, check_limit, check_text
+from windlass.api.listing import Listing
+from windlass.errors import ConfigError
+from windlass.guards import check_id
 from windlass.kernel.value import Value
 from windlass.ports import (
     CancelReceipt,
@@ -20,7 +21,6 @@ from windlass.ports import (
     Model,
     PhaseProbe,
     Plugin,
-    SessionSummary,
     Store,
     VacuumReport,
 )
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_options import Input, WatchOptions
     from windlass.api.turn_result import TurnResult
-    from windlass.api.usage_report import UsageReport
     from windlass.engines.worker import Worker
-    from windlass.journal import UsageLine
     from windlass.runtime.services import Approver, Services
 
 O = TypeVar("O")  # noqa: E741 - the output's type
@@ -83,7 +81,7 @@ class RuntimeOptions(TypedDict, total=False):
     probe: PhaseProbe | None
 
 
-class Runtime(Answering, Generic[O]):
+class Runtime(Answering, Listing, Generic[O]):
     """Drives the turns of its agents: `async with Runtime(agent, store="sqlite:///app.db") as rt`.
 
     Args:
@@ -176,6 +174,7 @@ class Runtime(Answering, Generic[O]):
         import windlass.api.session  # noqa: F401, PLC0415 - here, so that the first turn waits for no import
         from windlass.engines.local import LocalEngine  # noqa: PLC0415 - see above
         from windlass.engines.worker import Worker  # noqa: PLC0415
+        from windlass.runtime.folded import FoldedTurns  # noqa: PLC0415
         from windlass.runtime.services import Feeds, Services  # noqa: PLC0415
         from windlass.runtime.store_watch import StoreWatch  # noqa: PLC0415
 
@@ -190,6 +189,7 @@ class Runtime(Answering, Generic[O]):
             clock=self._clock,
             feeds=Feeds(self._clock),
             watch=StoreWatch(store),
+            folded=FoldedTurns(store),
             place=_place(),
             **self._for_turns,
         )
@@ -294,19 +294,6 @@ class Runtime(Answering, Generic[O]):
 
         return TurnHandle(self._admission, session_id, turn_id)
 
-    async def sessions(self, *, after: str = "", limit: int = 100) -> tuple[SessionSummary, ...]:
-        """Return sessions by id, a page at a time.
-
-        Args:
-            after: The last id of the page before.
-            limit: How many to return at most.
-        """
-        check_text(after, field="after")
-        if type(limit) is not int or limit < 1:
-            raise InvalidInput("limit: wanted a whole number of 1 or more", field="limit")
-        check_limit("history_page", limit, field="limit")
-        return await self._services.store.list_sessions(after=after, limit=limit)
-
     async def cancel(self, session_id: str, turn_id: str, reason: str = "") -> CancelReceipt:
         """Ask for a turn to end, wherever it runs.
 
@@ -318,19 +305,6 @@ class Runtime(Answering, Generic[O]):
         return await self._admission.cancel(session_id, turn_id, reason)
 
     # ------------------------------------------------------------------ the whole
-
-    async def usage(self) -> UsageReport:
-        """Return what all sessions of the store have used."""
-        from windlass.api.usage_report import UsageReport, usage_of_session  # noqa: PLC0415 - see above
-
-        lines: list[UsageLine] = []
-        after = ""
-        while page := await self.sessions(after=after):
-            for one in page:
-                with suppress(SessionDeleted):  # between the two reads
-                    lines += await usage_of_session(self._services.store, one.session_id)
-            after = page[-1].session_id
-        return UsageReport.of(lines, self._services.prices)
 
     async def vacuum(self) -> VacuumReport:
         """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
+from windlass.api.listing import check_page
 from windlass.api.nodes import Node, messages_of, nodes_of
 from windlass.api.turn_handle import TurnHandle, TurnStream
 from windlass.api.turn_options import (
@@ -19,6 +20,7 @@ from windlass.api.turn_options import (
     WatchOptions,
     check_handler,
     check_names,
+    read_by,
     read_context,
     read_input,
     read_overrides,
@@ -165,10 +167,12 @@ class Session(Generic[O]):
         worker = self._admission.worker
         program = worker.programs.get(self._agent or await self._agent_name())
         turn, output = await self._new_turn(input, output_type, options, worker.services, program)
+        # From before the turn, so that nothing of it is missed; if it is driven elsewhere, there is nothing live to see.
+        live = worker.services.feeds.of(self.id).cursor if worker.can_drive(turn.agent) else ""
         turn_id = await self._admission.submit(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
-        return TurnHandle(self._admission, self.id, turn_id, output=output)
+        return TurnHandle(self._admission, self.id, turn_id, output=output, live=live)
 
     async def _begin(
         self, given: Input, output_type: type[Any] | None, options: TurnOptions
@@ -213,6 +217,7 @@ class Session(Generic[O]):
             agent=await self._agent_name() if program is None else program.name,
             request=cleaned(TurnRequest(input=parts, context=context, overrides=overrides)),
             submitter=services.worker_id or None,
+            by=read_by(options.get("by")),
             now_ms=now_ms,
         )
         return turn, output if output is not None or program is None else program.output
@@ -301,9 +306,21 @@ class Session(Generic[O]):
 
     # ------------------------------------------------------------------ reading
 
-    async def history(self) -> tuple[Message, ...]:
-        """Return the committed messages, oldest first."""
-        return messages_of(await self._store.load_session(self.id))
+    async def history(
+        self, *, before: int | None = None, limit: int | None = None
+    ) -> tuple[Message, ...]:
+        """Return the committed messages, oldest first.
+
+        Args:
+            before: Only those of turns before this one; the session's first turn is number 1.
+            limit: Only those of so many turns, the last of them.
+        """
+        if before is None and limit is None:
+            return messages_of((await self._store.load_session(self.id)).pages)
+        if before is not None and (type(before) is not int or before < 1):
+            raise InvalidInput("before: wanted the number of a turn, 1 or more", field="before")
+        limit = None if limit is None else check_page(limit)
+        return messages_of(await self._store.load_history(self.id, before=before, limit=limit))
 
     async def nodes(self) -> tuple[Node, ...]:
         """Return the session's nodes with their ids and parents."""

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
-from windlass.api.watching import messages_so_far, turn_view
-from windlass.errors import ConfigError
+from windlass.api.watching import Watcher, messages_so_far, turn_view
+from windlass.errors import ConfigError, InvalidInput
+from windlass.folds import Cursor, Place, read_cursor, write_cursor
 from windlass.guards.limits import check_seconds
 from windlass.kernel import Error, Event, Message, Recovered, TurnEnded
 from windlass.ports import CancelReceipt, NewTurn, TurnState
 from windlass.runtime.program import Output
 from windlass.runtime.reader import FeedReader
-from windlass.runtime.services import Feeds
 from windlass.runtime.turn_record import TurnRecord
 
 if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 O = TypeVar("O")  # noqa: E741 - the output's type
-_PAUSE_S = 0.02
 
 
 class TurnHandle(Generic[O]):
@@ -32,9 +31,10 @@ class TurnHandle(Generic[O]):
 
     session_id: the session that the turn belongs to.
     id: the turn's id, as the caller named it or as it was made.
+    cursor: from before the turn: `events(cursor)` and `session.observe(cursor)` show all of it, in any process.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a caller knows of a turn beside its id
         self,
         admission: Admission,
         session_id: str,
@@ -43,6 +43,7 @@ class TurnHandle(Generic[O]):
         output: Output | None = None,
         turn: NewTurn | None = None,
         issues: tuple[Error, ...] = (),
+        live: str = "",
     ) -> None:
         self._admission = admission
         self._output = output
@@ -50,6 +51,7 @@ class TurnHandle(Generic[O]):
         self._issues = issues
         self.session_id = session_id
         self.id = turn_id
+        self.cursor = write_cursor(session_id, live, Place(turn_id, ""))
 
     async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
         """Wait until the turn is done, or parked with an unanswered wait.
@@ -69,7 +71,9 @@ class TurnHandle(Generic[O]):
         else:
             async with asyncio.timeout(timeout):
                 found = await waiting
-        so_far = () if isinstance(found, TurnRecord) else await messages_so_far(admission, found)
+        so_far: tuple[Message, ...] = ()
+        if not isinstance(found, TurnRecord):
+            so_far = await messages_so_far(admission, self.session_id, self.id)
         output = self._output
         if output is None and self._turn is None:
             output = await self._agents_output()
@@ -96,22 +100,26 @@ class TurnHandle(Generic[O]):
         """
         return await self._admission.cancel(self.session_id, self.id, reason)
 
-    def events(self, cursor: str | None = None) -> AsyncIterator[Event]:
-        """Watch the turn until it ends or is parked. Leaving the loop does not end the turn.
+    def events(self, cursor: str | None = None) -> AsyncGenerator[Event, None]:
+        """Watch the turn until it ends or is parked: its facts, and live previews where it is driven in this process.
 
-        If the feed no longer has what follows the cursor, the first event is a fresh view of the turn.
+        Leaving the loop does not end the turn. A turn that is not known raises before the first event.
 
         Args:
-            cursor: The `cursor` of the last event that was seen, to go on behind it.
+            cursor: The `cursor` of the last event that was seen, to go on behind it; without one, all of the turn.
+
+        Raises:
+            InvalidInput: the cursor is of another session or turn, or none at all.
         """
-        feeds = self._admission.services.feeds
-        reader = feeds.of(self.session_id).read(cursor, only=self.id)
-        return _watch(self, feeds, reader)
+        begin = read_cursor(self.cursor if cursor is None else cursor, self.session_id)
+        if begin.place.turn_id != self.id:
+            raise InvalidInput.at("cursor", "one of another turn", "one of this turn's events")
+        watcher = Watcher(self._admission, self.session_id, only=self.id)
+        return _watch(self, watcher, begin)
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
-        view = await turn_view(self._admission, self.session_id, self.id)
-        return await messages_so_far(self._admission, view)
+        return await messages_so_far(self._admission, self.session_id, self.id)
 
     async def status(self) -> TurnState:
         """Return where the turn is: queued, running, parked, ready or done."""
@@ -140,7 +148,6 @@ class TurnStream(Generic[O]):
         first = feed.read()
         try:
             self._handle = await self._begin()
-            # Without an end of its own: a turn that is parked may go on while it is watched.
             self._reader = feed.read(first.cursor, only=self._handle.id)
         finally:
             first.close()
@@ -173,7 +180,9 @@ class TurnStream(Generic[O]):
         """
         handle, reader = self.handle, self._reader
         assert reader is not None  # noqa: S101 - it is set with the handle
-        return _watch(handle, self._admission.services.feeds, reader, self._keep)
+        watcher = Watcher(self._admission, self._session_id, only=handle.id)
+        watcher.begin_with(reader, Place(handle.id, ""))
+        return _watch(handle, watcher, None, self._keep)
 
     def _keep(self, result: TurnResult[O]) -> None:
         self._rested = result
@@ -200,42 +209,34 @@ class TurnStream(Generic[O]):
 
 async def _watch(
     handle: TurnHandle[O],
-    feeds: Feeds,
-    reader: FeedReader,
+    watcher: Watcher,
+    begin: Cursor | None,
     keep: Callable[[TurnResult[O]], None] | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a turn until it ends or is parked, wherever it runs; `keep` gets its result then."""
-    resting = asyncio.get_running_loop().create_task(handle.result())
+    """Yield the events of a turn until it ends or is parked, wherever it runs; `keep` gets its result then.
+
+    `begin` is where a watcher begins that has no reader yet.
+    """
+    resting: asyncio.Task[TurnResult[O]] | None = None
     try:
-        if reader.has_gap:
-            yield Recovered(view=await handle.messages())
+        if begin is not None:
+            await handle.status()  # raises if there is no such turn
+            await watcher.begin(begin)
+            if watcher.has_gap:
+                yield Recovered(view=await handle.messages())
+        resting = asyncio.get_running_loop().create_task(handle.result())
+        resting.add_done_callback(lambda _: watcher.poke())
         is_over = False
-        while not is_over:
-            # A drive shows the last event before it says that the turn rests, so what the reader has by then is
-            # all there is, however slowly it is read.
-            _finish_with(resting, reader)
-            async for event in reader:
-                yield event
-                is_over = is_over or isinstance(event, TurnEnded)
-            # The feed was closed under the reader: the runtime closes, or made room for other sessions.
-            await asyncio.wait({resting}, timeout=_PAUSE_S)
-            if resting.done():
-                break
-            reader = feeds.of(handle.session_id).read(reader.cursor, only=handle.id)
+        while not is_over and (event := await watcher.next(resting)) is not None:
+            is_over = isinstance(event, TurnEnded)
+            yield event
         result = await resting
         if not is_over and result.outcome is not None:
-            # It ran in another process, whose events are not seen here.
+            # Its journal is gone; how it ended is kept with the history.
             yield TurnEnded(outcome=result.outcome)
         if keep is not None:
             keep(result)
     finally:
-        resting.cancel()
-
-
-def _finish_with(resting: asyncio.Task[TurnResult[Any]], reader: FeedReader) -> None:
-    def finish(task: asyncio.Task[TurnResult[Any]]) -> None:
-        reader.finish()
-        if not task.cancelled():
-            task.exception()  # marks it as seen: a reader that reads to the end raises it
-
-    resting.add_done_callback(finish)
+        watcher.close()
+        if resting is not None and not resting.cancel() and not resting.cancelled():
+            resting.exception()  # marks it as seen: a reader that reads to the end raises it

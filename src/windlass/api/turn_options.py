@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.errors import CallerError, InvalidInput
 from windlass.guards import check_limit, check_text
+from windlass.guards.secret import REGISTERED
 from windlass.kernel import Attachment, Event, Generation, Part, Text, canonical
 from windlass.kernel.value import EMPTY_DICT, Json, check_instance, freeze
 from windlass.ports import Model, Store, Upload
@@ -36,6 +37,7 @@ class TurnOptions(TypedDict, total=False):
     limits: other limits than the agent's.
     generation: other sampling settings than the agent's.
     context: JSON that instructions, tools and plugins can read, at most 16 KB.
+    by: who asks for the turn; kept with it, and no part of what makes two requests equal.
     """
 
     turn_id: str | None
@@ -45,6 +47,7 @@ class TurnOptions(TypedDict, total=False):
     limits: Limits | None
     generation: Generation | None
     context: Mapping[str, Json] | None
+    by: str | None
 
 
 class WatchOptions(TurnOptions, total=False):
@@ -79,6 +82,15 @@ def check_handler(given: object) -> None:
     """Refuse a handler that cannot be called, before a turn is accepted for it."""
     if given is not None and not callable(given):
         raise InvalidInput.at("on_event", type(given).__name__, "a function of one event")
+
+
+def read_by(given: object) -> str | None:
+    """Return who asks for a turn, as it is kept."""
+    if given is None:
+        return None
+    name = check_text(given, field="by")
+    check_limit("metadata_bytes", len(name.encode()), field="by")
+    return REGISTERED.clean(name)
 
 
 def read_context(given: object) -> dict[str, Any]:

@@ -83,9 +83,9 @@ async def _below(store: Store, wait: Wait, now_ms: int, depth: int) -> Leaves:
     except SessionDeleted:
         child = None
     if child is None:
-        return Leaves(False, (wait,))  # only its own turn can say more
+        return Leaves(is_moving=False, waits=(wait,))  # only its own turn can say more
     if child.state != "parked":
-        return Leaves(True, (), (session_id,))
+        return Leaves(is_moving=True, waits=(), sessions=(session_id,))
     return await leaves_of(store, child, now_ms, depth + 1)
 
 

@@ -456,6 +456,7 @@ class Drive:
         memory, view, services = self._memory, job.view, self._services
         generation = job.generation if job.generation is not None else memory.next_generation()
         feed = services.feeds.of(memory.session_id).turn(job.turn_id)
+        feed.head = memory.head
         self._turn = self._models = self._tools = self._checkpoints = None
         self._was_accepted = self.is_accepted
         lane = self._lane = Lane(
@@ -485,7 +486,7 @@ class Drive:
                 self._cancel_reason = view.cancel
             turn.waits = {one.wait.key: one for one in view.waits}
             turn.recovery = Recovery.of(turn, view)
-            turn.is_live = turn.recovery is None
+            turn.is_live = feed.is_fresh = turn.recovery is None
         return turn
 
     def _refused(self, _refusal: BaseException) -> None:

@@ -7,7 +7,7 @@ Law 2. A fact is shown only after it is durable.
 Law 3. No reader misses a fact, however slow it is. Previews may be lost: waiting deltas of one call are
     joined, of its progress the last stays, what is retracted is no longer shown (see `reader`).
 Law 4. The past is bounded, by count and by age. A cursor inside it goes on without a hole or a double;
-    any other has a gap, says so, and begins at the live end.
+    any other has a gap, says so, and begins at the live end: with what was shown of calls in flight, joined.
 Law 5. Leaving a reader changes nothing for anybody.
 Law 6. Showing costs the same however much was shown before, once per reader. Without readers nothing is
     copied.
@@ -19,18 +19,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import chain
 
 from windlass.guards.ids import check_id
 from windlass.kernel import Error, Event, Recovered, Retracted, TurnEnded, TurnIds
-from windlass.kernel.events import CodeFinished, ModelFinished, ToolFinished, UsageReported
+from windlass.kernel.events import (
+    CodeFinished,
+    CodeStarted,
+    ModelFinished,
+    ModelStarted,
+    ToolFinished,
+    ToolStarted,
+    UsageReported,
+)
 from windlass.ports.clock import Clock
 from windlass.runtime.reader import FeedReader, Waiting, read_cursor, write_cursor
 
 # After one of these the call it is about is recorded: its previews are not taken back any more.
 _ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinished, Error})
+# What is shown first of a call.
+_BEGINS_A_CALL = frozenset({ModelStarted, ToolStarted, CodeStarted})
 # After one of these no preview of the turn counts any more.
 _ENDS_PREVIEWS = frozenset({TurnEnded, Recovered})
 # How many ended turns a feed remembers, for readers that come late and want to stop with one.
@@ -59,10 +69,10 @@ class SessionFeed:
         self._session_id = session_id
         self._incarnation = check_id(incarnation, field="incarnation")
         self.loop = asyncio.get_running_loop()
-        # How many events were shown so far; and the last of them, those of one moment together: when, of which turn,
+        # How many events were shown so far; and the last of them, those of one moment together: when, by which drive,
         # what. They begin behind the start.
         self.position = self._start = 0
-        self._ring: deque[tuple[int, str, tuple[Event, ...]]] = deque()
+        self._ring: deque[tuple[int, TurnFeed, tuple[Event, ...]]] = deque()
         self._max_events = max_events
         self._clock = clock
         self._read_ms = clock.now_ms()
@@ -82,9 +92,14 @@ class SessionFeed:
         return write_cursor(self._incarnation, self.position)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is driven and nobody reads."""
+        return not (self.has_live_turns or self.has_readers)
+
+    @property
     def is_forgotten(self) -> bool:
-        """Whether it has no readers, nothing is driven and nothing is kept: another feed would do as well."""
-        return not (self.has_live_turns or self.has_readers or self._ring)
+        """Whether it is idle and nothing is kept: another feed would do as well."""
+        return self.is_idle and not self._ring
 
     @property
     def has_live_turns(self) -> bool:
@@ -141,29 +156,57 @@ class SessionFeed:
         if place is not None and not has_gap:
             begin = place
         waiting = Waiting(only=only, until=until)
+        if cursor is None or has_gap:
+            self._put_unfinished(waiting)
         self._join(waiting, begin)
-        return FeedReader(waiting, self._incarnation, begin, has_gap=has_gap)
+        drive = None if cursor is None or has_gap else self._shown_by(begin)
+        return FeedReader(waiting, self._incarnation, begin, has_gap=has_gap, drive=drive)
+
+    def _shown_by(self, position: int) -> TurnFeed | None:
+        """Return the drive that showed the event at a position, if that is still known."""
+        end = self._start
+        for _, turn, events in self._ring:
+            end += len(events)
+            if self._start < position <= end:
+                return turn
+        return None
+
+    def _put_unfinished(self, waiting: Waiting) -> None:
+        """Give a latecomer what was shown of the calls in flight, of each that the past holds from its beginning."""
+        unfinished: set[str] = set()
+        for turn in self._live.values():
+            unfinished.update(turn.unfinished())
+        begun: set[str] = set()
+        for at, turn, event in self._behind(self._start) if unfinished else ():
+            about = event.correlation_id
+            if not event.preview or about not in unfinished:
+                continue
+            if type(event) in _BEGINS_A_CALL:
+                begun.add(about)
+            if about in begun:
+                waiting.put(at, turn, event)
+        waiting.begin_at(self.position)
 
     def _reaches(self, position: int) -> bool:
         """Whether all that was shown behind this position is here."""
         return self._start <= position <= self.position
 
-    def _behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
-        """Return position, turn and event of all that was shown behind a position that is reached."""
+    def _behind(self, position: int) -> Iterator[tuple[int, TurnFeed, Event]]:
+        """Return position, drive and event of all that was shown behind a position that is reached."""
         at = self._start
-        for _, turn_id, events in self._ring:
+        for _, turn, events in self._ring:
             for event in events:
                 at += 1
                 if at > position:
-                    yield at, turn_id, event
+                    yield at, turn, event
 
     def _join(self, waiting: Waiting, position: int) -> None:
         """Let a reader begin behind a position."""
         self._readers = [reader for reader in self._readers if not reader.is_left]
         ended_at = None if waiting.until is None else self._ended.get(waiting.until)
-        for at, turn_id, event in self._behind(position):
+        for at, turn, event in self._behind(position):
             if ended_at is None or at <= ended_at:
-                waiting.put(at, turn_id, event)
+                waiting.put(at, turn, event)
         if self._is_closed or ended_at is not None:
             waiting.end()
         if not waiting.is_ended:
@@ -242,7 +285,7 @@ class SessionFeed:
             return
         # A tuple of events needs no garbage collection, and a ring may keep thousands.
         kept = tuple(events)
-        self._ring.append((self._age_ms, turn.turn_id, kept))
+        self._ring.append((self._age_ms, turn, kept))
         self.position += len(kept)
         while self.position - self._start > self._max_events:
             self._forget_first()
@@ -250,14 +293,14 @@ class SessionFeed:
         if len(turn.shown) > _MAX_SHOWN:
             turn.find_unfinished()
         if self._readers:
-            self._tell(turn.turn_id, kept)
+            self._tell(turn, kept)
         if type(kept[-1]) is TurnEnded:  # nothing comes behind it
             self._end(turn)
 
-    def _tell(self, turn_id: str, events: tuple[Event, ...]) -> None:
+    def _tell(self, turn: TurnFeed, events: tuple[Event, ...]) -> None:
         for position, event in enumerate(events, self.position - len(events) + 1):
             self._readers = [
-                reader for reader in self._readers if reader.put(position, turn_id, event)
+                reader for reader in self._readers if reader.put(position, turn, event)
             ]
 
     def _end(self, turn: TurnFeed) -> None:
@@ -275,10 +318,14 @@ class SessionFeed:
 
 
 class TurnFeed:
-    """What the runner of one turn writes to, during one drive of it."""
+    """What the runner of one turn writes to, during one drive of it; see `reader.Drive`."""
+
+    head = 0
+    is_fresh = True
 
     def __init__(self, turn_id: str, session: SessionFeed) -> None:
         self.turn_id = turn_id
+        self.began = session.position
         self.n_durable = 0
         # What was shown and not yet looked through for previews; and, in a dict for its order, the calls of which a
         # preview was shown and no end.
@@ -365,6 +412,11 @@ class TurnFeed:
             self._is_ended = True
             if self._session.is_live(self):  # else its last event has ended it
                 self._session.hand_in(self, None, 0)
+
+    def unfinished(self) -> Collection[str]:
+        """Return the correlation ids of calls of which a preview was shown and no end."""
+        self.find_unfinished()
+        return self._unfinished
 
     def find_unfinished(self) -> None:
         """Look through what was shown for the calls whose previews might have to be taken back."""

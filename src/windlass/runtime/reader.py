@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from io import StringIO
+from typing import Protocol
 
 from windlass.errors import InvalidInput
 from windlass.kernel import Event, Retracted, TurnEnded
@@ -48,23 +49,36 @@ def read_cursor(text: str, incarnation: str) -> int | None:
     return position if text == write_cursor(incarnation, position) else None
 
 
+class Drive(Protocol):
+    """What shows events: one drive of a turn in this process.
+
+    `head` is how many turns of the session had ended before, `began` how many events the feed had shown. `is_fresh`: no
+    drive of the turn came before it, so that all facts of the turn are shown by it.
+    """
+
+    turn_id: str
+    head: int
+    began: int
+    is_fresh: bool
+
+
 class _Slot:
     """One event that waits, or several deltas that became one."""
 
-    __slots__ = ("event", "position", "text", "turn_id")
+    __slots__ = ("drive", "event", "position", "text")
 
-    def __init__(self, position: int, turn_id: str, event: Event) -> None:
+    def __init__(self, position: int, drive: Drive, event: Event) -> None:
         self.position = position
-        self.turn_id = turn_id
+        self.drive = drive
         self.event = event
         self.text: StringIO | None = None
 
-    def takes(self, turn_id: str, event: TextDelta | ReasoningDelta) -> bool:
+    def takes(self, drive: Drive, event: TextDelta | ReasoningDelta) -> bool:
         """Whether a delta goes on where this one ends."""
         return (
             type(self.event) is type(event)
             and self.event.correlation_id == event.correlation_id
-            and self.turn_id == turn_id
+            and self.drive is drive
         )
 
     def join(self, position: int, event: TextDelta | ReasoningDelta) -> None:
@@ -122,27 +136,32 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def put(self, position: int, turn_id: str, event: Event) -> bool:
+    def put(self, position: int, drive: Drive, event: Event) -> bool:
         """Let an event wait; False once nothing more is wanted."""
         if self.is_left or self.is_ended:
             return False
-        if self._only is not None and turn_id != self._only:
+        if self._only is not None and drive.turn_id != self._only:
             return True
         if not event.preview:
-            self._append(position, _Slot(position, turn_id, event))
-            if type(event) is TurnEnded and turn_id == self.until:
+            self._append(position, _Slot(position, drive, event))
+            if type(event) is TurnEnded and drive.turn_id == self.until:
                 self.is_ended = True
         elif isinstance(event, _DELTAS):
-            self._put_delta(position, turn_id, event)
+            self._put_delta(position, drive, event)
         elif isinstance(event, Retracted):
-            self._put_retracted(position, turn_id, event)
+            self._put_retracted(position, drive, event)
         else:
             if isinstance(event, ToolProgress):
-                self._replace_progress(position, turn_id, event)
-            self._append_preview(position, _Slot(position, turn_id, event))
+                self._replace_progress(position, drive, event)
+            self._append_preview(position, _Slot(position, drive, event))
         if not self.news.is_set():
             self.news.set()
         return not self.is_ended
+
+    def begin_at(self, position: int) -> None:
+        """Let what waits already stand at a position: it was shown before it, and is not to be shown again."""
+        for slot in self._slots.values():
+            slot.position = position
 
     def take(self) -> _Slot:
         """Take out the oldest."""
@@ -181,21 +200,21 @@ class Waiting:
         if len(self._previews) > MAX_PREVIEWS:
             self._remove(next(iter(self._previews)))
 
-    def _put_delta(self, position: int, turn_id: str, event: TextDelta | ReasoningDelta) -> None:
+    def _put_delta(self, position: int, drive: Drive, event: TextDelta | ReasoningDelta) -> None:
         last = self._last
-        if last is not None and last.takes(turn_id, event):
+        if last is not None and last.takes(drive, event):
             last.join(position, event)
         else:
-            self._append_preview(position, _Slot(position, turn_id, event))
+            self._append_preview(position, _Slot(position, drive, event))
 
-    def _replace_progress(self, position: int, turn_id: str, event: ToolProgress) -> None:
-        about = (turn_id, event.correlation_id, event.call_id)
+    def _replace_progress(self, position: int, drive: Drive, event: ToolProgress) -> None:
+        about = (drive.turn_id, event.correlation_id, event.call_id)
         older = self._progress.get(about)
         if older is not None:
             self._remove(older)
         self._progress[about] = position
 
-    def _put_retracted(self, position: int, turn_id: str, event: Retracted) -> None:
+    def _put_retracted(self, position: int, drive: Drive, event: Retracted) -> None:
         gone = frozenset(event.correlation_ids)
         for correlation_id in gone:
             for key in list(self._about.get(correlation_id, ())):
@@ -204,7 +223,7 @@ class Waiting:
         for key, ids in list(self._retractions.items()):
             if ids <= gone:
                 self._remove(key)
-        self._append(position, _Slot(position, turn_id, event))
+        self._append(position, _Slot(position, drive, event))
         self._retractions[position] = gone
 
     def _remove(self, key: int) -> None:
@@ -227,43 +246,72 @@ class Waiting:
             if not siblings:
                 del self._about[event.correlation_id]
         if isinstance(event, ToolProgress):
-            del self._progress[slot.turn_id, event.correlation_id, event.call_id]
+            del self._progress[slot.drive.turn_id, event.correlation_id, event.call_id]
 
 
 class FeedReader:
     """The events of a feed from one place on, each with the cursor behind it.
 
     `has_gap`: it could not go on where the caller was, and begins at the live end; the caller needs a
-    fresh view. A caller that stops reading may `close` it or just drop it.
+    fresh view. `began` is how many events the feed had shown before the first one here. `drive` is what showed the last
+    event that was read, or the one at the cursor. A caller that stops reading may `close` it or just drop it.
     """
 
-    def __init__(self, waiting: Waiting, incarnation: str, position: int, *, has_gap: bool) -> None:
+    def __init__(
+        self,
+        waiting: Waiting,
+        incarnation: str,
+        position: int,
+        *,
+        has_gap: bool,
+        drive: Drive | None = None,
+    ) -> None:
         self._waiting = waiting
         self._incarnation = incarnation
         self.has_gap = has_gap
         self.cursor = write_cursor(incarnation, position)
-        # The turn of the last event that was read.
-        self.turn_id = ""
+        self.began = position
+        self.drive = drive
 
     @property
     def is_behind(self) -> bool:
         """Whether something waits to be read."""
         return bool(self._waiting)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing comes after what waits."""
+        return self._waiting.is_ended or self._waiting.is_left
+
     def __aiter__(self) -> FeedReader:
         return self
 
     async def __anext__(self) -> Event:
-        waiting = self._waiting
-        while not waiting:
-            if waiting.is_ended or waiting.is_left:
+        while (event := self.take()) is None:
+            if self.is_over:
                 raise StopAsyncIteration
-            waiting.news.clear()
-            await waiting.news.wait()
-        slot = waiting.take()
-        event = slot.told(self._incarnation)
-        self.cursor, self.turn_id = event.cursor, slot.turn_id
+            await self.news()
         return event
+
+    def take(self) -> Event | None:
+        """Return the next event that waits; None if none does."""
+        if not self._waiting:
+            return None
+        slot = self._waiting.take()
+        event = slot.told(self._incarnation)
+        self.cursor, self.drive = event.cursor, slot.drive
+        return event
+
+    async def news(self) -> None:
+        """Wait until something can be read, nothing comes any more, or `poke` was called."""
+        waiting = self._waiting
+        if not waiting and not self.is_over:
+            await waiting.news.wait()
+        waiting.news.clear()
+
+    def poke(self) -> None:
+        """Wake the caller that waits for news."""
+        self._waiting.news.set()
 
     def finish(self) -> None:
         """Want no more than what waits: reading ends behind it."""

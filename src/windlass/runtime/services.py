@@ -15,6 +15,7 @@ import msgspec
 from windlass.guards.secret import REGISTERED
 from windlass.ports import Clock, Phase, PhaseProbe, Price, Store, Wait
 from windlass.runtime.feed import SessionFeed
+from windlass.runtime.folded import FoldedTurns
 from windlass.runtime.store_watch import StoreWatch
 
 _MAX_FEEDS = 1_024
@@ -79,7 +80,8 @@ class Feeds:
     def _make_room(self) -> None:
         if len(self._feeds) < _MAX_FEEDS:
             return
-        idle = next((name for name, feed in self._feeds.items() if not feed.has_live_turns), None)
+        # A feed that is driven or read stays, however many there are.
+        idle = next((name for name, feed in self._feeds.items() if feed.is_idle), None)
         if idle is not None:
             self._feeds.pop(idle).close()
 
@@ -138,6 +140,7 @@ class Services(msgspec.Struct, kw_only=True):
     clock: Clock
     feeds: Feeds
     watch: StoreWatch
+    folded: FoldedTurns
     worker_id: str = ""
     lease_ms: int = 15_000
     deps: Callable[..., Any] | None = None

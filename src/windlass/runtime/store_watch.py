@@ -14,16 +14,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from windlass.errors import WindlassError
-from windlass.ports import Changes, Store
+from windlass.ports import Store
 
 _log = logging.getLogger("windlass")
 # A bell is best effort: this often the store is asked although none rang.
 _AT_LEAST_S = 5.0
 
 Tell: TypeAlias = Callable[[], None]
-"""Called when a session was touched."""
-TellAll: TypeAlias = Callable[[Changes], None]
-"""Called with all that changed, in order, once each."""
 
 
 class StoreWatch:
@@ -33,7 +30,7 @@ class StoreWatch:
         self._store = store
         self._mark: str | None = None
         self._by_session: dict[str, list[Tell]] = {}
-        self._all: list[TellAll] = []
+        self._all: list[Tell] = []
         self._leave_bell: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._look: asyncio.Task[None] | None = None
@@ -56,18 +53,17 @@ class StoreWatch:
 
         return leave
 
-    async def follow_all(self, tell: TellAll) -> tuple[str, Callable[[], None]]:
-        """Call `tell` with every change behind the mark that is returned, with what ends that."""
+    async def follow_all(self, tell: Tell) -> Callable[[], None]:
+        """Call `tell` when anything was written, from now on; return what ends that."""
         await self._begin()
         self._all.append(tell)
-        assert self._mark is not None  # noqa: S101 - it has begun
 
         def leave() -> None:
             if tell in self._all:
                 self._all.remove(tell)
             self._end_if_idle()
 
-        return self._mark, leave
+        return leave
 
     def close(self) -> None:
         """Tell no more."""
@@ -128,5 +124,5 @@ class StoreWatch:
                 for tell in tuple(self._by_session.get(session_id, ())):
                     tell()
             if found.changes:
-                for tell_all in tuple(self._all):
-                    tell_all(found)
+                for tell in tuple(self._all):
+                    tell()
