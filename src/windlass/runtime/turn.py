@@ -223,8 +223,7 @@ class Turn:
             self.is_live = True
             self.begin_drive()
             if self.is_recovered:
-                view = self.messages_so_far()
-                self.tell_fact(events.Recovered(view=view), f"{self.generation}.recovered", "0")
+                self.tell(events.Recovered(view=self.messages_so_far()), "0")
 
     def begin_drive(self) -> None:
         """Write down, with the first entry of this drive, who drives the turn from here on."""
