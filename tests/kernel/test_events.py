@@ -66,6 +66,7 @@ PREVIEWS: list[Event] = [
     Retrying(attempt=1, reason="529", wait_ms=10),
     Retracted(correlation_ids=("c1",)),
     PluginEvent(plugin="p", name="n", data=[1]),
+    Recovered(view=(user("hi"),)),
 ]
 FACTS: list[Event] = [
     ModelFinished(iteration=0, text="a"),
@@ -84,7 +85,6 @@ FACTS: list[Event] = [
         usage=Usage(input_tokens=1),
         cumulative=Usage(input_tokens=1),
     ),
-    Recovered(view=(user("hi"),)),
 ]
 
 

@@ -20,7 +20,15 @@ from tests.runtime.feeds import (
     waiting_for,
 )
 from tests.runtime.lanes import passes
-from windlass.kernel import Event, ModelStarted, PluginEvent, Retracted, Retrying, TextDelta
+from windlass.kernel import (
+    Event,
+    ModelStarted,
+    PluginEvent,
+    Recovered,
+    Retracted,
+    Retrying,
+    TextDelta,
+)
 from windlass.runtime.reader import MAX_PREVIEWS
 
 
@@ -181,6 +189,17 @@ async def test_a_retraction_is_not_forgotten() -> None:
     assert told([await anext(reader)]) == ["-c1"]
 
 
+async def test_a_fresh_view_is_not_forgotten_nor_taken_back() -> None:
+    feed = feed_of()
+    reader = feed.read()
+    turn = feed.turn("t1")
+    turn.show(Recovered(correlation_id="c1"))
+    turn.show(retracted("c1"))
+    for n in range(MAX_PREVIEWS + 3):
+        turn.show(tick(n))
+    assert told([await anext(reader), await anext(reader)]) == ["Recovered", "-c1"]
+
+
 async def test_what_waits_for_a_reader_that_never_reads_stays_bounded() -> None:
     feed = feed_of()
     reader = feed.read()
@@ -201,7 +220,8 @@ async def test_a_drained_reader_keeps_nothing() -> None:
     feed = feed_of()
     reader = feed.read()
     turn = feed.turn("t1")
-    for event in (text("a"), progress(1), tick(1), retracted("c9"), fact(1), text("b")):
+    seen = (text("a"), progress(1), tick(1), retracted("c9"), Recovered(), fact(1), text("b"))
+    for event in seen:
         turn.show(event)
     await waiting_for(reader)
     waiting = reader._waiting

@@ -213,7 +213,9 @@ class PluginEvent(_JsonEvent, kw_only=True):
 
 
 class Recovered(_Event, kw_only=True):
-    """The turn goes on after a crash: `view` replaces every preview of it."""
+    """The turn goes on after a crash: `view` replaces every preview of it. A slow reader gets it, too."""
+
+    preview: ClassVar[bool] = True
 
     view: tuple[Message, ...] = ()
 

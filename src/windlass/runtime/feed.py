@@ -41,8 +41,6 @@ from windlass.runtime.reader import FeedReader, Waiting, read_cursor, write_curs
 _ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinished, Error})
 # What is shown first of a call.
 _BEGINS_A_CALL = frozenset({ModelStarted, ToolStarted, CodeStarted})
-# After one of these no preview of the turn counts any more.
-_ENDS_PREVIEWS = frozenset({TurnEnded, Recovered})
 # How many ended turns a feed remembers, for readers that come late and want to stop with one.
 _MAX_ENDED = 256
 # How many times a turn may show something before it looks for previews among it.
@@ -422,14 +420,17 @@ class TurnFeed:
         """Look through what was shown for the calls whose previews might have to be taken back."""
         unfinished = self._unfinished
         for event in chain.from_iterable(self.shown):
-            if type(event) is Retracted:
+            kind = type(event)
+            if not event.preview:
+                if kind in _ENDS_A_CALL:
+                    unfinished.pop(event.correlation_id, None)
+                elif kind is TurnEnded:
+                    unfinished.clear()
+            elif kind is Retracted:
                 for correlation_id in event.correlation_ids:
                     unfinished.pop(correlation_id, None)
-            elif event.preview:
-                if event.correlation_id:
-                    unfinished[event.correlation_id] = None
-            elif type(event) in _ENDS_A_CALL:
-                unfinished.pop(event.correlation_id, None)
-            elif type(event) in _ENDS_PREVIEWS:
-                unfinished.clear()
+            elif kind is Recovered:
+                unfinished.clear()  # it stands for all that was shown before
+            elif event.correlation_id:
+                unfinished[event.correlation_id] = None
         self.shown.clear()

@@ -9,7 +9,9 @@ Law 4. `durable` returns when all that was added before it is on disk. A turn wa
     that is not pure, before a fact is shown or a receipt handed out, and before it parks.
 Law 5. `may_call_model` returns when every reply but the last is on disk. So a turn whose disk has stopped runs
     ahead by one reply and no more.
-Law 6. A barrier of a turn that is driven alone commits in the call, if the store can do so at once. Then nothing
+Law 6. Of a unit the entries come first, then the waits. So what is added behind a wait begins another unit: readers of
+    the store find entries and waits in the order in which they were added.
+Law 7. A barrier of a turn that is driven alone commits in the call, if the store can do so at once. Then nothing
     is awaited, and the loop is not asked for a pass.
 
 With one barrier in an iteration, reply, decision, intent and the result of the call before share one unit: one
@@ -77,8 +79,8 @@ class Lane:
         self._last_reply = self._reply_before = 0
         self._last_reply_ticket: Ticket[UnitReceipt] | None = None
         self._reply_before_ticket: Ticket[UnitReceipt] | None = None
-        # The open unit: what was added since the last one was handed in.
-        self._is_open = False
+        # The open unit: what was added since the last one was handed in. It takes entries while it has no waits.
+        self._is_open = self._takes_entries = False
         self._accept: NewTurn | None = None
         self._start: Start | None = None
         self._entries: list[Entry] = []
@@ -110,7 +112,7 @@ class Lane:
 
     def add(self, entry: Entry, blobs: Iterable[str] = ()) -> None:
         """Add an entry to the journal."""
-        if not self._is_open or self.refusal is not None:
+        if not self._takes_entries:
             self._open("add")
         self._entries.append(entry)
         if blobs:
@@ -132,6 +134,7 @@ class Lane:
     def open_wait(self, wait: Wait) -> None:
         """Open a wait."""
         self._open("open_wait")
+        self._takes_entries = False
         self._waits.append(wait)
 
     def mark(self) -> int:
@@ -193,9 +196,11 @@ class Lane:
         if self._reply_before_ticket is not None:
             await self._await(self._reply_before_ticket)
 
-    async def park(self) -> None:
-        """Park the turn behind all that was added."""
+    async def park(self, last: Entry | None = None) -> None:
+        """Park the turn behind all that was added; `last` goes along, an entry of which nothing is shown."""
         self._open("park")
+        if last is not None:
+            self._entries.append(last)
         self._parks = True
         await self.durable()
 
@@ -222,8 +227,10 @@ class Lane:
         if self._parks or self._commit is not None:
             raise InvalidInput(f"Lane.{what}: the turn parks or ends in this unit", field=what)
         if self._is_open:
+            if what == "add":  # it asks only where waits stand in the way
+                self._open_next(what)
             return
-        self._is_open = True
+        self._is_open = self._takes_entries = True
         self._passes_left = _PATIENCE
         if not self._has_pass:
             self._has_pass = True
@@ -294,7 +301,7 @@ class Lane:
         return unit
 
     def _forget_open(self) -> None:
-        self._is_open = self._parks = False
+        self._is_open = self._takes_entries = self._parks = False
         self._accept = self._start = self._commit = None
         if self._entries:
             self._entries = []

@@ -2,7 +2,7 @@
 
 What waits for a reader is its own, so a slow one does not slow the others. Facts wait as they are.
 Previews are joined, replaced, taken back and, if there are still too many, forgotten, the oldest first.
-A `Retracted` is not forgotten: without it a reader would keep what never happened.
+`Retracted` and `Recovered` are not forgotten: without them a reader would keep what never happened.
 
 A cursor is the text in which a reader carries its place from one connection to the next. It comes back from outside, so
 it is read as hostile: whatever this feed did not write names no place.
@@ -16,7 +16,7 @@ from io import StringIO
 from typing import Protocol
 
 from windlass.errors import InvalidInput
-from windlass.kernel import Event, Retracted, TurnEnded
+from windlass.kernel import Event, Recovered, Retracted, TurnEnded
 from windlass.kernel.events import ReasoningDelta, TextDelta, ToolProgress
 from windlass.kernel.value import set_field
 
@@ -150,6 +150,8 @@ class Waiting:
             self._put_delta(position, drive, event)
         elif isinstance(event, Retracted):
             self._put_retracted(position, drive, event)
+        elif isinstance(event, Recovered):
+            self._append(position, _Slot(position, drive, event))
         else:
             if isinstance(event, ToolProgress):
                 self._replace_progress(position, drive, event)
@@ -234,7 +236,7 @@ class Waiting:
         if slot is self._last:
             self._last = None
         event = slot.event
-        if not event.preview:
+        if not event.preview or isinstance(event, Recovered):
             return
         if isinstance(event, Retracted):
             del self._retractions[key]

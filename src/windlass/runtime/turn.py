@@ -223,8 +223,7 @@ class Turn:
             self.is_live = True
             self.begin_drive()
             if self.is_recovered:
-                view = self.messages_so_far()
-                self.tell_fact(events.Recovered(view=view), f"{self.generation}.recovered", "0")
+                self.tell(events.Recovered(view=self.messages_so_far()), "0")
 
     def begin_drive(self) -> None:
         """Write down, with the first entry of this drive, who drives the turn from here on."""
@@ -241,20 +240,22 @@ class Turn:
 
     async def park(self) -> None:
         """Park the turn behind all that was added, and end its feed here."""
-        self._end_drive("parked")
-        await self.lane.park()
+        await self.lane.park(self._drive_ended("parked"))
         self.feed.end()
 
     async def give_up(self) -> None:
         """Write down what is done; another drive continues the turn."""
-        self._end_drive("left")
+        ended = self._drive_ended("left")
+        if ended is not None:
+            self.lane.add(ended)
         await self.lane.durable()
         self.feed.end()
 
-    def _end_drive(self, why: Literal["parked", "left"]) -> None:
+    def _drive_ended(self, why: Literal["parked", "left"]) -> DriveEnded | None:
         # A drive that wrote nothing leaves no trace: one may be woken again and again.
-        if self._has_drive_entry and not self.lane.has_rider:
-            self.lane.add(DriveEnded(at_ms=self.services.clock.now_ms(), why=why))
+        if not self._has_drive_entry or self.lane.has_rider:
+            return None
+        return DriveEnded(at_ms=self.services.clock.now_ms(), why=why)
 
     # ------------------------------------------------------------------ waits
 

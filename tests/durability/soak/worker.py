@@ -15,7 +15,7 @@ import msgspec
 from tests.durability.soak import crew, mutants
 from tests.durability.soak.ledger import Ledger
 from windlass import Runtime, TurnHandle
-from windlass.kernel.events import Event, Recovered
+from windlass.kernel.events import Event
 
 
 def ledger_of(folder: Path) -> Ledger:
@@ -30,7 +30,7 @@ def file_of(folder: Path) -> Path:
 
 def tell(ledger: Ledger, session: str, event: Event) -> None:
     """Write down what was shown as a fact, and when."""
-    if event.preview or isinstance(event, Recovered):
+    if event.preview:
         return
     shown_ms = time.time_ns() // 1_000_000
     ledger.write("shown", session, event=msgspec.to_builtins(event), shown_ms=shown_ms)

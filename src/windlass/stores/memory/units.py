@@ -124,7 +124,7 @@ def _open_wait(tables: Tables, turn: TurnRow, wait: Wait, changes: Changes) -> N
         rules.check_same(owner.waits[wait.key].wait, wait, "Wait.key", field="Wait.key")
         return
     rules.check_wait(turn, wait)
-    changes.put(turn.waits, wait.key, WaitView(wait=wait))
+    changes.put(turn.waits, wait.key, WaitView(wait=wait, page=turn.pages))
     changes.put(tables.waits, wait.key, turn)
 
 

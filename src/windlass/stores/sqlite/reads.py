@@ -196,7 +196,7 @@ _INBOXES = (
     " WHERE turns.state IS NOT 'parked' ORDER BY oldest"
 )
 _WAITS = (
-    "SELECT key, kind, sessions.id, turns.id, expires_ms FROM waits"
+    "SELECT key, waits.kind, sessions.id, turns.id, expires_ms FROM waits"
     " JOIN sessions ON sessions.no = waits.session JOIN turns ON turns.no = waits.turn"
     " WHERE waits.state = 'open' AND expires_ms <= ? ORDER BY expires_ms, waits.no LIMIT ?"
 )

@@ -13,12 +13,12 @@ from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
 _WAITS = (
-    "SELECT sessions.id, turns.id, key, kind, expires_ms, waits.state, consumed, wait, answer FROM waits"
+    "SELECT sessions.id, turns.id, key, waits.kind, expires_ms, waits.state, consumed, wait, answer, waits.page FROM waits"
     " LEFT JOIN sessions ON sessions.no = waits.session LEFT JOIN turns ON turns.no = waits.turn "
 )
 _OPEN = "WHERE waits.state = 'open'"
 _WHERE = {
-    "kind": " AND kind = :kind",
+    "kind": " AND waits.kind = :kind",
     "session": " AND waits.session = (SELECT no FROM sessions WHERE id = :session)",
     "turn": " AND waits.turn = (SELECT turns.no FROM sessions JOIN turns ON turns.session = sessions.no"
     " WHERE sessions.id = :session AND turns.id = :turn)",
@@ -39,9 +39,9 @@ def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> None:
         return
     rules.check_wait(turn, wait)
     rows.db.execute(
-        "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait)"
-        " VALUES (?, ?, ?, ?, 'open', 0, ?, ?)",
-        (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed),
+        "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait, page)"
+        " VALUES (?, ?, ?, ?, 'open', 0, ?, ?, ?)",
+        (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed, turn.pages),
     )
 
 
@@ -110,7 +110,7 @@ def _has_answer(db: apsw.Connection, key: str, packed: bytes) -> bool:
 
 
 def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
-    session_id, turn_id, key, kind, expires_ms, state, consumed, stored, packed = found
+    session_id, turn_id, key, kind, expires_ms, state, consumed, stored, packed, page = found
     # Its key is a secret; its turn says where it is.
     place = f"wait of {session_id}/{turn_id}"
     wait = unpack(stored, Wait, place=place)
@@ -124,4 +124,4 @@ def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
     answered = answer is not None and answer.status == state
     if not (unanswered or answered) or (consumed and state != "answered"):
         raise corrupt(place, f"is {state}, and its answer says otherwise")
-    return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer)
+    return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer, page=page)

@@ -42,6 +42,16 @@ async def a_wait_is_opened_and_seen(scene: Scene, turn: Driven) -> None:
     expect(await scene.store.list_waits(), (view,))
 
 
+async def a_wait_tells_how_many_pages_came_before_it(scene: Scene, turn: Driven) -> None:
+    await scene.write(turn.unit(waits=(turn.wait("first"),)))
+    await scene.write(turn.unit(reply(turn), waits=(turn.wait("second"),)))
+    await scene.write(turn.unit(waits=(turn.wait("third"),)))
+
+    waits = (await scene.turn()).waits
+    expect([(one.wait.key, one.page) for one in waits], [("first", 0), ("second", 1), ("third", 1)])
+    expect([one.page for one in await scene.store.list_waits()], [0, 1, 1])
+
+
 async def the_same_wait_again_stays_as_it_stands(scene: Scene, turn: Driven) -> None:
     await scene.open_wait(turn)
     await scene.store.resolve_wait("w", YES)
