@@ -18,6 +18,7 @@ from windlass.ports import (
     CancelReceipt,
     Clock,
     DueTurn,
+    ErrandReceipt,
     Model,
     PhaseProbe,
     Plugin,
@@ -49,6 +50,7 @@ class RuntimeStatus(Value, kw_only=True):
     is_durable: whether its store outlives the process.
     driving: the sessions in which it drives a turn.
     due: turns that it could take up now; foreign: turns of agents that it does not have.
+    dropped: the last errands of turns here whose target was gone.
     """
 
     worker_id: str | None
@@ -58,6 +60,7 @@ class RuntimeStatus(Value, kw_only=True):
     due: tuple[DueTurn, ...] = ()
     foreign: tuple[DueTurn, ...] = ()
     open_waits: int = 0
+    dropped: tuple[ErrandReceipt, ...] = ()
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -325,6 +328,7 @@ class Runtime(Answering, Listing, Generic[O]):
             due=tuple(turn for turn in due.turns if turn.agent in self._programs),
             foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
             open_waits=len(waits),
+            dropped=tuple(self._worker.dropped),
         )
 
     @property

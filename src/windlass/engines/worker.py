@@ -9,6 +9,8 @@ Law 4. A worker drives only agents that it has. It releases a session in which a
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
@@ -23,6 +25,7 @@ from windlass.ports import (
     DueInbox,
     DueTurn,
     Engine,
+    ErrandReceipt,
     NewTurn,
     TurnRequest,
     TurnView,
@@ -36,6 +39,8 @@ from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.starting import NONE_GIVEN, Job
 from windlass.runtime.turn_record import TurnRecord
 
+_log = logging.getLogger("windlass")
+_MAX_DROPPED = 100
 _GRACE_S = 10.0
 _ASIDE_S = 1.0
 
@@ -65,6 +70,9 @@ class Worker:
         # Sessions that may have more to do when the turn that is driven here has ended.
         self._busy_sessions: set[str] = set()
         self._was_full = False
+        # The errands whose target was gone, the last of them.
+        self.dropped: deque[ErrandReceipt] = deque(maxlen=_MAX_DROPPED)
+        services.on_errands = self._errands_ran
         self.resting = Resting(services, self._drives)
         self._membership = Membership(services, is_busy=self._is_busy)
         self._housekeeping = Housekeeping(services, retention_ms=retention_ms)
@@ -112,6 +120,17 @@ class Worker:
         if driving is not None:
             driving.drive.wake()
         self.kick(session_id)
+
+    def _errands_ran(self, receipts: tuple[ErrandReceipt, ...]) -> None:
+        """Wake what errands have touched here; other workers find it themselves."""
+        for receipt in receipts:
+            if receipt.status == "dropped":
+                _log.warning(
+                    "an errand to session %s was dropped: %s", receipt.session_id, receipt.reason
+                )
+                self.dropped.append(receipt)
+            else:
+                self.wake(receipt.session_id)
 
     async def flush(self, session_id: str) -> None:
         """Wait until the store knows the turn that is driven here: it may have begun a moment ago."""

@@ -65,6 +65,11 @@ class Ticket(Protocol[A_co]):
         """Why it was refused, once it is."""
         ...
 
+    @property
+    def receipt(self) -> A_co | None:
+        """What it was answered with, once it is durable."""
+        ...
+
     def settle_now(self) -> bool:
         """Write it in this call, with all that was handed in before it, if nothing has to be waited for.
 

@@ -468,6 +468,7 @@ class Drive:
             on_refused=self._refused,
             on_durable=feed.durable,
             is_alone=services.is_alone,
+            on_errands=services.on_errands,
         )
         turn = Turn(
             services,

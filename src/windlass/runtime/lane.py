@@ -28,7 +28,7 @@ from typing import Protocol
 
 from windlass.errors import InvalidInput, WindlassError
 from windlass.journal import Entry, ModelAnswered, Recorded, TurnStarted
-from windlass.ports import NewTurn, Start, Ticket, Unit, UnitReceipt, Wait
+from windlass.ports import Errand, ErrandReceipt, NewTurn, Start, Ticket, Unit, UnitReceipt, Wait
 from windlass.ports.unit import CommitReceipt, TurnCommit
 
 # How many passes an open unit waits for more. A scripted model answers within these passes; one that takes real
@@ -47,7 +47,8 @@ class Submits(Protocol):
 class Lane:
     """The one way to write for one turn under one generation.
 
-    `on_durable` is told how many units are on disk. `is_alone` says whether this is the only turn being driven.
+    `on_durable` is told how many units are on disk, `on_errands` what became of errands. `is_alone` says whether this is
+    the only turn being driven.
     """
 
     def __init__(  # noqa: PLR0913 - each is a part of what it is
@@ -61,6 +62,7 @@ class Lane:
         on_refused: Callable[[BaseException], None] | None = None,
         on_durable: Callable[[int], None] | None = None,
         is_alone: Callable[[], bool] | None = None,
+        on_errands: Callable[[tuple[ErrandReceipt, ...]], None] | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -70,6 +72,7 @@ class Lane:
         self._on_refused = on_refused
         self._on_durable = on_durable
         self._is_alone = is_alone
+        self._on_errands = on_errands
         self.refusal: BaseException | None = None
         # Units are counted from 1, in the order in which they are handed in.
         self._handed_in = 0
@@ -87,6 +90,7 @@ class Lane:
         # An entry that is not worth a unit of its own: it goes before the next ones.
         self._riding: Entry | None = None
         self._waits: list[Wait] = []
+        self._errands: list[Errand] = []
         self._blobs: list[str] = []
         self._parks = False
         self._commit: TurnCommit | None = None
@@ -136,6 +140,11 @@ class Lane:
         self._open("open_wait")
         self._takes_entries = False
         self._waits.append(wait)
+
+    def run_errand(self, errand: Errand) -> None:
+        """Do something to another session, in the transaction of what was added last."""
+        self._open("run_errand")
+        self._errands.append(errand)
 
     def mark(self) -> int:
         """Return how many units have to be durable for all that was added so far to be so."""
@@ -218,7 +227,14 @@ class Lane:
 
     @property
     def _is_fenced(self) -> bool:
-        return bool(self._start or self._entries or self._waits or self._parks or self._commit)
+        return bool(
+            self._start
+            or self._entries
+            or self._waits
+            or self._parks
+            or self._commit
+            or self._errands
+        )
 
     def _open(self, what: str) -> None:
         """Make sure that a unit is open. It is handed in after a few passes of the loop, if not before."""
@@ -279,6 +295,8 @@ class Lane:
             self._settled(ticket, number)
         else:
             ticket.when_settled(partial(self._settled, ticket, number))
+        if unit.errands:
+            ticket.when_settled(partial(self._errands_ran, ticket))
 
     def _sealed(self) -> Unit:
         if self._riding is not None and self._entries:
@@ -296,6 +314,7 @@ class Lane:
             parks=self._parks,
             commit=self._commit,
             blobs=tuple(self._blobs),
+            errands=tuple(self._errands) if self._errands else (),
         )
         self._forget_open()
         return unit
@@ -307,6 +326,8 @@ class Lane:
             self._entries = []
         if self._waits:
             self._waits = []
+        if self._errands:
+            self._errands = []
         if self._blobs:
             self._blobs = []
 
@@ -326,6 +347,11 @@ class Lane:
         self.n_durable = number
         if self._on_durable is not None:
             self._on_durable(number)
+
+    def _errands_ran(self, ticket: Ticket[UnitReceipt]) -> None:
+        receipt = ticket.receipt
+        if receipt is not None and self._on_errands is not None:
+            self._on_errands(receipt.errands)
 
     def _refuse(self, refusal: BaseException) -> None:
         if self.refusal is not None:

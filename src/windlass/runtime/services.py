@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.guards.secret import REGISTERED
-from windlass.ports import Clock, Phase, PhaseProbe, Price, Store, Wait
+from windlass.ports import Clock, ErrandReceipt, Phase, PhaseProbe, Price, Store, Wait
 from windlass.runtime.feed import SessionFeed
 from windlass.runtime.folded import FoldedTurns
 from windlass.runtime.store_watch import StoreWatch
@@ -153,6 +153,8 @@ class Services(msgspec.Struct, kw_only=True):
     driving: int = 0
     callers: int = 0
     prices: Mapping[str, Price] | None = None
+    # Is told what became of the errands of a unit.
+    on_errands: Callable[[tuple[ErrandReceipt, ...]], None] | None = None
     # What plugins do beside the turns.
     aside: TaskSet = msgspec.field(default_factory=TaskSet)
 

@@ -38,6 +38,10 @@ class Settled(Generic[R]):
     def refusal(self) -> BaseException | None:
         return self._refusal
 
+    @property
+    def receipt(self) -> R | None:
+        return None if self._refusal is not None else self._receipt
+
     def settle_now(self) -> bool:
         """Say that it is settled."""
         return True

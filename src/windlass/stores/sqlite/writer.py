@@ -62,6 +62,11 @@ class Operation(Generic[A]):
         self.session_id = session_id
         self.after = after
 
+    @property
+    def receipt(self) -> A | None:
+        """What it was answered with, once it is on disk."""
+        return self._answer if self.is_settled and self.refusal is None else None
+
     def settle_now(self) -> bool:
         """Commit in this call if nothing has to be waited for; else soon, as without it."""
         return self._writer.settle_now(self)
