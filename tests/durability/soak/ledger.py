@@ -1,7 +1,8 @@
 """What happened outside the store: one line for each thing that a worker did to the world, in one order.
 
 Every process appends to the same file, so that the lines of all of them stand in the order in which things
-happened. A line is handed to the system in one write; it outlives the process that wrote it.
+happened. A line is handed to the system in one write; it outlives the process that wrote it. A process that is killed
+inside that write may leave the beginning of a line: what it was about to say did not happen. So each line begins anew.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Ledger:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._fd = os.open(self.path, flags, 0o644)
         line = [kind, self.life, os.getpid(), time.monotonic(), session, call, said]
-        os.write(self._fd, f"{json.dumps(line)}\n".encode())
+        os.write(self._fd, f"\n{json.dumps(line)}\n".encode())
 
     def mint(self) -> str:
         """Return a word that was not written before: what was made twice differs."""
@@ -52,8 +53,8 @@ class Ledger:
         """Return the lines so far, of these kinds or of all."""
         if not self.path.exists():
             return []
-        whole = self.path.read_text().rpartition("\n")[0]
-        found = [Line(*json.loads(text)) for text in whole.splitlines()]
+        pieces = self.path.read_text().split("\n")[:-1]  # the last may still be growing
+        found = [line for text in pieces if (line := _read(text)) is not None]
         return [line for line in found if not kinds or line.kind in kinds]
 
     def size(self) -> int:
@@ -65,3 +66,10 @@ class Ledger:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _read(text: str) -> Line | None:
+    try:
+        return Line(*json.loads(text)) if text else None
+    except json.JSONDecodeError:
+        return None  # cut off
