@@ -71,6 +71,8 @@ from windlass.ports.unit import (
     TurnState,
     Unit,
     UnitReceipt,
+    lock_order,
+    target_of,
 )
 from windlass.ports.upload import Attachment, Upload
 from windlass.ports.views import (
@@ -109,4 +111,5 @@ __all__ = [
     "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",
     "Unit", "UnitReceipt", "Unknown", "Upload", "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt",
     "WaitState", "WaitView", "When", "WithdrawReceipt", "WorkerView",
+    "lock_order", "target_of",
 ]  # fmt: skip

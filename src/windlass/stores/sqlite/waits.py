@@ -13,12 +13,12 @@ from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
 _WAITS = (
-    "SELECT sessions.id, turns.id, key, kind, expires_ms, waits.state, consumed, wait, answer FROM waits"
+    "SELECT sessions.id, turns.id, key, waits.kind, expires_ms, waits.state, consumed, wait, answer, page FROM waits"
     " LEFT JOIN sessions ON sessions.no = waits.session LEFT JOIN turns ON turns.no = waits.turn "
 )
 _OPEN = "WHERE waits.state = 'open'"
 _WHERE = {
-    "kind": " AND kind = :kind",
+    "kind": " AND waits.kind = :kind",
     "session": " AND waits.session = (SELECT no FROM sessions WHERE id = :session)",
     "turn": " AND waits.turn = (SELECT turns.no FROM sessions JOIN turns ON turns.session = sessions.no"
     " WHERE sessions.id = :session AND turns.id = :turn)",
@@ -39,9 +39,9 @@ def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> None:
         return
     rules.check_wait(turn, wait)
     rows.db.execute(
-        "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait)"
-        " VALUES (?, ?, ?, ?, 'open', 0, ?, ?)",
-        (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed),
+        "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait, page)"
+        " VALUES (?, ?, ?, ?, 'open', 0, ?, ?, ?)",
+        (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed, turn.pages),
     )
 
 
@@ -70,20 +70,29 @@ def consume(rows: Rows, turn: TurnRow, key: str) -> None:
 
 
 def resolve(rows: Rows, key: str, answer: WaitAnswer, encoder: Encoder) -> WaitReceipt:
-    """Answer a wait; the first answer stands."""
+    """Answer a wait for a caller from outside; the first answer stands."""
     again = rows.earlier is not None
     view = rules.found_wait(find(rows.db, key))
-    stands = rules.standing_answer(view.wait, answer)
-    accepted = rules.first_answer(stands, answer)
+    rules.check_answers(view.wait, answer)
+    receipt, is_same = settle(rows, view, answer, encoder)
+    if again and is_same:
+        return rules.first_answer(rules.standing_answer(view.wait, answer), answer)
+    return receipt
+
+
+def settle(
+    rows: Rows, view: WaitView, answer: WaitAnswer, encoder: Encoder
+) -> tuple[WaitReceipt, bool]:
+    """Answer a wait; return what became of the answer, and whether this very one stood before."""
+    key, stands = view.wait.key, rules.standing_answer(view.wait, answer)
+    packed = encoder.pack(stands)
     if view.state != "open":
-        is_mine = again and _has_answer(rows.db, key, encoder.pack(stands))
-        return accepted if is_mine else rules.late_answer(view)
+        return rules.late_answer(view), _has_answer(rows.db, key, packed)
     rows.db.execute(
-        "UPDATE waits SET state = ?, answer = ? WHERE key = ?",
-        (stands.status, encoder.pack(stands), key),
+        "UPDATE waits SET state = ?, answer = ? WHERE key = ?", (stands.status, packed, key)
     )
     _wake(rows, view.wait)
-    return accepted
+    return rules.first_answer(stands, answer), False
 
 
 def supersede_open(rows: Rows, turn: TurnRow) -> None:
@@ -110,7 +119,7 @@ def _has_answer(db: apsw.Connection, key: str, packed: bytes) -> bool:
 
 
 def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
-    session_id, turn_id, key, kind, expires_ms, state, consumed, stored, packed = found
+    session_id, turn_id, key, kind, expires_ms, state, consumed, stored, packed, page = found
     # Its key is a secret; its turn says where it is.
     place = f"wait of {session_id}/{turn_id}"
     wait = unpack(stored, Wait, place=place)
@@ -124,4 +133,4 @@ def _view(found: Any) -> WaitView:  # noqa: ANN401 - a row of apsw's
     answered = answer is not None and answer.status == state
     if not (unanswered or answered) or (consumed and state != "answered"):
         raise corrupt(place, f"is {state}, and its answer says otherwise")
-    return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer)
+    return WaitView(wait=wait, state=state, consumed=bool(consumed), answer=answer, page=page)
