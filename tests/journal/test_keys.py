@@ -20,6 +20,7 @@ from windlass.journal import (
     Moment,
     Scope,
     call_key,
+    derived_session_id,
     idempotency_key,
     key_place,
     parse_key,
@@ -317,3 +318,57 @@ def test_a_wait_key_depends_on_the_secret_the_call_and_its_arguments() -> None:
         wait_key(b"secret", "s/t/0/1/sleep/e", "ac"),
     }
     assert len(keys) == 4
+
+
+# printf '["child","lead","t1","tools",0]' | openssl dgst -sha256 -hmac secret | cut -c-40
+GOLDEN_CHILD = "c_f59404a497a5f920fa87fd594af86927f7ef7d15"
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "content", "prefix"),
+    [
+        ("child", ("lead", "t1", "tools", 0), b'["child","lead","t1","tools",0]', "c_"),
+        ("process", ("onboard-ann",), b'["process","onboard-ann"]', "p_"),
+        ("schedule", ("digest", "2026-11"), b'["schedule","digest","2026-11"]', "s_"),
+        ("trigger", ("orders",), b'["trigger","orders"]', "t_"),
+    ],
+)
+def test_a_derived_session_id_is_the_mac_of_what_begins_the_session(
+    kind: Json, names: tuple[str | int, ...], content: bytes, prefix: str
+) -> None:
+    mac = hmac.new(b"secret", content, "sha256").hexdigest()
+    assert derived_session_id(b"secret", kind, *names) == prefix + mac[:40]
+
+
+def test_the_derived_session_id_of_a_child_is_as_it_ever_was() -> None:
+    assert derived_session_id(b"secret", "child", "lead", "t1", "tools", 0) == GOLDEN_CHILD
+
+
+def test_no_two_beginnings_have_one_derived_session_id() -> None:
+    ids = [
+        derived_session_id(b"secret", "child", "s", "t", 1),
+        derived_session_id(b"another", "child", "s", "t", 1),
+        derived_session_id(b"secret", "process", "s", "t", 1),
+        derived_session_id(b"secret", "child", "s", "t", "1"),
+        derived_session_id(b"secret", "child", "s", "t"),
+        derived_session_id(b"secret", "child", "st", 1),
+    ]
+    assert len({one[2:] for one in ids}) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "field"),
+    [
+        ("chat", ("s",), "kind"),
+        ("child", (), "names"),
+        ("child", ("a/b",), "names"),
+        ("child", ("s", -1), "names"),
+        ("child", ("s", True), "names"),
+        ("child", ("s", None), "names"),
+    ],
+)
+def test_what_is_no_name_of_a_session_is_refused(
+    kind: Json, names: tuple[Any, ...], field: str
+) -> None:
+    error = refused(lambda: derived_session_id(b"secret", kind, *names))
+    assert error.field == field

@@ -36,12 +36,22 @@ KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 Moment: TypeAlias = Literal["decide", "intent", "result", "presented", "asked"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 
+DerivedKind: TypeAlias = Literal["child", "process", "schedule", "trigger"]
+"""The kinds of sessions whose ids are derived: all but those that callers talk in."""
+_PREFIXES: dict[DerivedKind, str] = {
+    "child": "c",
+    "process": "p",
+    "schedule": "s",
+    "trigger": "t",
+}
+
 _SEGMENTS = 6
 _OF_ONE_ROW = ("/intent", "/result")
 # Every store keeps counts in 64 bits.
 _MAX_POSITION = 2**63
 _MAX_DIGITS = 20
 _IDEMPOTENCY_HEX = 40
+_SESSION_HEX = 40
 
 
 class Scope(Value, kw_only=True):
@@ -197,6 +207,28 @@ def wait_key(secret: bytes, key: str, args_digest: str) -> str:
     """Return the name of a wait; it takes the store's secret to make one."""
     content = f"{key}\n{args_digest}".encode()
     return f"w_{hmac(secret, content, sha256).hexdigest()}"
+
+
+def derived_session_id(secret: bytes, kind: DerivedKind, *names: str | int) -> str:
+    """Return the id of a session that something else than a caller begins, from the names of what begins it.
+
+    The same names give the same id. It takes the store's secret to make one, so a caller cannot occupy it beforehand.
+
+    Raises:
+        InvalidInput: the kind is none of these, there are no names, or one is neither an id nor a count.
+    """
+    if kind not in _PREFIXES:
+        raise InvalidInput.at("kind", "another", "child, process, schedule or trigger")
+    if not names:
+        raise InvalidInput.at("names", "none", "what tells the session from others of its kind")
+    for name in names:
+        if isinstance(name, int):
+            _check_position(name, "names")
+        else:
+            check_id(name, field="names")
+    # A list of text begins as no replay key does, so that no session is named like a wait.
+    content = canonical.encode(FrozenList([kind, *names]))
+    return f"{_PREFIXES[kind]}_{hmac(secret, content, sha256).hexdigest()[:_SESSION_HEX]}"
 
 
 def _check_position(position: int | None, field: str) -> None:

@@ -72,6 +72,8 @@ from windlass.ports.unit import (
     TurnState,
     Unit,
     UnitReceipt,
+    lock_order,
+    target_of,
 )
 from windlass.ports.upload import Attachment, Upload
 from windlass.ports.views import (
@@ -109,5 +111,5 @@ __all__ = [
     "Stop", "Store", "TextChunk", "Ticket", "Tool", "ToolContext", "ToolHost", "ToolPolicy", "ToolProvider",
     "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",
     "Unit", "UnitReceipt", "Unknown", "Upload", "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt",
-    "WaitState", "WaitView", "When", "WithdrawReceipt", "Work", "WorkerView",
+    "WaitState", "WaitView", "When", "WithdrawReceipt", "Work", "WorkerView", "lock_order", "target_of",
 ]  # fmt: skip

@@ -214,7 +214,13 @@ class Store(Protocol):
     async def run_errands(
         self, errands: Sequence[Errand], *, now_ms: int
     ) -> tuple[ErrandReceipt, ...]:
-        """Run errands for a caller that has no turn: all of them or none, each once."""
+        """Run errands for a caller that has no turn, in one transaction: all of them or none, each once.
+
+        A session that they make is at the top of a tree of its own. Receipts come in the order of the errands.
+
+        Raises:
+            InvalidInput: an errand with `most` or `rejects`, which are about the tree and the turn of a unit.
+        """
         ...
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> TurnReceipt:
@@ -306,7 +312,13 @@ class Store(Protocol):
         ...
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
-        """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
+        """Remove a session's payload and what it alone refers to; its id stays as a tombstone.
+
+        What it began goes with it, and what those began; only a `chat` stays, with all below it.
+
+        Raises:
+            HeadMoved: one of them has an unfinished turn.
+        """
         ...
 
     async def due(
@@ -327,7 +339,14 @@ class Store(Protocol):
 
     # ---------------------------------------------------------------- inbox
 
-    async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt: ...
+    async def enqueue(self, session_id: str, item: NewItem, *, now_ms: int = 0) -> InboxReceipt:
+        """Keep an item, once.
+
+        Raises:
+            Forbidden: the session is not a `chat`: only errands post items there.
+            IdempotencyConflict: the item is known with other content.
+        """
+        ...
 
     async def inbox(self, session_id: str) -> InboxView: ...
 

@@ -5,14 +5,18 @@ one commit to disk. The parts of a unit take effect in the order of its fields.
 
 An errand is what a unit does to other sessions: it starts a child, posts an item, answers a wait, asks for a cancel. It
 takes effect with the unit or not at all, and once, by its id. A target that is gone drops the errand, never the unit.
+A unit that landed does not run its errands again. One with neither entries nor a commit leaves no trace to tell that
+by: then each errand tells by its id that it was run.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
+from windlass.errors import InvalidInput
 from windlass.guards import check_id, check_text
 from windlass.journal import Entry, NodeBody, UsageLine
 from windlass.kernel import Attachment, Event, Outcome, Part, canonical
@@ -99,8 +103,9 @@ class TurnCommit(Value, kw_only=True):
 class AcceptTurn(Value, kw_only=True):
     """Accept a turn in another session, which is made if it is new: of this kind, begun by the unit's session.
 
-    `most` limits how many sessions of the unit's tree may have unfinished turns. A turn beyond it, or for a session
-    that was deleted, is not accepted; then the wait `rejects`, of the unit's own turn, is rejected with the reason.
+    `most` limits how many sessions below the root of the unit's tree may have unfinished turns, this one included. A
+    turn that is not accepted, because of that or because its session was deleted, is dropped; then the wait `rejects`,
+    of the unit's own turn, is rejected with the reason as its value. Both need a unit.
     """
 
     session_id: str
@@ -111,17 +116,22 @@ class AcceptTurn(Value, kw_only=True):
     rejects: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse ids that are none."""
+        """Refuse ids and a kind that are none, and a limit that is no count."""
         check_id(self.session_id, field="AcceptTurn.session_id")
         check_id(self.turn_id, field="AcceptTurn.turn_id")
+        if self.kind not in get_args(SessionKind):
+            raise InvalidInput.at("AcceptTurn.kind", repr(self.kind)[:40], "a kind of session")
         use_default(self, "kind", CHAT)
+        if self.most is not None and (type(self.most) is not int or self.most < 0):
+            raise InvalidInput.at("AcceptTurn.most", repr(self.most)[:40], "a count from 0")
 
 
 class PostItem(Value, kw_only=True):
-    """Put an item into the inbox of another session."""
+    """Put an item into the inbox of another session. `now_ms` is told where the unit does not say what time it is."""
 
     session_id: str
     item: NewItem
+    now_ms: int = 0
 
 
 class AnswerWait(Value, kw_only=True):
@@ -142,11 +152,26 @@ class CancelTurn(Value, kw_only=True):
 Errand: TypeAlias = AcceptTurn | PostItem | AnswerWait | CancelTurn
 
 
+def target_of(errand: Errand, session_of: Callable[[str], str | None]) -> str | None:
+    """Return the session that an errand acts on; `session_of` finds that of a wait by its key, if there is one."""
+    return session_of(errand.key) if isinstance(errand, AnswerWait) else errand.session_id
+
+
+def lock_order(session_ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the sessions that a transaction touches, each once, in the order in which every store locks them.
+
+    A unit's sessions are its own and the targets of its errands. Two units with errands into each other's session would
+    wait for each other for ever if each locked its own first. The order is that of the ids: an id is known before its
+    session is made, and a number is not.
+    """
+    return tuple(sorted(set(session_ids)))
+
+
 class ErrandReceipt(Value, kw_only=True):
     """What became of an errand.
 
-    `known`: it had been run before. `dropped`: its target is gone or has no room, and `reason` says so. `owner` is the
-    worker that has the target's session: it is woken, or finds the news itself.
+    `known`: it had been run before. `dropped`: its target is gone or has no room, or knows its id with other content,
+    and `reason` says so. `owner` is the worker that has the target's session: it is woken, or finds the news itself.
     """
 
     status: Literal["done", "known", "dropped"]

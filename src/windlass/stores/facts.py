@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from windlass.journal import HistoryPage, JournalPage
-from windlass.ports import CommitReceipt, ItemState, TurnCommit, TurnRequest, TurnState, WaitView
+from windlass.ports import (
+    CommitReceipt,
+    ItemState,
+    SessionKind,
+    TurnCommit,
+    TurnRequest,
+    TurnState,
+    WaitView,
+)
 from windlass.ports.views import SessionView, TurnView
 
 
@@ -21,6 +29,7 @@ class SessionFacts(Protocol):
     generation: int
     owner: str | None
     parent_head: int | None
+    kind: SessionKind
 
     @property
     def active(self) -> int | None: ...
@@ -91,6 +100,7 @@ def session_view(session: SessionFacts, pages: Sequence[HistoryPage], **shown: A
         generation=session.generation,
         owner=session.owner,
         parent_head=session.parent_head,
+        kind=session.kind,
         pages=tuple(pages),
         **shown,
     )

@@ -2,14 +2,17 @@
 
 Each store keeps rows of its own and asks here before it changes them, so that all refuse the same in the same words.
 A rule reads the facts of rows; but for the count of takeovers it changes nothing.
+
+Length: a rule for each thing that the port refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeVar
 
 from windlass.errors import (
+    Forbidden,
     HeadMoved,
     IdempotencyConflict,
     InvalidInput,
@@ -22,7 +25,16 @@ from windlass.errors import (
 from windlass.journal import Claimed
 from windlass.kernel.outcomes import Stopped
 from windlass.ports import CancelReceipt, Wait, WaitAnswer, WaitReceipt, WaitView, WithdrawReceipt
-from windlass.ports.unit import Lease, Start, TurnCommit, TurnState, Unit, UnitReceipt
+from windlass.ports.unit import (
+    CHAT,
+    Lease,
+    NewTurn,
+    Start,
+    TurnCommit,
+    TurnState,
+    Unit,
+    UnitReceipt,
+)
 from windlass.stores.facts import ItemFacts, SessionFacts, TurnFacts, receipt_of
 
 S = TypeVar("S", bound=SessionFacts)
@@ -76,12 +88,69 @@ def has_unfinished_turn(session: SessionFacts) -> HeadMoved:
     )
 
 
+def tree_of(session: S, started: Callable[[S], Iterable[S]]) -> list[S]:
+    """Return a session and what goes when it goes, the deepest first; `started` finds what a session began.
+
+    A `chat` that an errand made stays: people talk there, and its id would never be used again.
+    """
+    found = [session]
+    for one in found:  # it grows meanwhile
+        below = (child for child in started(one) if child.kind != CHAT)
+        found += [child for child in below if child.deleted_ms is None]
+    return found[::-1]
+
+
 def fork_head(parent: SessionFacts, at: int | None) -> int:
     """Return how many turns of a session a fork shares."""
     head = parent.head if at is None else at
     if type(head) is not int or not 0 <= head <= parent.head:
         raise InvalidInput.at("at", repr(head), f"a turn of 0 to {parent.head}")
     return head
+
+
+# ------------------------------------------------------------------ doors
+
+
+def check_begins(session: SessionFacts, turn: NewTurn, *, is_known: bool) -> None:
+    """Refuse a turn from outside in a session where only errands begin turns; one that is known may be asked for.
+
+    A worker begins a turn there with an item of the inbox, which an errand has put there.
+
+    Raises:
+        Forbidden: it is no chat.
+    """
+    if session.kind != CHAT and not turn.takes and not is_known:
+        raise Forbidden(
+            f"session {session.id}: is of kind {session.kind}, where only errands begin turns",
+            field="session_id",
+        )
+
+
+def check_enqueues(session: SessionFacts) -> None:
+    """Refuse an item from outside for a session that only errands post to.
+
+    Raises:
+        Forbidden: it is no chat.
+    """
+    if session.kind != CHAT:
+        raise Forbidden(
+            f"session {session.id}: is of kind {session.kind}, where only errands post items",
+            field="session_id",
+        )
+
+
+def check_answers(wait: Wait, answer: WaitAnswer, *, is_errand: bool = False) -> None:
+    """Refuse an answer from where none is taken. A wait's key is a secret and stands in no message.
+
+    Raises:
+        Forbidden: only an errand answers a wait for a child, and only its time ends a timer.
+    """
+    if wait.kind == "child" and not is_errand:
+        raise Forbidden("key: found a wait of kind child, which only errands answer", field="key")
+    if wait.kind == "timer":
+        is_over = wait.expires_ms is not None and answer.now_ms >= wait.expires_ms
+        if answer.status != "expired" or not is_over:
+            raise Forbidden("key: found a timer, which only its time answers", field="key")
 
 
 # ------------------------------------------------------------------ who may write
@@ -178,6 +247,14 @@ WHY_DUE: dict[str, Literal["queued", "answered", "abandoned"]] = {
 
 
 # ------------------------------------------------------------------ units
+
+
+def time_of(unit: Unit) -> int:
+    """Return the time that a unit says it is."""
+    for part in (unit.commit, unit.start, unit.accept):
+        if part is not None:
+            return part.now_ms
+    return 0
 
 
 def landed(turn: TurnFacts, unit: Unit, has_page: Callable[[], bool]) -> UnitReceipt | None:
@@ -300,6 +377,8 @@ def check_wait(turn: TurnFacts, wait: Wait) -> None:
     """Refuse a new wait that is not of its unit's turn."""
     if (wait.session_id, wait.turn_id) != (turn.session.id, turn.id):
         raise InvalidInput("Wait: is of another turn than its unit", field="Wait.turn_id")
+    if wait.kind == "child" and wait.expires_ms is not None:
+        raise InvalidInput.at("Wait.expires_ms", "a time", "none: only an errand ends a child wait")
 
 
 def found_wait(wait: WaitView | None) -> WaitView:

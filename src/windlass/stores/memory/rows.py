@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from windlass.journal import HistoryPage, JournalPage, UsageLine
 from windlass.kernel import canonical
-from windlass.ports import InboxItem, ItemState, TurnRequest, TurnState, WaitView
+from windlass.ports import InboxItem, ItemState, SessionKind, TurnRequest, TurnState, WaitView
 from windlass.stores import rules
 
 
@@ -80,6 +80,7 @@ class SessionRow:
     """A session; once deleted, a tombstone that keeps the pages which forks of it share.
 
     `unfinished` are its turns that have not ended, in order of arrival: of those only the first can have begun.
+    `started_by` is the session whose errand made it, `root` the one at the top of that tree.
     """
 
     id: str
@@ -92,6 +93,9 @@ class SessionRow:
     arrivals: int = 0
     parent: SessionRow | None = None
     parent_head: int | None = None
+    kind: SessionKind = "chat"
+    started_by: SessionRow | None = None
+    root: SessionRow | None = None
     usage: tuple[UsageLine, ...] = ()
     pages: list[PageRow] = field(default_factory=list)
     turns: dict[str, TurnRow] = field(default_factory=dict)
@@ -203,6 +207,11 @@ class Changes:
     def at_last(self, step: Callable[[], object]) -> None:
         """Do this when nothing can be refused any more."""
         self._last.append(step)
+
+    def adopt(self, others: Changes) -> None:
+        """Take over changes that were made apart, behind one's own."""
+        self._back += others._back
+        self._last += others._last
 
     def keep(self) -> None:
         """Do what was left for last; from here on nothing is taken back."""

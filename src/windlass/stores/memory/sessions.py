@@ -27,8 +27,14 @@ def view(session: SessionRow, *, history: bool, frame: bool = False) -> SessionV
         active=session.active_id,
         queued=session.queued,
         usage=session.usage,
-        parent=None if session.parent is None else session.parent.id,
+        parent=_id_of(session.parent),
+        started_by=_id_of(session.started_by),
+        root=_id_of(session.root),
     )
+
+
+def _id_of(session: SessionRow | None) -> str | None:
+    return None if session is None else session.id
 
 
 def _newest_first(session: SessionRow, count: int) -> Iterator[HistoryPage]:
@@ -58,6 +64,8 @@ def summary(session: SessionRow) -> SessionSummary:
         created_ms=session.created_ms,
         head=session.head,
         active=session.active_id,
+        kind=session.kind,
+        started_by=_id_of(session.started_by),
     )
 
 
@@ -78,11 +86,25 @@ def fork(
 
 
 def delete(tables: Tables, session_id: str, *, now_ms: int) -> DeleteReport:
-    """Remove a session's payload; pages that a fork of it shows stay for that fork."""
-    session = tables.session(session_id)
-    if session.unfinished:
-        raise rules.has_unfinished_turn(session)
+    """Remove a session and what it began; pages that a fork of one of them shows stay for that fork."""
+
+    def started(session: SessionRow) -> list[SessionRow]:
+        return [row for row in tables.sessions.values() if row.started_by is session]
+
+    tree = rules.tree_of(tables.session(session_id), started)
+    for session in tree:
+        if session.unfinished:
+            raise rules.has_unfinished_turn(session)
     held = set(references(tables))
+    pages = sum(_remove(tables, session, now_ms) for session in tree)
+    alone = held.difference(references(tables))
+    for digest in alone:
+        del tables.blobs[digest]
+    return DeleteReport(session_id=session_id, pages=pages, bodies=len(alone))
+
+
+def _remove(tables: Tables, session: SessionRow, now_ms: int) -> int:
+    """Remove what one session holds; return how many pages that were."""
     # What was asked, and the journals; what was said is counted where it is trimmed.
     pages = sum(turn.pages + (turn.request is not None) for turn in session.turns.values())
     for turn in session.turns.values():
@@ -95,10 +117,7 @@ def delete(tables: Tables, session_id: str, *, now_ms: int) -> DeleteReport:
         if tombstone.deleted_ms is not None:
             pages += _trim(tables, tombstone)
         tombstone = tombstone.parent
-    alone = held.difference(references(tables))
-    for digest in alone:
-        del tables.blobs[digest]
-    return DeleteReport(session_id=session_id, pages=pages, bodies=len(alone))
+    return pages
 
 
 def _trim(tables: Tables, tombstone: SessionRow) -> int:

@@ -14,9 +14,10 @@ from windlass.errors import InvalidInput, WindlassError
 from windlass.guards.secret import check_no_secret
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.memory import inbox, leases, sessions, units, waits
+from windlass.stores.memory.errands import run_alone
 from windlass.stores.memory.leases import Workers
 from windlass.stores.memory.rows import BlobRow, Changes, Tables
-from windlass.stores.rules import lease_lost
+from windlass.stores.rules import check_enqueues, lease_lost
 
 R = TypeVar("R")
 
@@ -126,6 +127,11 @@ class MemoryStore:
         except WindlassError as refusal:
             return Settled(ports.UnitReceipt(), refusal)
 
+    async def run_errands(
+        self, errands: Sequence[ports.Errand], *, now_ms: int
+    ) -> tuple[ports.ErrandReceipt, ...]:
+        return run_alone(self._tables, errands, now_ms=now_ms)
+
     async def accept(self, session_id: str, turn_id: str, turn: ports.NewTurn) -> ports.TurnReceipt:
         receipt = await self.submit(ports.Unit.accepting(session_id, turn_id, turn)).durable()
         return cast("ports.TurnReceipt", receipt.accepted)
@@ -138,7 +144,7 @@ class MemoryStore:
         reason: str = "",
         now_ms: int = 0,  # noqa: ARG002  # the port's
     ) -> ports.CancelReceipt:
-        return waits.cancel(self._tables.find_turn(session_id, turn_id), reason)
+        return waits.cancel(self._tables.find_turn(session_id, turn_id), reason, Changes())
 
     async def load_turn(self, session_id: str, turn_id: str) -> ports.TurnView | None:
         if session_id not in self._tables.sessions:
@@ -178,6 +184,7 @@ class MemoryStore:
         self, session_id: str, item: ports.NewItem, *, now_ms: int = 0
     ) -> ports.InboxReceipt:
         session = self._tables.session(session_id)
+        check_enqueues(session)
         return inbox.put(self._tables, session, item, Changes(), now_ms=now_ms)
 
     async def inbox(self, session_id: str) -> ports.InboxView:

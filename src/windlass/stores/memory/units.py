@@ -2,7 +2,7 @@
 
 What was there before answers first, before any fence, because an answer may have been lost: the request of a
 turn that is known, a page that has landed, the end of a turn that is done. Then come the start, the fence, whether
-the turn is under way, the position, the cancel mark, approvals that are used up, waits, the commit.
+the turn is under way, the position, the cancel mark, approvals that are used up, waits, the commit, the errands.
 """
 
 from __future__ import annotations
@@ -11,23 +11,20 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from windlass.errors import InvalidInput
-from windlass.journal import check_place, encode_page
+from windlass.journal import encode_page
 from windlass.journal.usage import sum_usage
 from windlass.ports import (
     CommitReceipt,
-    NewTurn,
     TurnCommit,
-    TurnReceipt,
     Unit,
     UnitReceipt,
     Wait,
     WaitView,
 )
 from windlass.stores import facts, rules
-from windlass.stores.memory import inbox, leases
+from windlass.stores.memory import errands, inbox, leases, turns
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import Changes, PageRow, SessionRow, Tables, TurnRow
+from windlass.stores.memory.rows import Changes, PageRow, Tables, TurnRow
 
 
 def apply(tables: Tables, workers: Workers, unit: Unit) -> UnitReceipt:
@@ -43,53 +40,27 @@ def apply(tables: Tables, workers: Workers, unit: Unit) -> UnitReceipt:
 
 
 def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> UnitReceipt:
-    accepted = None if unit.accept is None else _accept(tables, unit, unit.accept, changes)
+    new = unit.accept
+    accepted = None if new is None else turns.accept(tables, unit, new, changes)
     turn = tables.session(unit.session_id).turn(unit.turn_id)
     if unit.is_fenced:
         landed = rules.landed(turn, unit, lambda: _has_page(turn, unit))
         if landed is not None:
-            return replace(landed, accepted=accepted)
+            told = errands.known(tables, unit) if unit.errands else ()
+            return replace(landed, accepted=accepted, errands=told)
         if unit.start is not None:
             leases.begin(workers, turn, unit.start, unit.generation, changes)
         rules.check_fence(turn.session, turn, unit.generation)
     if unit.entries:
         _write_page(turn, unit, changes)
-    _hold_blobs(tables, turn, unit.blobs, changes)
+    turns.hold_blobs(tables, turn, unit.blobs, changes)
     for wait in unit.waits:
         _open_wait(tables, turn, wait, changes)
     if unit.parks:
         changes.set(turn, state=rules.parked_state(turn))
     committed = None if unit.commit is None else _commit(tables, turn, unit, unit.commit, changes)
-    return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
-
-
-def _accept(tables: Tables, unit: Unit, new: NewTurn, changes: Changes) -> TurnReceipt:
-    check_place(unit.session_id, unit.turn_id)
-    if unit.session_id not in tables.sessions:
-        made = SessionRow(unit.session_id, agent=new.agent, created_ms=new.now_ms)
-        changes.put(tables.sessions, unit.session_id, made)
-    session = tables.session(unit.session_id)
-    turn, digest = session.turns.get(unit.turn_id), new.request.digest()
-    receipt = TurnReceipt(session_id=unit.session_id, turn_id=unit.turn_id, state="queued")
-    if turn is not None:
-        rules.check_same(turn.digest, digest, f"turn {turn.id}", field="turn_id")
-        return replace(receipt, state=turn.state, known=True)
-    changes.set(session, arrivals=session.arrivals + 1)
-    changes.set(tables, accepted=tables.accepted + 1)
-    turn = TurnRow(
-        session=session,
-        no=tables.accepted,
-        id=unit.turn_id,
-        agent=new.agent,
-        request=new.request,
-        digest=digest,
-        submitter=new.submitter,
-        asked_by=new.by,
-    )
-    changes.put(session.turns, unit.turn_id, turn)
-    changes.put(session.unfinished, unit.turn_id, turn)
-    inbox.enter(turn, new.takes, changes)
-    return receipt
+    told = errands.run_of_unit(tables, unit, changes) if unit.errands else ()
+    return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed, errands=told)
 
 
 def _page(unit: Unit) -> bytes:
@@ -109,13 +80,6 @@ def _write_page(turn: TurnRow, unit: Unit, changes: Changes) -> None:
     changes.append(turn.journal, _page(unit))
     if turn.state != "running":
         changes.set(turn, state="running", answered=False)
-
-
-def _hold_blobs(tables: Tables, turn: TurnRow, digests: tuple[str, ...], changes: Changes) -> None:
-    for digest in digests:
-        if digest not in tables.blobs:
-            raise InvalidInput("Unit.blobs: a digest of no blob in this store", field="Unit.blobs")
-        changes.put(turn.blobs, digest, None)
 
 
 def _open_wait(tables: Tables, turn: TurnRow, wait: Wait, changes: Changes) -> None:

@@ -21,35 +21,50 @@ from windlass.ports import (
 )
 from windlass.stores import rules
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import Tables, TurnRow
+from windlass.stores.memory.rows import Changes, Tables, TurnRow
 
 
 def resolve(tables: Tables, key: str, answer: WaitAnswer) -> WaitReceipt:
-    """Answer a wait."""
-    turn = tables.waits.get(key)
-    wait = rules.found_wait(None if turn is None else turn.waits[key])
-    if turn is None or wait.state != "open":
-        return rules.late_answer(wait)
-    stands = rules.standing_answer(wait.wait, answer)
-    turn.waits[key] = replace(wait, state=stands.status, answer=stands)
-    # A parked turn goes on; one that has yet to park will not stay so.
-    turn.answered = True
-    _wake(turn)
-    return rules.first_answer(stands, answer)
-
-
-def cancel(turn: TurnRow | None, reason: str) -> CancelReceipt:
-    """Mark a turn as cancelled."""
-    receipt = rules.cancel_receipt(turn)
-    if turn is not None and receipt.status == "requested":
-        turn.cancel = reason
-        _wake(turn)
+    """Answer a wait for a caller from outside."""
+    turn, view = find(tables, key)
+    rules.check_answers(view.wait, answer)
+    receipt, _ = settle(turn, view, answer, Changes())
     return receipt
 
 
-def _wake(turn: TurnRow) -> None:
+def find(tables: Tables, key: str) -> tuple[TurnRow, WaitView]:
+    """Return a wait that is there, with its turn."""
+    turn = tables.waits.get(key)
+    view = rules.found_wait(None if turn is None else turn.waits[key])
+    return tables.waits[key], view
+
+
+def settle(
+    turn: TurnRow, view: WaitView, answer: WaitAnswer, changes: Changes
+) -> tuple[WaitReceipt, bool]:
+    """Answer a wait; return what became of the answer, and whether this very one stood before."""
+    stands = rules.standing_answer(view.wait, answer)
+    if view.state != "open":
+        return rules.late_answer(view), view.answer == stands
+    changes.put(turn.waits, view.wait.key, replace(view, state=stands.status, answer=stands))
+    # A parked turn goes on; one that has yet to park will not stay so.
+    changes.set(turn, answered=True)
+    _wake(turn, changes)
+    return rules.first_answer(stands, answer), False
+
+
+def cancel(turn: TurnRow | None, reason: str, changes: Changes) -> CancelReceipt:
+    """Mark a turn as cancelled."""
+    receipt = rules.cancel_receipt(turn)
+    if turn is not None and receipt.status == "requested":
+        changes.set(turn, cancel=reason)
+        _wake(turn, changes)
+    return receipt
+
+
+def _wake(turn: TurnRow, changes: Changes) -> None:
     if turn.state == "parked":
-        turn.state = "ready"
+        changes.set(turn, state="ready")
 
 
 def open_waits(tables: Tables, wanted: dict[str, str | None]) -> Iterator[WaitView]:

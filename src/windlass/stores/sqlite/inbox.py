@@ -19,9 +19,11 @@ _STATES = frozenset(get_args(ItemState))
 def enqueue_in(
     rows: Rows, session_id: str, item: NewItem, encoder: Encoder, now_ms: int
 ) -> InboxReceipt:
-    """Keep an item, once, in a session that is there."""
+    """Keep an item of a caller from outside, once, in a session that is there."""
     earlier: InboxReceipt | None = rows.earlier
-    receipt = enqueue(rows, rows.session(session_id), item, encoder, now_ms)
+    session = rows.session(session_id)
+    rules.check_enqueues(session)
+    receipt = enqueue(rows, session, item, encoder, now_ms)
     return earlier if earlier is not None and receipt.known else receipt
 
 

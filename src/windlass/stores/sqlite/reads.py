@@ -79,7 +79,19 @@ def load_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView:
         queued=_queued(rows.db, session),
         usage=read_usage(session),
         parent=_parent(rows.db, session),
+        started_by=_name(rows.db, session, session.started_by),
+        root=_name(rows.db, session, session.root),
     )
+
+
+def _name(db: apsw.Connection, session: SessionRow, number: int | None) -> str | None:
+    """Return the id of another session of a session's tree."""
+    if number is None:
+        return None
+    found = first(db, "SELECT id FROM sessions WHERE no = ?", (number,))
+    if found is None:
+        raise corrupt(f"session {session.id}", "a session of its tree is missing")
+    return str(found[0])
 
 
 def _parent(db: apsw.Connection, session: SessionRow) -> str | None:
@@ -159,14 +171,23 @@ def list_sessions(rows: Rows, after: str, limit: int) -> tuple[SessionSummary, .
     """Return living sessions by id."""
     found = select(
         rows.db,
-        "SELECT sessions.id, sessions.agent, created_ms, sessions.head, turns.id FROM sessions"
-        " LEFT JOIN turns ON turns.no = active"
-        " WHERE sessions.id > ? AND deleted_ms IS NULL ORDER BY sessions.id LIMIT ?",
+        "SELECT sessions.id, sessions.agent, sessions.created_ms, sessions.head, turns.id, sessions.kind, starter.id"
+        " FROM sessions LEFT JOIN turns ON turns.no = sessions.active"
+        " LEFT JOIN sessions AS starter ON starter.no = sessions.started_by"
+        " WHERE sessions.id > ? AND sessions.deleted_ms IS NULL ORDER BY sessions.id LIMIT ?",
         (after, limit),
     )
     return tuple(
-        SessionSummary(session_id=id_, agent=agent, created_ms=created, head=head, active=active)
-        for id_, agent, created, head, active in found
+        SessionSummary(
+            session_id=id_,
+            agent=agent,
+            created_ms=created,
+            head=head,
+            active=active,
+            kind=kind,
+            started_by=starter,
+        )
+        for id_, agent, created, head, active, kind, starter in found
     )
 
 

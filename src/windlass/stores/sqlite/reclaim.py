@@ -7,6 +7,7 @@ removed because a listing failed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from windlass.ports.views import DeleteReport, VacuumReport
@@ -15,8 +16,8 @@ from windlass.stores.sqlite import inbox
 from windlass.stores.sqlite.blobs import DAY_MS
 from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
-from windlass.stores.sqlite.pages import delete_pages
-from windlass.stores.sqlite.rows import Rows
+from windlass.stores.sqlite.pages import Deleted, delete_pages
+from windlass.stores.sqlite.rows import Rows, SessionRow
 
 
 class Reclaimed(NamedTuple):
@@ -28,15 +29,31 @@ class Reclaimed(NamedTuple):
 
 
 def delete_session(rows: Rows, session_id: str, now_ms: int) -> Reclaimed:
-    """Remove what a session holds; its id stays as a tombstone."""
+    """Remove what a session and those that it began hold; their ids stay as tombstones."""
     earlier: Reclaimed | None = rows.earlier
     known = rows.find_session(session_id)
     if earlier is not None and known is not None and known.deleted_ms == now_ms:
         return earlier
-    session = rows.session(session_id)
+    tree = rules.tree_of(rows.session(session_id), partial(_started, rows))
     unfinished = "SELECT 1 FROM turns WHERE session = ? AND state <> 'done'"
-    if first(rows.db, unfinished, (session.no,)) is not None:
-        raise rules.has_unfinished_turn(session)
+    for session in tree:
+        if first(rows.db, unfinished, (session.no,)) is not None:
+            raise rules.has_unfinished_turn(session)
+    gone = [_remove(rows, session, now_ms) for session in tree]
+    rows.forget()
+    pages, bodies = sum(one.pages for one in gone), sum(one.bodies for one in gone)
+    report = DeleteReport(session_id=session_id, pages=pages, bodies=bodies)
+    return Reclaimed(report, tuple(digest for one in gone for digest in one.blobs))
+
+
+def _started(rows: Rows, session: SessionRow) -> list[SessionRow]:
+    found = select(rows.db, "SELECT id FROM sessions WHERE started_by = ?", (session.no,))
+    started = (rows.find_session(session_id) for (session_id,) in found)
+    return [one for one in started if one is not None]
+
+
+def _remove(rows: Rows, session: SessionRow, now_ms: int) -> Deleted:
+    """Remove what one session holds."""
     for table in ("turns", "waits", "inbox"):
         rows.db.execute(f"DELETE FROM {table} WHERE session = ?", (session.no,))  # noqa: S608 - constants
     rows.db.execute(
@@ -53,9 +70,7 @@ def delete_session(rows: Rows, session_id: str, now_ms: int) -> Reclaimed:
         )
         pages, bodies = pages + gone.pages, bodies + gone.bodies
         blobs.extend(gone.blobs)
-    rows.forget()
-    report = DeleteReport(session_id=session.id, pages=pages, bodies=bodies)
-    return Reclaimed(report, tuple(blobs))
+    return Deleted(pages, bodies, tuple(blobs))
 
 
 class Old(NamedTuple):

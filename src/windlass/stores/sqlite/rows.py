@@ -16,14 +16,17 @@ from typing import Any, get_args
 import apsw
 
 from windlass.journal import JournalPage, UsageLine, strand_seed
-from windlass.ports.unit import TurnState
+from windlass.ports.unit import SessionKind, TurnState
 from windlass.stores import rules
 from windlass.stores.sqlite.connection import corrupt, first
 from windlass.stores.sqlite.pages import Strand, unpack
 
 _MAX_SESSIONS = 4_096
 
-SESSION_COLUMNS = "no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals, parent, parent_head, usage"
+SESSION_COLUMNS = (
+    "no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals, parent, parent_head, usage,"
+    " kind, started_by, root"
+)
 TURN_COLUMNS = (
     "no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark, answered, head,"
     " commit_digest, pages, asked_by"
@@ -32,6 +35,7 @@ _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE session = ? AND id = ?"  # noqa: S608 - a constant
 _PAGE_COUNT = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
 _TURN_STATES = frozenset(get_args(TurnState))
+_KINDS = frozenset(get_args(SessionKind))
 
 
 class TurnRow:
@@ -76,8 +80,8 @@ class SessionRow:
     """A row of `sessions`, with the turns that were asked for."""
 
     __slots__ = (
-        "active", "agent", "arrivals", "created_ms", "deleted_ms", "generation", "head", "head_checked", "id",
-        "link", "no", "owner", "parent", "parent_head", "seen", "turns", "usage",
+        "active", "agent", "arrivals", "created_ms", "deleted_ms", "generation", "head", "head_checked", "id", "kind",
+        "link", "no", "owner", "parent", "parent_head", "root", "seen", "started_by", "turns", "usage",
     )  # fmt: skip
 
     def __init__(self, id: str) -> None:
@@ -90,7 +94,10 @@ class SessionRow:
         (
             self.no, self.agent, self.created_ms, self.deleted_ms, self.generation, self.owner, self.head,
             self.link, self.active, self.arrivals, self.parent, self.parent_head, self.usage,
+            self.kind, self.started_by, self.root,
         ) = values  # fmt: skip
+        if self.kind not in _KINDS:
+            raise corrupt(f"session {self.id}", "is of a kind that is none")
         self.head_checked = False
 
 

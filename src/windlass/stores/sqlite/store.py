@@ -23,6 +23,7 @@ from windlass import ports
 from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
 from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.ports.waits import check_turn_in_session
+from windlass.stores.errands import check_alone
 from windlass.stores.sqlite import (
     blobs,
     connection,
@@ -35,6 +36,7 @@ from windlass.stores.sqlite import (
     waits,
 )
 from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
+from windlass.stores.sqlite.errands import encode, names_in, run_alone
 from windlass.stores.sqlite.leases import WorkerLock
 from windlass.stores.sqlite.pages import Encoder
 from windlass.stores.sqlite.reads import Readers
@@ -171,7 +173,19 @@ class SqliteStore:
         page = encoder.journal_page(unit) if unit.entries else None
         request = None if unit.accept is None else encoder.request_page(unit.accept)
         args = (unit, page, request, encoder, self._is_gone)
+        if unit.errands:
+            told = (encode(unit.errands, encoder), *args)
+            return self._writer.hand_in(units.apply_with_errands, told, unit.session_id, after)  # type: ignore[arg-type]  # its own
         return self._writer.hand_in(units.apply_unit, args, unit.session_id, after)  # type: ignore[arg-type]  # its own
+
+    async def run_errands(
+        self, errands: Sequence[ports.Errand], *, now_ms: int
+    ) -> tuple[ports.ErrandReceipt, ...]:
+        """Run errands for a caller that has no turn: all of them or none, each once."""
+        check_alone(errands)
+        self._encoder.check_names(*names_in(errands))
+        wanted = (tuple(errands), encode(errands, self._encoder), self._encoder, now_ms)
+        return await self._do(run_alone, *wanted).durable()
 
     async def accept(self, session_id: str, turn_id: str, turn: ports.NewTurn) -> ports.TurnReceipt:
         """Accept a turn; the session is made if it is new."""

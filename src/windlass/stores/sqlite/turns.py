@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from windlass.errors import IdempotencyConflict
@@ -17,7 +18,15 @@ from windlass.journal import (
 from windlass.journal.usage import sum_usage
 from windlass.kernel import canonical
 from windlass.ports import CancelReceipt, NewItem, Wait, WaitAnswer
-from windlass.ports.unit import CommitReceipt, NewTurn, TurnReceipt, Unit, UnitReceipt
+from windlass.ports.unit import (
+    CHAT,
+    CommitReceipt,
+    NewTurn,
+    SessionKind,
+    TurnReceipt,
+    Unit,
+    UnitReceipt,
+)
 from windlass.stores import rules
 from windlass.stores.facts import history_page, receipt_of
 from windlass.stores.sqlite import inbox, waits
@@ -51,50 +60,9 @@ _INSERT_TURN = (
     f" answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0) RETURNING {TURN_COLUMNS}"
 )
 _INSERT_SESSION = (
-    "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head)"  # noqa: S608 - a constant
-    f" VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?) RETURNING {SESSION_COLUMNS}"
+    "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head,"  # noqa: S608 - a constant
+    f" kind, started_by, root) VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?, ?, ?, ?) RETURNING {SESSION_COLUMNS}"
 )
-
-
-def when(unit: Unit) -> int:
-    """Return the time that a unit says it is."""
-    for part in (unit.commit, unit.start, unit.accept):
-        if part is not None:
-            return part.now_ms
-    return 0
-
-
-def accept(
-    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage | None, encoder: Encoder
-) -> TurnReceipt | None:
-    """Accept a turn, in a session that is made if it is new."""
-    assert request is not None  # noqa: S101 - it is encoded with the acceptance
-    earlier: UnitReceipt | None = rows.earlier
-    check_place(unit.session_id, unit.turn_id)
-    session_id, turn_id = unit.session_id, unit.turn_id
-    session = rows.find_session(session_id)
-    if session is None:
-        origin = Origin(0, strand_seed(session_id))
-        session = create_session(rows, session_id, turn.agent, turn.now_ms, origin)
-    rules.living(session, session_id)
-    digest = turn.request.digest()
-    known = rows.find_turn(session, turn_id)
-    if known is not None:
-        rules.check_same(known.digest, digest, f"turn {turn_id}", field="turn_id")
-        again = TurnReceipt(session_id=session_id, turn_id=turn_id, state=known.state, known=True)
-        return again if earlier is None else earlier.accepted
-    arrived = rows.next_arrival(session)
-    submitter = encoder.words(turn.submitter or "") or None
-    by = encoder.words(turn.by or "") or None
-    values = (session.no, turn_id, arrived, turn.agent, digest, submitter, by)
-    known = session.turns[turn_id] = TurnRow(session, first(rows.db, _INSERT_TURN, values))
-    data, long_texts = request
-    link = link_page(strand_seed(session_id, f"{turn_id}/request"), data)
-    row = (session.no, -known.no, 0, link, data)
-    page = insert_page(rows.db, row, long_texts, turn.now_ms)
-    use_blobs(rows.db, page, unit.blobs)
-    inbox.enter(rows, session, known.no, turn.takes)
-    return TurnReceipt(session_id=session_id, turn_id=turn_id, state="queued")
 
 
 class Origin(NamedTuple):
@@ -106,12 +74,86 @@ class Origin(NamedTuple):
     parent_head: int | None = None
 
 
+class Family(NamedTuple):
+    """What a session is for, and which tree it belongs to: the session that began it, and the one at the top."""
+
+    kind: SessionKind = CHAT
+    started_by: int | None = None
+    root: int | None = None
+
+
+class Begun(NamedTuple):
+    """How an errand begins a session that is new, and what it asks of a tree before a new turn comes into it."""
+
+    family: Family
+    check_room: Callable[[SessionRow | None], None]
+
+
+def accept(
+    rows: Rows, unit: Unit, turn: NewTurn, request: SplitPage | None, encoder: Encoder
+) -> TurnReceipt | None:
+    """Accept a turn that a caller asks for, in a session that is made if it is new."""
+    assert request is not None  # noqa: S101 - it is encoded with the acceptance
+    earlier: UnitReceipt | None = rows.earlier
+    receipt = admit(rows, unit, turn, request, encoder)
+    return earlier.accepted if receipt.known and earlier is not None else receipt
+
+
+def admit(
+    rows: Rows,
+    unit: Unit,
+    turn: NewTurn,
+    request: SplitPage,
+    encoder: Encoder,
+    begun: Begun | None = None,
+) -> TurnReceipt:
+    """Accept a turn, in a session that is made if it is new; `begun` is told by an errand, else a caller asks."""
+    check_place(unit.session_id, unit.turn_id)
+    session_id, turn_id = unit.session_id, unit.turn_id
+    session, digest = rows.find_session(session_id), turn.request.digest()
+    if session is not None:
+        rules.living(session, session_id)
+        known = rows.find_turn(session, turn_id)
+        if begun is None:
+            is_known = known is not None and known.digest == digest
+            rules.check_begins(session, turn, is_known=is_known)
+        if known is not None:
+            rules.check_same(known.digest, digest, f"turn {turn_id}", field="turn_id")
+            return TurnReceipt(
+                session_id=session_id, turn_id=turn_id, state=known.state, known=True
+            )
+    if begun is not None:
+        begun.check_room(session)
+    if session is None:
+        origin = Origin(0, strand_seed(session_id))
+        family = Family() if begun is None else begun.family
+        session = create_session(rows, session_id, turn.agent, turn.now_ms, origin, family)
+    arrived = rows.next_arrival(session)
+    submitter = encoder.words(turn.submitter or "") or None
+    by = encoder.words(turn.by or "") or None
+    values = (session.no, turn_id, arrived, turn.agent, digest, submitter, by)
+    new = session.turns[turn_id] = TurnRow(session, first(rows.db, _INSERT_TURN, values))
+    data, long_texts = request
+    link = link_page(strand_seed(session_id, f"{turn_id}/request"), data)
+    row = (session.no, -new.no, 0, link, data)
+    page = insert_page(rows.db, row, long_texts, turn.now_ms)
+    use_blobs(rows.db, page, unit.blobs)
+    inbox.enter(rows, session, new.no, turn.takes)
+    return TurnReceipt(session_id=session_id, turn_id=turn_id, state="queued")
+
+
 def create_session(
-    rows: Rows, session_id: str, agent: str, now_ms: int, origin: Origin
+    rows: Rows,
+    session_id: str,
+    agent: str,
+    now_ms: int,
+    origin: Origin,
+    family: Family = Family(),  # noqa: B008 - a constant: a chat at the top of its tree
 ) -> SessionRow:
     """Make a session."""
     session = rows.sessions[session_id] = SessionRow(session_id)
-    session.fill(first(rows.db, _INSERT_SESSION, (session_id, agent, now_ms, *origin)))
+    values = (session_id, agent, now_ms, *origin, *family)
+    session.fill(first(rows.db, _INSERT_SESSION, values))
     session.seen, session.head_checked = rows.version, True
     return session
 
@@ -131,14 +173,21 @@ def set_state(rows: Rows, turn: TurnRow, state: str) -> None:
 
 
 def request_cancel(rows: Rows, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
-    """Mark a turn as cancelled."""
+    """Mark a turn as cancelled for a caller from outside."""
     earlier: CancelReceipt | None = rows.earlier
     session = rows.find_session(session_id)
     turn = None if session is None else rows.find_turn(session, turn_id)
+    is_mine = turn is not None and turn.cancel == reason
+    receipt = cancel(rows, turn, reason)
+    is_again = receipt.status == "already" and is_mine
+    return earlier if is_again and earlier is not None else receipt
+
+
+def cancel(rows: Rows, turn: TurnRow | None, reason: str) -> CancelReceipt:
+    """Mark a turn as cancelled."""
     receipt = rules.cancel_receipt(turn)
     if turn is None or receipt.status != "requested":
-        is_mine = receipt.status == "already" and turn is not None and turn.cancel == reason
-        return earlier if is_mine and earlier is not None else receipt
+        return receipt
     rows.db.execute("UPDATE turns SET cancel = ? WHERE no = ?", (reason, turn.no))
     turn.cancel = reason
     if turn.state == "parked":

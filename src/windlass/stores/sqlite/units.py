@@ -8,11 +8,15 @@ it is read.
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from windlass.journal import link_page
 from windlass.ports.unit import Unit, UnitReceipt
 from windlass.stores import rules
 from windlass.stores.rules import check_fence
-from windlass.stores.sqlite import turns, waits
+from windlass.stores.sqlite import errands, turns, waits
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.leases import Liveness, start_turn
 from windlass.stores.sqlite.pages import INSERT_PAGE, Encoder, SplitPage, insert_page, use_blobs
@@ -22,6 +26,7 @@ from windlass.stores.sqlite.rows import Rows, TurnRow
 def names_in(unit: Unit) -> tuple[str, ...]:
     """Return what a unit names besides its session and turn."""
     names = () if unit.accept is None else (unit.accept.agent, *unit.accept.takes)
+    names = (*names, *errands.names_in(unit.errands))
     return names if unit.commit is None else (*names, *unit.commit.settle)
 
 
@@ -33,7 +38,7 @@ def apply_unit(
     encoder: Encoder,
     liveness: Liveness,
 ) -> UnitReceipt:
-    """Write a unit, of which `page` and `request` are the bytes.
+    """Write a unit, of which `page` and `request` are the bytes; its errands, if it has any, come after it.
 
     Raises:
         WindlassError: it is refused; whatever it wrote is to be rolled back.
@@ -51,7 +56,11 @@ def apply_unit(
     if turn.state == "done" or (page is not None and unit.position < turn.pages):
         landed = _landed(rows, turn, unit, page)
         if landed is not None:
-            return UnitReceipt(page=landed.page, accepted=accepted, committed=landed.committed)
+            told = errands.known(rows, unit, encoder) if unit.errands else ()
+            committed = landed.committed
+            return UnitReceipt(
+                page=landed.page, accepted=accepted, committed=committed, errands=told
+            )
     if unit.start is not None:
         start_turn(rows, turn, unit.start, unit.generation, liveness)
     check_fence(session, turn, unit.generation)
@@ -63,6 +72,15 @@ def apply_unit(
         return UnitReceipt(page=turn.pages)
     committed = None if unit.commit is None else turns.commit(rows, turn, unit, encoder)
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
+
+
+def apply_with_errands(rows: Rows, asked: errands.Asked, unit: Unit, *rest: Any) -> UnitReceipt:
+    """Write a unit as `apply_unit` does, then run its errands. Most units have none and do not pass here."""
+    receipt = apply_unit(rows, unit, *rest)
+    if receipt.errands:  # it landed before, and they with it
+        return receipt
+    _, _, encoder, _ = rest
+    return replace(receipt, errands=errands.run_of_unit(rows, unit, asked, encoder))
 
 
 def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> None:
@@ -95,7 +113,7 @@ def _add_page(rows: Rows, turn: TurnRow, unit: Unit, page: SplitPage) -> None:
     link = link_page(turn.link, data)  # type: ignore[arg-type]  # the tail is known
     row = (turn.session.no, turn.strand, position, link, data)
     if long_texts or unit.blobs:
-        number = insert_page(rows.db, row, long_texts, turns.when(unit))
+        number = insert_page(rows.db, row, long_texts, rules.time_of(unit))
         use_blobs(rows.db, number, unit.blobs)
     else:
         rows.db.execute(INSERT_PAGE, row)

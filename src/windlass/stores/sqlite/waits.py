@@ -13,7 +13,7 @@ from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
 
 _WAITS = (
-    "SELECT sessions.id, turns.id, key, waits.kind, expires_ms, waits.state, consumed, wait, answer, waits.page FROM waits"
+    "SELECT sessions.id, turns.id, key, waits.kind, expires_ms, waits.state, consumed, wait, answer, page FROM waits"
     " LEFT JOIN sessions ON sessions.no = waits.session LEFT JOIN turns ON turns.no = waits.turn "
 )
 _OPEN = "WHERE waits.state = 'open'"
@@ -70,20 +70,29 @@ def consume(rows: Rows, turn: TurnRow, key: str) -> None:
 
 
 def resolve(rows: Rows, key: str, answer: WaitAnswer, encoder: Encoder) -> WaitReceipt:
-    """Answer a wait; the first answer stands."""
+    """Answer a wait for a caller from outside; the first answer stands."""
     again = rows.earlier is not None
     view = rules.found_wait(find(rows.db, key))
-    stands = rules.standing_answer(view.wait, answer)
-    accepted = rules.first_answer(stands, answer)
+    rules.check_answers(view.wait, answer)
+    receipt, is_same = settle(rows, view, answer, encoder)
+    if again and is_same:
+        return rules.first_answer(rules.standing_answer(view.wait, answer), answer)
+    return receipt
+
+
+def settle(
+    rows: Rows, view: WaitView, answer: WaitAnswer, encoder: Encoder
+) -> tuple[WaitReceipt, bool]:
+    """Answer a wait; return what became of the answer, and whether this very one stood before."""
+    key, stands = view.wait.key, rules.standing_answer(view.wait, answer)
+    packed = encoder.pack(stands)
     if view.state != "open":
-        is_mine = again and _has_answer(rows.db, key, encoder.pack(stands))
-        return accepted if is_mine else rules.late_answer(view)
+        return rules.late_answer(view), _has_answer(rows.db, key, packed)
     rows.db.execute(
-        "UPDATE waits SET state = ?, answer = ? WHERE key = ?",
-        (stands.status, encoder.pack(stands), key),
+        "UPDATE waits SET state = ?, answer = ? WHERE key = ?", (stands.status, packed, key)
     )
     _wake(rows, view.wait)
-    return accepted
+    return rules.first_answer(stands, answer), False
 
 
 def supersede_open(rows: Rows, turn: TurnRow) -> None:
