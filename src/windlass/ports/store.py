@@ -15,7 +15,7 @@ Law 9. Whoever has a mark and asks on misses nothing that was written behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 from windlass.journal import HistoryPage
@@ -105,15 +105,17 @@ class Store(Protocol):
     def watch(self, tell: Callable[[], None]) -> Callable[[], None]:
         """Call `tell` on the loop, soon, whenever something may have been written; return what ends that.
 
-        A bell, best effort: it may ring for nothing and for several writes at once. It rings for what other processes
-        write and for what this store writes. While nobody watches, it costs nothing.
+        A bell, best effort: it may ring for nothing and for several writes at once, and does so once soon after it was
+        asked for, so that nothing falls between a mark and the bell. It rings for what other processes write and for
+        what this store writes. While nothing watches, it costs nothing. It does not ring after `close`.
         """
         ...
 
     async def changes(self, mark: str | None, *, limit: int = 256, pages: bool = False) -> Changes:
         """Return what was written behind a mark, in order; of None, the mark of this moment.
 
-        `pages` brings the pages of journals along, as those who follow them want.
+        `pages` brings the pages of journals along, as those who follow them want. What was reclaimed or deleted since is
+        left out. A page or a wait that cannot be read is told without it: its turn says why when it is loaded.
 
         Raises:
             InvalidInput: no mark of this store.
@@ -162,7 +164,7 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(
+    async def claim(  # noqa: PLR0913 - each says which turns are taken, or for how long
         self,
         worker_id: str,
         *,
@@ -171,10 +173,18 @@ class Store(Protocol):
         until_ms: int,
         now_ms: int,
         session_id: str | None = None,
+        but: Collection[str] = (),
     ) -> tuple[ClaimedTurn, ...]:
         """Take turns of these agents that nobody drives, each under a new generation; of one session, if it is named.
 
-        The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for.
+        `but` are sessions to leave out.
+
+        The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for. So
+        is a turn that cannot be read: it keeps no other from being given. A takeover counts as in `take_over`.
+
+        Raises:
+            InvalidInput: the worker has not joined.
+            JournalCorrupt, FormatUnsupported: the turn of the session that is named cannot be read.
         """
         ...
 
@@ -264,6 +274,9 @@ class Store(Protocol):
         """Return pages of a session's history, oldest first: the last `limit` of those before its `before`-th turn.
 
         The first turn is number 1. `frame` leaves out all before the last page among them that is a beginning.
+
+        Raises:
+            UnknownSession, SessionDeleted: there is none, or no more.
         """
         ...
 
@@ -288,7 +301,7 @@ class Store(Protocol):
         before: int | None = None,
         limit: int = 100,
     ) -> tuple[TurnSummary, ...]:
-        """Return turns, the newest first: those before the one of number `before`."""
+        """Return turns of living sessions, the newest first: those before the one of number `before`."""
         ...
 
     async def fork(
@@ -302,12 +315,18 @@ class Store(Protocol):
         ...
 
     async def due(
-        self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
+        self,
+        now_ms: int,
+        *,
+        agents: Sequence[str] | None = None,
+        worker_id: str | None = None,
+        limit: int = 100,
     ) -> Due:
         """Return what there is to do: turns to drive or to end, waits whose time is over, inboxes with something in.
 
-        `agents` leaves out turns of other agents, and inboxes of sessions of other agents: neither are they read.
-        `limit` is for each list.
+        `agents` leaves out turns of other agents, and inboxes of sessions of other agents: neither are they read. But
+        queued turns of any agent are there if their session is this worker's: it may have to make way. `limit` is for
+        each list.
         """
         ...
 
@@ -349,7 +368,7 @@ class Store(Protocol):
         """Return the open waits, oldest first: those behind the one whose key is `after`.
 
         Raises:
-            InvalidInput: a turn without its session; turn ids are of their session.
+            InvalidInput: a turn without its session; turn ids are of their session. Or no wait has the key `after`.
         """
         ...
 

@@ -20,7 +20,7 @@ from windlass.ports import CancelReceipt, NewItem, Wait, WaitAnswer
 from windlass.ports.unit import CommitReceipt, NewTurn, TurnReceipt, Unit, UnitReceipt
 from windlass.stores import rules
 from windlass.stores.facts import history_page, receipt_of
-from windlass.stores.sqlite import inbox, waits
+from windlass.stores.sqlite import inbox, news, waits
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.history import check_head, link_at
 from windlass.stores.sqlite.pages import (
@@ -127,6 +127,8 @@ def set_state(rows: Rows, turn: TurnRow, state: str) -> None:
     rows.db.execute(
         "UPDATE turns SET state = ?, answered = ? WHERE no = ?", (state, turn.answered, turn.no)
     )
+    if state == "parked" and turn.state != "parked":
+        news.tell(rows.db, "parked", session=turn.session.no, turn=turn.no)
     turn.state = state
 
 
@@ -141,6 +143,7 @@ def request_cancel(rows: Rows, session_id: str, turn_id: str, reason: str) -> Ca
         return earlier if is_mine and earlier is not None else receipt
     rows.db.execute("UPDATE turns SET cancel = ? WHERE no = ?", (reason, turn.no))
     turn.cancel = reason
+    news.tell(rows.db, "cancelled", session=turn.session.no, turn=turn.no)
     if turn.state == "parked":
         turn.answered = 1
         set_state(rows, turn, "ready")
