@@ -159,7 +159,7 @@ async def test_a_file_of_an_earlier_schema_is_brought_up_to_date_and_shows_what_
     assert [turn.turn_id for turn in due.turns] == ["t1"]
     assert [(turn.turn_id, turn.owner) for turn in due.cancels] == [("t1", None)]
     assert [(inbox.first.item_id, inbox.now) for inbox in due.inboxes] == [("i1", True)]
-    # Columns more, in which nothing is, or that a session is a chat; and a table more.
+    # Some columns more, in which nothing is, and a table.
     before["turns"] = [(*row, None) for row in before["turns"]]
     before["sessions"] = [(*row, "chat", None, None) for row in before["sessions"]]
     before["waits"] = [(*row, 0) for row in before["waits"]]

@@ -22,7 +22,7 @@ Do: TypeAlias = Callable[[SqliteStore, str], Awaitable[object]]
 
 
 async def prepared(path: Path) -> tuple[SqliteStore, str]:
-    """Return a store with a turn under way, one that has ended, an item, and a wait."""
+    """Return a store with a turn under way, one that has ended, one that is queued, an item, and a wait."""
     register_secret(Secret(KEY, name="KEY"))
     store = SqliteStore(path)
     await store.open()
@@ -32,6 +32,7 @@ async def prepared(path: Path) -> tuple[SqliteStore, str]:
     await store.enqueue("a", NewItem(item_id="i1", content={"n": 1}))
     await begin(store, "ended", worker)
     await UnitShortcuts(store).commit("ended", "t1", ending(), generation=GENERATION)
+    await store.accept("queued", "t1", new_turn())
     return store, worker
 
 
@@ -40,6 +41,16 @@ async def take_over(store: SqliteStore, worker: str) -> object:
     turn = await store.load_turn("a", "t1")
     assert turn is not None
     return lease.generation, lease.takeovers, turn.generation, turn.takeovers
+
+
+async def claim(store: SqliteStore, worker: str) -> object:
+    agents = [new_turn().agent]
+    found = await store.claim(worker, agents=agents, limit=5, until_ms=UNTIL_MS, now_ms=1)
+    return [(one.lease.session_id, one.lease.generation, one.turn.state) for one in found]
+
+
+async def join(store: SqliteStore, worker: str) -> object:
+    return len(await store.join(until_ms=UNTIL_MS, now_ms=0))
 
 
 async def fork(store: SqliteStore, worker: str) -> object:
@@ -57,6 +68,9 @@ WRITES: dict[str, Do] = {
     "cancel": lambda store, _: store.request_cancel("a", "t1", reason="enough"),
     "cancel with a secret": lambda store, _: store.request_cancel("a", "t1", reason=f"no {KEY}"),
     "take over": take_over,
+    "claim": claim,
+    "join": join,
+    "park": lambda store, _: store.submit(unit("a", 1, parks=True)).durable(),
     "release": lambda store, _: store.release("a", generation=GENERATION),
     "leave": lambda store, worker: store.leave(worker),
     "renew": lambda store, worker: store.renew(worker, until_ms=UNTIL_MS * 2).durable(),
@@ -93,7 +107,8 @@ class Hook:
 def without_names(path: Path) -> dict[str, list[Any]]:
     """Return all rows but what is different in every file: its own name and its workers'."""
     rows = turns.dump(path)
-    workers = {str(row[1]): f"worker {row[0]}" for row in rows.pop("workers")}
+    joined = [row[6] for row in sorted(rows["news"]) if row[2] == "joined"]
+    workers = {str(name): f"worker {at}" for at, name in enumerate(joined)}
     del rows["meta"]
     return {
         table: [tuple(workers.get(str(cell), cell) for cell in row) for row in found]

@@ -110,15 +110,17 @@ class Store(Protocol):
     def watch(self, tell: Callable[[], None]) -> Callable[[], None]:
         """Call `tell` on the loop, soon, whenever something may have been written; return what ends that.
 
-        A bell, best effort: it may ring for nothing and for several writes at once. It rings for what other processes
-        write and for what this store writes. While nobody watches, it costs nothing.
+        A bell, best effort: it may ring for nothing and for several writes at once, and does so once soon after it was
+        asked for, so that nothing falls between a mark and the bell. It rings for what other processes write and for
+        what this store writes. While nothing watches, it costs nothing. It does not ring after `close`.
         """
         ...
 
     async def changes(self, mark: str | None, *, limit: int = 256, pages: bool = False) -> Changes:
         """Return what was written behind a mark, in order; of None, the mark of this moment.
 
-        `pages` brings the pages of journals along, as those who follow them want.
+        `pages` brings the pages of journals along, as those who follow them want. What was reclaimed or deleted since is
+        left out. A page or a wait that cannot be read is told without it: its turn says why when it is loaded.
 
         Raises:
             InvalidInput: no mark of this store.
@@ -182,7 +184,12 @@ class Store(Protocol):
 
         `but` are sessions to leave out.
 
-        The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for.
+        The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for. So
+        is a turn that cannot be read: it keeps no other from being given. A takeover counts as in `take_over`.
+
+        Raises:
+            InvalidInput: the worker has not joined.
+            JournalCorrupt, FormatUnsupported: the turn of the session that is named cannot be read.
         """
         ...
 
@@ -278,6 +285,9 @@ class Store(Protocol):
         """Return pages of a session's history, oldest first: the last `limit` of those before its `before`-th turn.
 
         The first turn is number 1. `frame` leaves out all before the last page among them that is a beginning.
+
+        Raises:
+            UnknownSession, SessionDeleted: there is none, or no more.
         """
         ...
 
@@ -302,7 +312,7 @@ class Store(Protocol):
         before: int | None = None,
         limit: int = 100,
     ) -> tuple[TurnSummary, ...]:
-        """Return turns, the newest first: those before the one of number `before`."""
+        """Return turns of living sessions, the newest first: those before the one of number `before`."""
         ...
 
     async def fork(
@@ -382,7 +392,7 @@ class Store(Protocol):
         """Return the open waits, oldest first: those behind the one whose key is `after`.
 
         Raises:
-            InvalidInput: a turn without its session; turn ids are of their session.
+            InvalidInput: a turn without its session; turn ids are of their session. Or no wait has the key `after`.
         """
         ...
 

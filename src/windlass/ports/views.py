@@ -197,6 +197,8 @@ class DueCancel(Value, kw_only=True):
 class DueInbox(Value, kw_only=True):
     """A session with items that no turn has taken, and that is not parked: nothing enters a turn that waits.
 
+    But a turn that waits for nothing but children or a time is woken by an item for now.
+
     `agent` is the session's; `active` the turn under way; `now`: one of the items is for now; `first` is the
     oldest of them.
     """

@@ -426,7 +426,7 @@ class TurnFeed:
                     unfinished.pop(event.correlation_id, None)
                 elif kind is TurnEnded:
                     unfinished.clear()
-            elif kind is Retracted:
+            elif isinstance(event, Retracted):
                 for correlation_id in event.correlation_ids:
                     unfinished.pop(correlation_id, None)
             elif kind is Recovered:

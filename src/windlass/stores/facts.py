@@ -113,8 +113,9 @@ def turn_view(
     pages: Sequence[JournalPage],
     waits: Sequence[WaitView],
     end: HistoryPage | None,
+    since: int = 0,
 ) -> TurnView:
-    """Return a turn as it stands; `end` is the page that it added."""
+    """Return a turn as it stands; `end` is the page that it added, `since` the number of the first of `pages`."""
     session = turn.session
     is_active = session.active == turn.no
     return TurnView(
@@ -136,4 +137,5 @@ def turn_view(
         outcome=None if end is None else end.outcome,
         receipt=None if end is None else receipt_of(turn),
         page=end,
+        since=since,
     )

@@ -244,6 +244,8 @@ WHY_DUE: dict[str, Literal["queued", "answered", "abandoned"]] = {
     "running": "abandoned",
 }
 """Why a turn is to be driven, by its state. One that has begun is due only when its session is free."""
+LEAVES = frozenset({"child", "timer"})
+"""The kinds of waits that need no person: a turn that waits for these alone is woken by an item for now."""
 
 
 # ------------------------------------------------------------------ units
@@ -384,8 +386,13 @@ def check_wait(turn: TurnFacts, wait: Wait) -> None:
 def found_wait(wait: WaitView | None) -> WaitView:
     """Return a wait that is there. Its key is a secret and stands in no message."""
     if wait is None:
-        raise InvalidInput("key: there is no such wait in this store", field="key")
+        raise unknown_wait("key")
     return wait
+
+
+def unknown_wait(field: str) -> InvalidInput:
+    """Return the refusal of a key that no wait has."""
+    return InvalidInput(f"{field}: there is no such wait in this store", field=field)
 
 
 def standing_answer(wait: Wait, answer: WaitAnswer) -> WaitAnswer:

@@ -122,14 +122,14 @@ class MemoryErrands:
         """Answer a wait; return what became of it, and whether this very answer stood before."""
         turn, view = waits.find(self._tables, errand.key)
         rules.check_answers(view.wait, errand.answer, is_errand=True)
-        return waits.settle(turn, view, errand.answer, self._changes)
+        return waits.settle(self._tables, turn, view, errand.answer, self._changes)
 
     def cancel(self, errand: CancelTurn) -> CancelReceipt:
         """Ask for a turn of a living session to end."""
         turn = self._tables.session(errand.session_id).turns.get(errand.turn_id)
-        return waits.cancel(turn, errand.reason, self._changes)
+        return waits.cancel(self._tables, turn, errand.reason, self._changes)
 
     def reject(self, key: str, answer: WaitAnswer) -> None:
         """Answer a wait of the unit's own turn, if it is open."""
         turn, view = waits.find(self._tables, key)
-        waits.settle(turn, view, answer, self._changes)
+        waits.settle(self._tables, turn, view, answer, self._changes)

@@ -6,6 +6,7 @@ from msgspec.structs import asdict, replace
 
 from windlass.ports import InboxItem, InboxReceipt, InboxView, NewItem, WithdrawReceipt
 from windlass.stores import rules
+from windlass.stores.memory import news
 from windlass.stores.memory.rows import Changes, ItemRow, SessionRow, Tables, TurnRow
 
 
@@ -21,6 +22,7 @@ def put(
     changes.set(tables, enqueued=tables.enqueued + 1)
     view = InboxItem(**asdict(item), arrived=session.arrivals)
     changes.put(session.items, item.item_id, ItemRow(view, digest, tables.enqueued, now_ms))
+    news.tell(tables, "arrived", changes, session=session)
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 

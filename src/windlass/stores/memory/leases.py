@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from threading import Lock
 
 from windlass.errors import InvalidInput, LeaseLost
 from windlass.journal import count_recorded
-from windlass.ports import Lease, Start
+from windlass.ports import Lease, Start, WorkerView
 from windlass.stores import rules
 from windlass.stores.memory.rows import Changes, SessionRow, TurnRow
 
@@ -36,9 +37,23 @@ class Workers:
             self._workers[worker_id] = _Worker(until_ms)
             return worker_id
 
-    def leave(self, worker_id: str) -> None:
+    def leave(self, worker_id: str) -> bool:
+        """Forget a worker; say whether it had joined."""
         with self._lock:
-            self._workers.pop(worker_id, None)
+            return self._workers.pop(worker_id, None) is not None
+
+    def view(self, now_ms: int) -> tuple[WorkerView, ...]:
+        """Return the workers that have joined, by id."""
+        with self._lock:
+            found = sorted(self._workers.items(), key=itemgetter(0))
+        return tuple(
+            WorkerView(
+                worker_id=worker_id,
+                until_ms=worker.until_ms,
+                is_present=not worker.is_dead and worker.until_ms > now_ms,
+            )
+            for worker_id, worker in found
+        )
 
     def kill(self, worker_id: str) -> None:
         """Mark a worker's process as dead."""
@@ -75,10 +90,10 @@ class Workers:
         """Whether the session has no owner, or one that is dead or whose lease is over."""
         return session.owner is None or not self.is_present(session.owner, now_ms)
 
-    def drop_dead(self) -> frozenset[str]:
-        """Forget workers whose process is dead; return their ids."""
+    def drop_dead(self) -> tuple[str, ...]:
+        """Forget workers whose process is dead; return their ids in the order in which they joined."""
         with self._lock:
-            dead = frozenset(name for name, worker in self._workers.items() if worker.is_dead)
+            dead = tuple(name for name, worker in self._workers.items() if worker.is_dead)
             for name in dead:
                 del self._workers[name]
             return dead

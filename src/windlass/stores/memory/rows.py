@@ -9,7 +9,16 @@ from typing import TypeVar
 
 from windlass.journal import HistoryPage, JournalPage, UsageLine
 from windlass.kernel import canonical
-from windlass.ports import InboxItem, ItemState, SessionKind, TurnRequest, TurnState, WaitView
+from windlass.ports import (
+    ChangeKind,
+    InboxItem,
+    ItemState,
+    SessionKind,
+    TurnRequest,
+    TurnState,
+    WaitView,
+)
+from windlass.ports.unit import CHAT
 from windlass.stores import rules
 
 
@@ -93,7 +102,7 @@ class SessionRow:
     arrivals: int = 0
     parent: SessionRow | None = None
     parent_head: int | None = None
-    kind: SessionKind = "chat"
+    kind: SessionKind = CHAT
     started_by: SessionRow | None = None
     root: SessionRow | None = None
     usage: tuple[UsageLine, ...] = ()
@@ -149,12 +158,30 @@ class BlobRow:
 
 
 @dataclass(slots=True)
+class ToldRow:
+    """Something that changed; `no` orders all changes of the store. `wait` is a key."""
+
+    no: int
+    kind: ChangeKind
+    session: SessionRow | None = None
+    turn: TurnRow | None = None
+    position: int = 0
+    wait: str | None = None
+    worker_id: str = ""
+
+
+@dataclass(slots=True)
 class Tables:
-    """All rows of a store. `waits` finds the turn of a wait by its key, the oldest wait first."""
+    """All rows of a store. `waits` finds the turn of a wait by its key, the oldest wait first.
+
+    `told` is what changed, in order, and `tellings` how often something did.
+    """
 
     sessions: dict[str, SessionRow] = field(default_factory=dict)
     waits: dict[str, TurnRow] = field(default_factory=dict)
     blobs: dict[str, BlobRow] = field(default_factory=dict)
+    told: list[ToldRow] = field(default_factory=list)
+    tellings: int = 0
     accepted: int = 0
     enqueued: int = 0
 

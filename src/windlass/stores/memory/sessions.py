@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from windlass.errors import IdempotencyConflict
 from windlass.guards.ids import check_id
 from windlass.journal import HistoryPage
-from windlass.ports import DeleteReport, SessionSummary, SessionView, TurnView, VacuumReport
+from windlass.ports import (
+    DeleteReport,
+    SessionSummary,
+    SessionView,
+    TurnSummary,
+    TurnView,
+    VacuumReport,
+)
 from windlass.ports.inbox import blobs_in
 from windlass.stores import facts, rules
+from windlass.stores.memory import news
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import ItemRow, SessionRow, Tables, TurnRow
+from windlass.stores.memory.rows import Changes, ItemRow, SessionRow, Tables, TurnRow
 
 
 def view(session: SessionRow, *, history: bool, frame: bool = False) -> SessionView:
@@ -45,14 +54,28 @@ def _newest_first(session: SessionRow, count: int) -> Iterator[HistoryPage]:
         yield from _newest_first(session.parent, min(count, session.inherited))
 
 
-def view_turn(turn: TurnRow) -> TurnView:
-    """Return a turn as it stands."""
+def part_of_history(
+    session: SessionRow, *, before: int | None, limit: int | None, frame: bool
+) -> tuple[HistoryPage, ...]:
+    """Return the last pages before one, oldest first; of a frame those from the last beginning on."""
+    last = session.head if before is None else min(before - 1, session.head)
+    pages: list[HistoryPage] = []
+    for page in islice(_newest_first(session, last), limit):
+        pages.append(page)
+        if frame and page.is_beginning:
+            break
+    return tuple(reversed(pages))
+
+
+def view_turn(turn: TurnRow, since: int = 0) -> TurnView:
+    """Return a turn as it stands, with its journal from a page on."""
     return facts.turn_view(
         turn,
         request=turn.request,
-        pages=turn.read_pages(),
+        pages=turn.read_pages()[since:],
         waits=tuple(turn.waits.values()),
         end=turn.end,
+        since=since,
     )
 
 
@@ -66,6 +89,22 @@ def summary(session: SessionRow) -> SessionSummary:
         active=session.active_id,
         kind=session.kind,
         started_by=_id_of(session.started_by),
+    )
+
+
+def turn_summary(turn: TurnRow) -> TurnSummary:
+    """Return a turn's line in a list."""
+    session = turn.session
+    return TurnSummary(
+        no=turn.no,
+        session_id=session.id,
+        turn_id=turn.id,
+        agent=turn.agent,
+        state=turn.state,
+        by=turn.asked_by,
+        cancel=turn.cancel,
+        owner=session.owner if session.active == turn.no else None,
+        ended_ms=None if turn.end is None else turn.end.committed_ms,
     )
 
 
@@ -149,13 +188,15 @@ def vacuum(tables: Tables, workers: Workers, *, now_ms: int, retention_ms: int) 
             if turn.request is not None and _ended_before(turn, before_ms):
                 waits += _drop_journal(tables, turn)
                 journals += 1
-    return VacuumReport(
+    report = VacuumReport(
         journals=journals,
         waits=waits,
         items=items,
         bodies=_drop_blobs(tables, now_ms - BLOB_GRACE_MS),
         workers=_drop_workers(tables, workers),
     )
+    news.reclaim(tables)
+    return report
 
 
 def _drop_journal(tables: Tables, turn: TurnRow) -> int:
@@ -206,6 +247,8 @@ def _drop_workers(tables: Tables, workers: Workers) -> int:
     for session in tables.live_sessions():
         if session.owner in dead:
             session.owner = None
+    for worker_id in dead:
+        news.tell(tables, "left", Changes(), worker_id=worker_id)
     return len(dead)
 
 

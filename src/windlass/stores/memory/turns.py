@@ -9,7 +9,7 @@ from windlass.errors import InvalidInput
 from windlass.journal import check_place
 from windlass.ports import NewTurn, SessionKind, TurnReceipt, Unit
 from windlass.stores import rules
-from windlass.stores.memory import inbox
+from windlass.stores.memory import inbox, news
 from windlass.stores.memory.rows import Changes, SessionRow, Tables, TurnRow
 
 
@@ -54,6 +54,7 @@ def accept(
     )
     changes.put(session.turns, unit.turn_id, turn)
     changes.put(session.unfinished, unit.turn_id, turn)
+    news.tell(tables, "accepted", changes, turn=turn)
     inbox.enter(turn, new.takes, changes)
     return _receipt(turn)
 

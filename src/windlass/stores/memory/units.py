@@ -22,7 +22,7 @@ from windlass.ports import (
     WaitView,
 )
 from windlass.stores import facts, rules
-from windlass.stores.memory import errands, inbox, leases, turns
+from windlass.stores.memory import errands, inbox, leases, news, turns
 from windlass.stores.memory.leases import Workers
 from windlass.stores.memory.rows import Changes, PageRow, Tables, TurnRow
 
@@ -53,11 +53,12 @@ def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> Un
         rules.check_fence(turn.session, turn, unit.generation)
     if unit.entries:
         _write_page(turn, unit, changes)
+        news.tell(tables, "page", changes, turn=turn, position=unit.position)
     turns.hold_blobs(tables, turn, unit.blobs, changes)
     for wait in unit.waits:
         _open_wait(tables, turn, wait, changes)
     if unit.parks:
-        changes.set(turn, state=rules.parked_state(turn))
+        _park(tables, turn, changes)
     committed = None if unit.commit is None else _commit(tables, turn, unit, unit.commit, changes)
     told = errands.run_of_unit(tables, unit, changes) if unit.errands else ()
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed, errands=told)
@@ -90,6 +91,14 @@ def _open_wait(tables: Tables, turn: TurnRow, wait: Wait, changes: Changes) -> N
     rules.check_wait(turn, wait)
     changes.put(turn.waits, wait.key, WaitView(wait=wait, page=turn.pages))
     changes.put(tables.waits, wait.key, turn)
+    news.tell(tables, "opened", changes, turn=turn, wait=wait.key)
+
+
+def _park(tables: Tables, turn: TurnRow, changes: Changes) -> None:
+    state = rules.parked_state(turn)
+    if state == "parked" and turn.state != "parked":
+        news.tell(tables, "parked", changes, turn=turn)
+    changes.set(turn, state=state)
 
 
 def _commit(
@@ -104,10 +113,12 @@ def _commit(
     changes.set(session, head=session.head + 1, usage=usage)
     changes.set(turn, state="done", head=session.head, commit_digest=end.digest(), end=page)
     changes.at_last(partial(session.unfinished.pop, turn.id))
+    news.tell(tables, "ended", changes, turn=turn)
     inbox.settle(turn, end.settle, changes)
     for item in end.follow_ups:
         inbox.put(tables, session, item, changes, now_ms=end.now_ms)
     for key, wait in turn.waits.items():
         if wait.state == "open":
             changes.put(turn.waits, key, replace(wait, state="superseded"))
+            news.tell(tables, "answered", changes, turn=turn, wait=key)
     return facts.receipt_of(turn)

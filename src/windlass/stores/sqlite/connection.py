@@ -103,12 +103,12 @@ def prepare(db: apsw.Connection, *, place: str) -> None:
         JournalCorrupt: a windlass file without some of its tables.
     """
     with _patience(db, _MIGRATE_MS):
-        if _version(db, place) == VERSION:
+        if read_version(db, place) == VERSION:
             return
         db.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have been faster between the look and the lock.
-            version = _version(db, place)
+            version = read_version(db, place)
             is_new = version == 0
             for number in range(version, VERSION):
                 db.execute(MIGRATIONS[number])
@@ -171,7 +171,7 @@ def _one_moment(db: apsw.Connection) -> Iterator[None]:
 
 def _check_owner(db: apsw.Connection, place: str, *, had_log: bool) -> None:
     try:
-        _version(db, place)
+        read_version(db, place)
     except WindlassError:
         if had_log:
             # What lies in a foreign log is its program's to fold back. A log that this look made goes with it.
@@ -193,7 +193,14 @@ def _use_log(db: apsw.Connection) -> None:
             return
 
 
-def _version(db: apsw.Connection, place: str) -> int:
+def read_version(db: apsw.Connection, place: str) -> int:
+    """Return the schema of a file; 0 of one that is empty.
+
+    Raises:
+        ConfigError: a file of another program.
+        FormatUnsupported: a file of a newer release, or with unfinished turns of an older format.
+        JournalCorrupt: a windlass file without some of its tables.
+    """
     with _one_moment(db):  # another process may be making the file
         found = db.pragma("application_id")
         version = int(db.pragma("user_version"))

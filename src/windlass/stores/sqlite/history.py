@@ -70,22 +70,42 @@ def load_history(db: apsw.Connection, session: SessionRow) -> list[HistoryPage]:
 
 def load_frame(db: apsw.Connection, session: SessionRow) -> list[HistoryPage]:
     """Return the pages from the last beginning on: checked like all, and none before it is read."""
-    strand = Strand(db, f"history of {session.id}", HistoryPage, link=session.link)
+    return list(load_part(db, session, frame=True))
+
+
+def load_part(
+    db: apsw.Connection,
+    session: SessionRow,
+    before: int | None = None,
+    limit: int | None = None,
+    *,
+    frame: bool = False,
+) -> tuple[HistoryPage, ...]:
+    """Return the last pages before one, oldest first; of a frame those from the last beginning on.
+
+    Each is checked against its link, the last one of all against the session's.
+    """
+    last = session.head if before is None else min(before - 1, session.head)
+    if limit == 0 or (before is not None and last < 1):
+        return ()
+    link = session.link if last == session.head else link_at(db, session, last)
+    strand = Strand(db, f"history of {session.id}", HistoryPage, link=link)
     pages: list[HistoryPage] = []
-    with closing(_newest_first(db, session)) as stored:
-        for page in strand.read_back(stored, start=session.head):
+    with closing(_newest_first(db, session, last)) as stored:
+        for page in strand.read_back(stored, start=last):
             pages.append(page)
-            if page.is_beginning:
+            if len(pages) == limit or (frame and page.is_beginning):
                 break
-    pages.reverse()
-    return pages
+    return tuple(reversed(pages))
 
 
-def _newest_first(db: apsw.Connection, session: SessionRow) -> Generator[Any, None, None]:
-    """Return the rows of all pages, and below them the link that the first builds on."""
+def _newest_first(
+    db: apsw.Connection, session: SessionRow, newest: int
+) -> Generator[Any, None, None]:
+    """Return the rows of all pages up to one, and below them the link that the first builds on."""
     stretches = lineage(db, session)
     for number, _, last in reversed(stretches):
-        yield from db.execute(_PAGES_BACK, (number, last))
+        yield from db.execute(_PAGES_BACK, (number, min(last, newest)))
     yield 0, strand_seed(stretches[0].session_id), b""
 
 

@@ -9,6 +9,7 @@ import msgspec
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
 from windlass.ports.views import WithdrawReceipt
 from windlass.stores import rules
+from windlass.stores.sqlite import news
 from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
@@ -41,6 +42,7 @@ def enqueue(
         " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
         (session.no, item.item_id, arrived, item.when, digest, now_ms, encoder.pack(item)),
     )
+    news.tell(rows.db, "arrived", session=session.no)
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from windlass.errors import InvalidInput, LeaseLost
-from windlass.journal import count_recorded
+from windlass.journal import JournalPage, count_recorded
 from windlass.ports.unit import Lease, Start
 from windlass.stores import rules
+from windlass.stores.sqlite import news
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages
 
@@ -40,18 +41,29 @@ def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: L
 
 def take_over(rows: Rows, session_id: str, turn_id: str, wanted: Start, gone: Liveness) -> Lease:
     """Own the session of an unfinished turn under a new generation."""
+    earlier: Lease | None = rows.earlier
+    if earlier is not None and is_held(rows, earlier):
+        return earlier
+    return take(rows, session_id, turn_id, wanted, gone).lease
+
+
+class Taken(NamedTuple):
+    """A turn that a worker has taken, with the pages of its journal."""
+
+    lease: Lease
+    turn: TurnRow
+    pages: list[JournalPage]
+
+
+def take(rows: Rows, session_id: str, turn_id: str, wanted: Start, gone: Liveness) -> Taken:
+    """Own the session of an unfinished turn, and read its journal."""
     worker_id = wanted.worker_id
     session = rows.session(session_id)
     turn = rows.turn(session, turn_id)
-    earlier: Lease | None = rows.earlier
-    if earlier is not None and (session.owner, session.generation) == (
-        earlier.worker_id,
-        earlier.generation,
-    ):
-        return earlier
     held_ms = _lease(rows, worker_id)
     is_free = partial(_is_free, rows, session, wanted.now_ms, gone)
     rules.check_takeover(turn, worker_id, is_free)
+    pages: list[JournalPage] = []
     if turn.state == "queued":
         _check_order(rows, turn)
     else:
@@ -59,7 +71,17 @@ def take_over(rows: Rows, session_id: str, turn_id: str, wanted: Start, gone: Li
         turn.pages = len(pages)
         rules.count_takeover(turn, count_recorded(pages))
     _own(rows, turn, worker_id, session.generation + 1)
-    return rules.lease_of(turn, worker_id, _extend(rows, worker_id, held_ms, wanted.until_ms))
+    until_ms = _extend(rows, worker_id, held_ms, wanted.until_ms)
+    return Taken(rules.lease_of(turn, worker_id, until_ms), turn, pages)
+
+
+def is_held(rows: Rows, lease: Lease) -> bool:
+    """Whether a lease was given and stands."""
+    session = rows.find_session(lease.session_id)
+    return session is not None and (session.owner, session.generation) == (
+        lease.worker_id,
+        lease.generation,
+    )
 
 
 def _is_free(rows: Rows, session: SessionRow, now_ms: int, gone: Liveness) -> bool:
@@ -79,12 +101,16 @@ def join(rows: Rows, worker_id: str, until_ms: int) -> None:
         "INSERT INTO workers (id, until_ms) VALUES (?, ?) ON CONFLICT (id) DO NOTHING",
         (worker_id, until_ms),
     )
+    if rows.db.changes():
+        news.tell(rows.db, "joined", worker=worker_id)
 
 
 def leave(rows: Rows, worker_id: str) -> None:
     """Give up all that a worker holds."""
     rows.db.execute("UPDATE sessions SET owner = NULL WHERE owner = ?", (worker_id,))
     rows.db.execute("DELETE FROM workers WHERE id = ?", (worker_id,))
+    if rows.db.changes():
+        news.tell(rows.db, "left", worker=worker_id)
     rows.forget()
 
 
@@ -102,6 +128,11 @@ def release(rows: Rows, session_id: str, generation: int) -> None:
         return
     rows.db.execute("UPDATE sessions SET owner = NULL WHERE no = ?", (session.no,))
     session.owner = None
+
+
+def check_joined(rows: Rows, worker_id: str) -> None:
+    """Refuse a worker that has not joined."""
+    _lease(rows, worker_id)
 
 
 def _lease(rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = InvalidInput) -> int:

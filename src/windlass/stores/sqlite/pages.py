@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 SplitPage: TypeAlias = tuple[bytes, tuple[Body, ...]]
 """A page as it is stored, and the long texts that it refers to."""
+_LAST = "SELECT max(no) FROM log NOT INDEXED"
 INSERT_PAGE = "INSERT INTO log (session, strand, seq, link, page) VALUES (?, ?, ?, ?, ?)"
 
 
@@ -86,7 +87,7 @@ class Strand(Generic[T]):
             link = link_page(link, data)
             if seq != wanted or link != stored_link:
                 raise self._corrupt(seq, wanted)
-            pages.append(self._read(data, seq))
+            pages.append(self.read_one(data, seq))
             wanted += 1
         self.link = link
         return pages
@@ -108,10 +109,11 @@ class Strand(Generic[T]):
                 at = seq if page is None else seq + 1
                 raise self._corrupt(at, at)
             if page is not None:
-                yield self._read(page, seq + 1)
+                yield self.read_one(page, seq + 1)
             link, page = link_before, data
 
-    def _read(self, data: bytes, seq: int) -> T:
+    def read_one(self, data: bytes, seq: int) -> T:
+        """Return the page of these bytes, whatever its link."""
         if self.turn is not None:
             data = lengthened(data, *self.turn)
         if bodies.MARK in data:
@@ -168,6 +170,7 @@ def delete_pages(
     db: apsw.Connection, where: str, values: tuple[object, ...], *, with_blobs: bool
 ) -> Deleted:
     """Delete pages and what nothing else uses."""
+    last = first(db, _LAST)[0]
     numbers = [number for (number,) in select(db, f"SELECT no FROM log WHERE {where}", values)]  # noqa: S608 - a constant of the callers
     used: set[int] = set()
     for number in numbers:
@@ -188,7 +191,18 @@ def delete_pages(
             gone += 1
             if is_blob:
                 blobs.append(digest.hex())
+    if last in numbers:
+        _keep_number(db, last)
     return Deleted(len(numbers), gone, tuple(blobs))
+
+
+def _keep_number(db: apsw.Connection, number: int) -> None:
+    """Leave an empty page of no session in the place of the last one, so that its number is not given out again.
+
+    Marks count pages by their numbers. An AUTOINCREMENT would write one more page of the file with every commit.
+    """
+    db.execute("DELETE FROM log WHERE session = 0")
+    db.execute("INSERT INTO log VALUES (?, 0, 0, 0, x'', x'')", (number,))
 
 
 def _keep_body(db: apsw.Connection, body: Body, now_ms: int) -> int:

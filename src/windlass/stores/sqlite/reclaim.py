@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from windlass.ports.views import DeleteReport, VacuumReport
 from windlass.stores import rules
-from windlass.stores.sqlite import inbox
+from windlass.stores.sqlite import inbox, leases, news
 from windlass.stores.sqlite.blobs import DAY_MS
 from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
@@ -121,7 +121,7 @@ def reclaim_journals(rows: Rows, turns: Sequence[int], before_ms: int) -> Vacuum
 def reclaim_rest(
     rows: Rows, unused: Sequence[int], now_ms: int, retention_ms: int, gone: Liveness
 ) -> Reclaimed:
-    """Reclaim what is neither a journal nor waits for one: items, blobs, workers."""
+    """Reclaim what is neither a journal nor waits for one: items, blobs, workers, news."""
     rows.db.execute(
         "DELETE FROM inbox WHERE state IN ('settled', 'withdrawn') AND ended_ms < ?",
         (now_ms - retention_ms,),
@@ -136,6 +136,7 @@ def reclaim_rest(
             rows.db.execute("DELETE FROM bodies WHERE no = ?", (number,))
             blobs.append(found[0].hex())
     workers = _forget_workers(rows, gone)
+    news.reclaim(rows.db)
     rows.forget()
     report = VacuumReport(items=items, bodies=len(blobs), workers=len(workers))
     return Reclaimed(report, tuple(blobs), workers)
@@ -148,11 +149,10 @@ def summed(reports: Sequence[VacuumReport]) -> VacuumReport:
 
 
 def _forget_workers(rows: Rows, gone: Liveness) -> tuple[str, ...]:
-    known = [worker for (worker,) in select(rows.db, "SELECT id FROM workers")]
+    known = [worker for (worker,) in select(rows.db, "SELECT id FROM workers ORDER BY no")]
     dead = tuple(worker for worker in known if gone(worker))
     for worker in dead:
-        rows.db.execute("UPDATE sessions SET owner = NULL WHERE owner = ?", (worker,))
-        rows.db.execute("DELETE FROM workers WHERE id = ?", (worker,))
+        leases.leave(rows, worker)
     return dead
 
 

@@ -33,6 +33,7 @@ TURN_COLUMNS = (
 )
 _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 - a constant
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE session = ? AND id = ?"  # noqa: S608 - a constant
+_PAGE = "SELECT seq, link, page FROM log WHERE session = ? AND strand = ?"
 _PAGE_COUNT = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
 _TURN_STATES = frozenset(get_args(TurnState))
 _KINDS = frozenset(get_args(SessionKind))
@@ -214,18 +215,26 @@ class Rows:
         return session
 
 
-def load_pages(db: apsw.Connection, turn: TurnRow) -> tuple[list[JournalPage], bytes]:
-    """Return a turn's journal pages, each checked against its link, and the last link."""
+def load_pages(
+    db: apsw.Connection, turn: TurnRow, since: int = 0
+) -> tuple[list[JournalPage], bytes]:
+    """Return a turn's journal from a page on, each page checked against its link, and the last link."""
     session = turn.session
-    query = "SELECT seq, link, page FROM log WHERE session = ? AND strand = ? ORDER BY seq"
+    place = (session.no, turn.strand)
+    link = strand_seed(session.id, turn.id)
+    if since > 0:
+        # A page that is not there has none behind it either; if one is found, it does not fit this link.
+        before = first(db, f"{_PAGE} AND seq = ?", (*place, since - 1))
+        link = link if before is None else before[1]
     strand = Strand(
         db,
         f"journal of {session.id}/{turn.id}",
         JournalPage,
-        link=strand_seed(session.id, turn.id),
+        link=link,
         turn=(session.id, turn.id),
     )
-    pages = strand.read(db.execute(query, (session.no, turn.strand)), start=0)
+    stored = db.execute(f"{_PAGE} AND seq >= ? ORDER BY seq", (*place, since))
+    pages = strand.read(stored, start=since)
     return pages, strand.link
 
 

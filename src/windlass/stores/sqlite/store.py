@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from os import getpid
@@ -22,13 +22,19 @@ import apsw
 from windlass import ports
 from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
 from windlass.guards.secret import REGISTERED, check_no_secret
+from windlass.journal import HistoryPage
+from windlass.ports.unit import CHAT
 from windlass.ports.waits import check_turn_in_session
+from windlass.stores.bell import Bell
 from windlass.stores.errands import check_alone
 from windlass.stores.sqlite import (
     blobs,
     connection,
+    due,
     inbox,
     leases,
+    listing,
+    news,
     reads,
     reclaim,
     turns,
@@ -39,7 +45,8 @@ from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
 from windlass.stores.sqlite.errands import encode, names_in, run_alone
 from windlass.stores.sqlite.leases import WorkerLock
 from windlass.stores.sqlite.pages import Encoder
-from windlass.stores.sqlite.reads import Readers
+from windlass.stores.sqlite.read_only import NoWriter, ReadOnlyFile, refusal
+from windlass.stores.sqlite.readers import FileVersion, Readers
 from windlass.stores.sqlite.writer import Operation, Writer
 
 A = TypeVar("A")
@@ -55,10 +62,12 @@ class SqliteStore:
     """Everything in one file.
 
     `durability="process"` trades power cuts for speed; `busy_s` is how long a write waits for other processes
-    before it says StoreContended. No registered secret reaches the file.
+    before it says StoreContended. No registered secret reaches the file. `read_only` opens a file that is there, writes
+    nothing to it, and refuses all that would.
     """
 
     is_durable = True
+    scan_s: float = 0.25
 
     def __init__(
         self,
@@ -67,6 +76,7 @@ class SqliteStore:
         durability: Durability = "power",
         busy_s: float = 30.0,
         vfs: str | None = None,
+        read_only: bool = False,
     ) -> None:
         if durability not in SYNCHRONOUS:
             raise ConfigError.at("durability", repr(durability), "power or process")
@@ -80,16 +90,20 @@ class SqliteStore:
         self._worker_folder = self.path.with_name(f"{self.path.name}-workers")
         self._locks: dict[str, WorkerLock] = {}
         self._file = FileIdentity(self.path)
-        self._writer = Writer(self.path.name, self._connect, self._file, busy_s=busy_s)
-        self._readers = Readers(self.path.name, self._connect, self._file)
+        opened = (self.path.name, self._connect, self._file)
+        self._writer = (NoWriter if read_only else Writer)(*opened, busy_s=busy_s)
+        self._readers = Readers(*opened)
+        self._read_only = ReadOnlyFile(self.path, self._file, vfs=vfs) if read_only else None
+        version = FileVersion(self._connect, self._file)
+        self._bell = Bell(version.read, version.let_go)
         self._pid: int | None = None
         self._was_opened = False
 
     async def open(self) -> None:
-        """Open the file, making it if it is new.
+        """Open the file, making it if it is new and not only to be read.
 
         Raises:
-            ConfigError: the file is another program's, or SQLite too old to be trusted.
+            ConfigError: the file is another program's, or SQLite too old to be trusted; or there is none to be read.
             FormatUnsupported: the file is of a newer release.
             StoreUnavailable: it cannot be opened or written.
         """
@@ -100,26 +114,46 @@ class SqliteStore:
         if not self.path.parent.is_dir():
             said = f"path: the folder of {name} does not exist; make it first"
             raise ConfigError(said, field="path")
-        db = await asyncio.to_thread(self._open_file)
+        if self._read_only is not None:
+            await asyncio.to_thread(self._open_to_read, self._read_only)
+        else:
+            self._writer.open(await asyncio.to_thread(self._open_file))
         self._pid = getpid()
         self._was_opened = True
-        self._writer.open(db)
 
     async def close(self) -> None:
         """Write what is waiting, give up the workers' sessions, and let go of the file."""
         if self._pid is None:
             return
         self._check_process()
+        self._bell.close()
         for worker_id in tuple(self._locks):
             await self.leave(worker_id)
         self._pid = None
         await asyncio.to_thread(self._close_file)
 
+    # ---------------------------------------------------------------- noticing
+
+    def watch(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call `tell` on the loop, soon, whenever something may have been written; return what ends that."""
+        self._check_process()
+        return self._bell.watch(tell)
+
+    async def changes(
+        self, mark: str | None, *, limit: int = 256, pages: bool = False
+    ) -> ports.Changes:
+        """Return what was written behind a mark, in order; of None, the mark of this moment."""
+        self._check_process()
+        found = self._readers.glance(news.glance, (mark, self.store_id))
+        if found is None:
+            found = await self._look(news.read, mark, self.store_id, limit, pages)
+        return found
+
     # ---------------------------------------------------------------- workers
 
     async def join(self, *, until_ms: int, now_ms: int) -> str:  # noqa: ARG002 - a store with a clock of its own needs it
         """Register a worker, and hold its lock while this process lives."""
-        self._check_process()
+        self._check_writable()
         try:
             lock = WorkerLock.take(self._worker_folder)
         except OSError as error:
@@ -145,6 +179,10 @@ class SqliteStore:
         self._encoder.check_names(worker_id)
         return await self._look(leases.is_present, worker_id, now_ms, self._is_gone)
 
+    async def list_workers(self, *, now_ms: int) -> tuple[ports.WorkerView, ...]:
+        """Return the workers that have joined, by id."""
+        return await self._look(listing.list_workers, now_ms, self._is_gone)
+
     async def release(self, session_id: str, *, generation: int) -> None:
         """Give up one session."""
         await self._do_in((session_id,), leases.release, generation).durable()
@@ -157,6 +195,23 @@ class SqliteStore:
         wanted = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
         names = (session_id, turn_id)
         return await self._do_in(names, leases.take_over, wanted, self._is_gone).durable()
+
+    async def claim(  # noqa: PLR0913 - the port's
+        self,
+        worker_id: str,
+        *,
+        agents: Sequence[str],
+        limit: int,
+        until_ms: int,
+        now_ms: int,
+        session_id: str | None = None,
+        but: Collection[str] = (),
+    ) -> tuple[ports.ClaimedTurn, ...]:
+        """Take turns of these agents that no worker drives, each under a new generation."""
+        self._encoder.check_names(worker_id)
+        start = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
+        wanted = due.Wanted(start, agents, limit, session_id, but)
+        return await self._do(due.claim, wanted, self._is_gone).durable()
 
     # ---------------------------------------------------------------- turns
 
@@ -204,10 +259,12 @@ class SqliteStore:
         said = self._encoder.words(reason)
         return await self._do_in((session_id, turn_id), turns.request_cancel, said).durable()
 
-    async def load_turn(self, session_id: str, turn_id: str) -> ports.TurnView | None:
+    async def load_turn(
+        self, session_id: str, turn_id: str, *, since: int = 0
+    ) -> ports.TurnView | None:
         """Return a turn as it stands; None if there is none of this id."""
         self._encoder.check_names(session_id, turn_id)
-        return await self._look(reads.load_turn, session_id, turn_id)
+        return await self._look(reads.load_turn, session_id, turn_id, since)
 
     async def load_session(
         self, session_id: str, *, history: bool = True, frame: bool = False
@@ -221,11 +278,44 @@ class SqliteStore:
             return found
         return await self._look(reads.load_session, session_id, wanted)
 
+    async def load_history(
+        self,
+        session_id: str,
+        *,
+        before: int | None = None,
+        limit: int | None = None,
+        frame: bool = False,
+    ) -> tuple[HistoryPage, ...]:
+        """Return the last pages of a session's history before one of its turns, oldest first."""
+        self._encoder.check_names(session_id)
+        wanted: reads.Wanted = "frame" if frame else "whole"
+        return await self._look(reads.load_history, session_id, before, limit, wanted)
+
     async def list_sessions(
-        self, *, after: str = "", limit: int = 100
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        agent: str | None = None,
+        kind: ports.SessionKind | None = CHAT,
+        started_by: str | None = None,
     ) -> tuple[ports.SessionSummary, ...]:
         """Return living sessions, by id."""
-        return await self._look(reads.list_sessions, after, limit)
+        wanted = {"agent": agent, "kind": kind, "started_by": started_by}
+        return await self._look(listing.list_sessions, {"after": after, "limit": limit} | wanted)
+
+    async def list_turns(
+        self,
+        *,
+        state: ports.TurnState | None = None,
+        agent: str | None = None,
+        session_id: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> tuple[ports.TurnSummary, ...]:
+        """Return turns, the newest first."""
+        wanted = listing.WantedTurns(state, agent, session_id, before, limit)
+        return await self._look(listing.list_turns, wanted)
 
     async def fork(
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
@@ -244,10 +334,16 @@ class SqliteStore:
         return cast("ports.DeleteReport", done.report)
 
     async def due(
-        self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
+        self,
+        now_ms: int,
+        *,
+        agents: Sequence[str] | None = None,
+        worker_id: str | None = None,
+        limit: int = 100,
     ) -> ports.Due:
         """Return what there is to do: turns to drive or to end, waits that are over, inboxes with something in."""
-        return await self._look(reads.due, now_ms, agents, limit, self._is_gone)
+        asked = due.Asked(now_ms, agents, worker_id, limit, self._is_gone)
+        return await self._look(due.due, asked)
 
     # ---------------------------------------------------------------- inbox
 
@@ -287,18 +383,19 @@ class SqliteStore:
         session_id: str | None = None,
         turn_id: str | None = None,
         key: str | None = None,
+        after: str | None = None,
         limit: int = 1000,
     ) -> tuple[ports.WaitView, ...]:
         """Return the open waits, oldest first."""
         check_turn_in_session(session_id, turn_id)
-        wanted = {"kind": kind, "session": session_id, "turn": turn_id, "key": key, "limit": limit}
-        return await self._look(waits.list_open, wanted)
+        wanted = {"kind": kind, "session": session_id, "turn": turn_id, "key": key, "after": after}
+        return await self._look(waits.list_open, {**wanted, "limit": limit})
 
     # ---------------------------------------------------------------- bytes
 
     async def put_blob(self, data: bytes, *, now_ms: int) -> str:
         """Keep bytes and return their digest. They stay while something refers to them."""
-        self._check_process()
+        self._check_writable()
         if not isinstance(data, bytes):
             raise InvalidInput.at("data", type(data).__name__, "bytes")
         check_no_secret(data, field="data", wanted="bytes without one")
@@ -364,6 +461,11 @@ class SqliteStore:
                 field="store",
             )
 
+    def _check_writable(self) -> None:
+        self._check_process()
+        if self._read_only is not None:
+            raise refusal(self.path.name)
+
     def _connect(self, *, create: bool = False) -> apsw.Connection:
         if not create:
             self._file.check()
@@ -389,9 +491,20 @@ class SqliteStore:
             raise
         return db
 
+    def _open_to_read(self, file: ReadOnlyFile) -> None:
+        try:
+            found, readers = file.open()
+        except (apsw.Error, OSError) as error:
+            raise as_windlass_error(error, place=self.path.name) from error
+        self.store_id, self.secret = found.store_id, found.secret
+        self._readers = readers
+        self._bell = Bell(file.version_now, file.version.let_go)
+
     def _close_file(self) -> None:
         self._readers.close()
         self._writer.close()
+        if self._read_only is not None:
+            self._read_only.close()
 
     def _is_gone(self, worker_id: str) -> bool:
         return leases.is_gone(self._worker_folder, worker_id)

@@ -29,7 +29,7 @@ from windlass.ports.unit import (
 )
 from windlass.stores import rules
 from windlass.stores.facts import history_page, receipt_of
-from windlass.stores.sqlite import inbox, waits
+from windlass.stores.sqlite import inbox, news, waits
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.history import check_head, link_at
 from windlass.stores.sqlite.pages import (
@@ -169,6 +169,8 @@ def set_state(rows: Rows, turn: TurnRow, state: str) -> None:
     rows.db.execute(
         "UPDATE turns SET state = ?, answered = ? WHERE no = ?", (state, turn.answered, turn.no)
     )
+    if state == "parked" and turn.state != "parked":
+        news.tell(rows.db, "parked", session=turn.session.no, turn=turn.no)
     turn.state = state
 
 
@@ -190,6 +192,7 @@ def cancel(rows: Rows, turn: TurnRow | None, reason: str) -> CancelReceipt:
         return receipt
     rows.db.execute("UPDATE turns SET cancel = ? WHERE no = ?", (reason, turn.no))
     turn.cancel = reason
+    news.tell(rows.db, "cancelled", session=turn.session.no, turn=turn.no)
     if turn.state == "parked":
         turn.answered = 1
         set_state(rows, turn, "ready")

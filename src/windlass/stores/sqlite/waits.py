@@ -8,6 +8,7 @@ import apsw
 
 from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
 from windlass.stores import rules
+from windlass.stores.sqlite import news
 from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, TurnRow
@@ -23,6 +24,7 @@ _WHERE = {
     "turn": " AND waits.turn = (SELECT turns.no FROM sessions JOIN turns ON turns.session = sessions.no"
     " WHERE sessions.id = :session AND turns.id = :turn)",
     "key": " AND key = :key",
+    "after": " AND waits.no > (SELECT no FROM waits WHERE key = :after)",
 }
 _OLDEST_FIRST = " ORDER BY +waits.no LIMIT :limit"
 _STATES = frozenset(get_args(WaitState))
@@ -43,6 +45,8 @@ def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> None:
         " VALUES (?, ?, ?, ?, 'open', 0, ?, ?, ?)",
         (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed, turn.pages),
     )
+    number = rows.db.last_insert_rowid()
+    news.tell(rows.db, "opened", session=turn.session.no, turn=turn.no, wait=number)
 
 
 def find(db: apsw.Connection, key: str) -> WaitView | None:
@@ -57,7 +61,10 @@ def of_turn(db: apsw.Connection, turn: TurnRow) -> tuple[WaitView, ...]:
 
 
 def list_open(rows: Rows, wanted: dict[str, str | int | None]) -> tuple[WaitView, ...]:
-    """Return the open waits, oldest first: of a kind, a session, a turn or a key, up to a limit."""
+    """Return the open waits, oldest first: of a kind, a session, a turn or a key, behind another, up to a limit."""
+    after = wanted["after"]
+    if after is not None and first(rows.db, "SELECT 1 FROM waits WHERE key = ?", (after,)) is None:
+        raise rules.unknown_wait("after")
     where = "".join(one for name, one in _WHERE.items() if wanted[name] is not None)
     return tuple(map(_view, select(rows.db, _WAITS + _OPEN + where + _OLDEST_FIRST, wanted)))
 
@@ -88,18 +95,18 @@ def settle(
     packed = encoder.pack(stands)
     if view.state != "open":
         return rules.late_answer(view), _has_answer(rows.db, key, packed)
-    rows.db.execute(
-        "UPDATE waits SET state = ?, answer = ? WHERE key = ?", (stands.status, packed, key)
-    )
+    end = "UPDATE waits SET state = ?, answer = ? WHERE key = ? RETURNING session, turn, no"
+    session, turn, number = first(rows.db, end, (stands.status, packed, key))
+    news.tell(rows.db, "answered", session=session, turn=turn, wait=number)
     _wake(rows, view.wait)
     return rules.first_answer(stands, answer), False
 
 
 def supersede_open(rows: Rows, turn: TurnRow) -> None:
     """End the waits of a turn that has ended."""
-    rows.db.execute(
-        "UPDATE waits SET state = 'superseded' WHERE turn = ? AND state = 'open'", (turn.no,)
-    )
+    end = "UPDATE waits SET state = 'superseded' WHERE turn = ? AND state = 'open' RETURNING no"
+    for (number,) in sorted(select(rows.db, end, (turn.no,))):
+        news.tell(rows.db, "answered", session=turn.session.no, turn=turn.no, wait=number)
 
 
 def _wake(rows: Rows, wait: Wait) -> None:
