@@ -204,7 +204,7 @@ class ModelHooks:
                 hooks.states.apply(known.patches)
                 reply = known.reply or raw
                 return reply, is_shown and reply.text == raw.text
-            if turn.was_passed(effect_id):
+            if not self._records_looks and turn.was_passed(effect_id):
                 return raw, is_shown
             turn.go_live()
         reply, looking = raw, hooks.start("after_model", place)

@@ -207,7 +207,8 @@ class CallHooks:
                 self._take_up(known)
                 self.ends = known.ends
                 self._end_aside()
-            if known is not None or turn.was_passed(self._effect_id):
+            was_passed = turn.was_passed(self._effect_id)
+            if known is not None or (was_passed and not self._hooks.records_looks("tools")):
                 self.is_presented = True
                 return ended if known is None else _with(ended, known.outcome)
         if self._is_to_be_seen(ended):

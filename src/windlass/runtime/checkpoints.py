@@ -1,4 +1,7 @@
-"""Checkpoints: where input that came meanwhile enters a turn, and an answer of the wrong shape is sent back."""
+"""Checkpoints: where input that came meanwhile enters a turn, and an answer of the wrong shape is sent back.
+
+Law 1. Only a turn that is live takes something from the inbox. What an earlier drive took is in the journal.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ class Checkpoints:
                 return CheckpointPassed(id=effect.id, delivery=known.delivery)
             if turn.was_passed(effect.id):
                 return CheckpointPassed(id=effect.id)
-        items = await self._take_items() if self.has_items else ()
+        items: tuple[InboxItem, ...] = ()
+        if self.has_items:
+            turn.go_live()
+            items = await self._take_items()
         delivery = await self._entering(items, effect) if items else NOTHING_CAME
         if self._has_plugins and hooks is not None:
             turn.go_live()

@@ -1,8 +1,8 @@
 """A drive: one worker takes a turn as far as it goes, and lets go of it.
 
-How a turn is driven. The kernel's machine knows what a turn is; it never waits. `_perform_effects` asks it what comes
-next (`advance`), does that, and tells the machine what came of it (`respond`), until nothing is left. There are four
-things to wait for, and one await for each: the model, the disk, the bodies of tools, and the rest (the inbox, a
+How a turn is driven. The kernel's machine knows what a turn is; it never waits. The `Performer` asks it what comes next
+(`advance`), does that, and tells the machine what came of it (`respond`), until nothing is left. There are four things to
+wait for, and one await for each: the model, the disk, the bodies of tools, and the rest (the inbox, a
 person, plugins, providers). Whatever can be answered without waiting is: a checkpoint at which nothing can come in, an
 effect that the journal knows, a commit that a turn driven alone makes in the call.
 
@@ -19,7 +19,8 @@ answer makes it due again, in any process.
 How it is recovered. A drive of a turn that has a journal begins like every other: from the start record, with a new
 machine. `Turn.recovery` answers each effect from the journal, without running or showing anything, until it has no answer;
 there the turn goes live. If code and journal disagree, a person is asked. A call with an intent and no result goes by its
-contract (`journal.claim`).
+contract (`journal.claim`). What only wants to know how far a journal leads replays it (`replaying`): the same loop, which
+stops where it would go live.
 
 How it ends. `Ending` asks plugins for follow-ups, and commits history, outcome, usage and inbox in one unit. From then on
 the store decides whether a cancel or this end came first. A cancelled turn keeps what is recorded and begins nothing new.
@@ -30,10 +31,8 @@ worker has the turn: this drive stops where it is and writes nothing more.
     resumed     the journal answers until it has no more to say
     cancelled   what is recorded stays, nothing new begins
 
-Law 1. The machine says all that it has to say before anything is done for it.
-Law 2. What the journal holds is the answer; nothing of it is run or shown again.
-Law 3. A turn ends in one of three ways: committed, parked, or given up without a word more written.
-Law 4. Cancelling is a race with the turn's own end, and the store is the judge.
+Law 1. A turn ends in one of three ways: committed, parked, or given up without a word more written.
+Law 2. Cancelling is a race with the turn's own end, and the store is the judge.
 
 Length: the life of a drive; in two files its laws could not be checked by reading.
 """
@@ -49,38 +48,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
-from windlass.guards.text import clean_text
 from windlass.journal import TurnStarted
-from windlass.journal.redaction import cleaned
-from windlass.kernel import CheckpointPassed, Event, TurnEnded, TurnMachine, events
-from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
-from windlass.kernel.messages import Attachment, ConversationRecord
-from windlass.kernel.outcomes import Outcome, Stopped
-from windlass.kernel.tool_call import CompletedToolCall
+from windlass.kernel import TurnEnded, events
 from windlass.ports import Phase, TurnInfo
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.around_turn import announce_commit, announce_session
-from windlass.runtime.checkpoints import Checkpoints
-from windlass.runtime.ending import Ending, over_limit
-from windlass.runtime.environments import Environments
+from windlass.runtime.ending import Ending
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
 from windlass.runtime.model_call import ModelCalls
-from windlass.runtime.outputs import output_of
+from windlass.runtime.performer import Performer
 from windlass.runtime.program import Program
 from windlass.runtime.recovery import Recovery
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.starting import Job, check_code, deps_by, is_blocked, started_anew
-from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
-from windlass.runtime.turn_start import config_of, limits_of, plugin_names, with_opening
+from windlass.runtime.turn_signals import ParkTurn, StopTurn
+from windlass.runtime.turn_start import plugin_names
 
 _log = logging.getLogger("windlass")
-# A turn that never has to wait yields to the loop's other tasks every so many model calls.
-_YIELD_EVERY = 4
 
 
 class Parked(NamedTuple):
@@ -99,9 +87,7 @@ class Drive:
         self._job = job
         self._turn: Turn | None = None
         self._lane: Lane | None = None
-        self._models: ModelCalls | None = None
-        self._tools: ToolCalls | None = None
-        self._checkpoints: Checkpoints | None = None
+        self._performer: Performer | None = None
         # The task to cancel: while the turn starts, and while its effects are performed.
         self._starting: asyncio.Task[object] | None = None
         self._performing: asyncio.Task[object] | None = None
@@ -111,8 +97,6 @@ class Drive:
         self._is_stopping = False
         self._is_begun = False
         self._was_accepted = job.accept is None
-        # What the machine said and was not shown yet.
-        self._said: list[Event] = []
 
     @property
     def is_accepted(self) -> bool:
@@ -129,7 +113,7 @@ class Drive:
         if self._starting is not None:
             self._starting.cancel()
         elif self._turn is not None:
-            self._turn.is_cancelled = True
+            self._turn.cancel(reason)
             if self._performing is not None:
                 self._performing.cancel()
             elif self._ending is not None:
@@ -140,19 +124,20 @@ class Drive:
         self._is_stopping = True
         if self._turn is not None:
             self._turn.is_stopping = True
-            if self._performing is not None and self._models and self._models.is_waiting:
-                self._performing.cancel()
+        performer = self._performer
+        if self._performing is not None and performer is not None and performer.models.is_waiting:
+            self._performing.cancel()
 
     def wake(self) -> None:
         """Make the turn look for answers and into its inbox."""
-        if self._checkpoints is not None:
-            self._checkpoints.has_items = True
+        if self._performer is not None:
+            self._performer.checkpoints.has_items = True
         self.look()
 
     def look(self) -> None:
         """Make calls that wait look for answers: they may have come from another process."""
-        if self._tools is not None:
-            self._tools.wake()
+        if self._performer is not None:
+            self._performer.tools.wake()
 
     async def flush(self) -> None:
         """Wait until what was done so far, the acceptance first of all, is in the store."""
@@ -188,8 +173,7 @@ class Drive:
             self._begun()
             self._was_accepted = self.is_accepted
             # They hold on to this drive: without them all go at once, and the collector is spared.
-            self._turn = self._lane = self._models = self._tools = None
-            self._checkpoints = self._ending = None
+            self._turn = self._lane = self._performer = self._ending = None
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
         return self._services.phase(phase, self._memory.session_id, self._job.turn_id)
@@ -262,10 +246,18 @@ class Drive:
             return await self._park(turn)
         if hooks is not None:
             hooks.use(plugin_names(started))
-        self._take_up(turn, started, hooks, job)
-        if not await self._performed(turn, started, hooks):
+        performer = self._take_up(turn, started, hooks, job)
+        self._performing = task = asyncio.current_task()
+        try:
+            has_ended = await performer.run()
+        except asyncio.CancelledError as cancelled:
+            has_ended = self._interrupted(turn, performer, task, cancelled)
+        finally:
+            # From here on the store decides which came first, a cancel or this end.
+            self._performing = None
+        if not has_ended:
             return await self._park(turn)
-        record = await self._end(turn, started, hooks)
+        record = await self._end(turn, started, hooks, performer)
         self._memory.is_owned = True
         self._memory.generation = turn.generation
         announce_commit(self._services, self._program, record)
@@ -281,164 +273,51 @@ class Drive:
             hooks.models = ModelCalls(turn, ModelHooks(hooks))
         return await started_anew(turn, hooks, job, self._info(turn, job), self._begun)
 
-    def _take_up(self, turn: Turn, started: TurnStarted, hooks: Hooks | None, job: Job) -> None:
-        """Make the machine and all that performs its effects."""
-        turn.started = started
-        turn.limits = limits_of(turn.program, started)
-        output = output_of(turn.program, turn.request, started)
-        place = (turn.session_id, turn.turn_id)
-        config = config_of(turn.program, started, place, turn.request)
-        turn.memory.use_prefix(config.system_prompt)
-        history, opening = with_opening(turn.memory.messages, place, started, turn.request)
-        records = tuple([ConversationRecord(message=message) for message in opening])
-        turn.has_files = any(type(part) is Attachment for one in opening for part in one.parts)
-        turn.machine = TurnMachine(config, history, records=records)
-        turn.offered, turn.system_prompt = config.tools, config.system_prompt
-        self._models = ModelCalls(turn, None if hooks is None else ModelHooks(hooks))
-        if hooks is not None:
-            hooks.models = self._models
-        self._tools = ToolCalls(turn, self._models, hooks)
-        self._checkpoints = Checkpoints(turn, output, hooks)
-        self._checkpoints.has_items = job.view is not None
-        item = turn.request.overrides.get("item")
-        if item is not None:
-            self._checkpoints.taken.append(item)
+    def _take_up(
+        self, turn: Turn, started: TurnStarted, hooks: Hooks | None, job: Job
+    ) -> Performer:
+        """Make all that performs the turn's effects; from here on others reach the turn."""
+        performer = self._performer = Performer(turn, started, hooks)
+        performer.checkpoints.has_items = job.view is not None
         self._turn, self._starting = turn, None
         turn.is_stopping = self._is_stopping
         if self._cancel_reason is not None:
-            turn.is_cancelled = True
+            turn.cancel(self._cancel_reason)
+        return performer
 
-    # ------------------------------------------------------------------ performing effects
-
-    async def _performed(  # noqa: C901 - the ways in which performing effects may end, side by side
-        self, turn: Turn, started: TurnStarted, hooks: Hooks | None
+    def _interrupted(
+        self,
+        turn: Turn,
+        performer: Performer,
+        task: asyncio.Task[object] | None,
+        cancelled: asyncio.CancelledError,
     ) -> bool:
-        """Perform the turn's effects until it has its outcome; False: it has to wait.
+        """End a turn as cancelled whose task was cancelled for that.
 
         Raises:
             StoreError: its lane was refused; another worker may have it.
             StopTurn: its worker stops.
+            CancelledError: nobody has cancelled the turn.
         """
-        self._performing = task = asyncio.current_task()
-        try:
-            if turn.is_cancelled and turn.recovery is None:
-                self._finish_cancelled(turn)
-            elif started.ends is not None:
-                self._finish(turn, started.ends)
-            else:
-                with self._phase("effects"):
-                    await self._perform_effects(turn, hooks)
-        except ParkTurn:
-            return False
-        except CancelTurn:
-            self._finish_cancelled(turn)
-        except TurnOver as over:
-            self._finish(turn, over.outcome)
-        except PluginFault as fault:
-            turn.note_issue(str(fault), "plugin_failed")
-            self._finish(turn, fault.outcome)
-        except asyncio.CancelledError:
-            if turn.lane.refusal is not None:
-                raise turn.lane.refusal from None
-            if turn.is_stopping:
-                raise StopTurn from None
-            if self._cancel_reason is None or task is None:
-                raise
-            task.uncancel()
-            self._finish_cancelled(turn)
-        finally:
-            # From here on the store decides which came first, a cancel or this end.
-            self._performing = None
+        if turn.lane.refusal is not None:
+            raise turn.lane.refusal from None
+        if turn.is_stopping:
+            raise StopTurn from None
+        if self._cancel_reason is None or task is None:
+            raise cancelled
+        task.uncancel()
+        performer.finish_cancelled()
         return True
-
-    async def _perform_effects(self, turn: Turn, hooks: Hooks | None) -> None:  # noqa: C901 - the loop
-        """Ask the machine what comes next, do it, and tell the machine what came of it."""
-        machine, models, tools, checkpoints = (
-            turn.machine, self._models, self._tools, self._checkpoints,
-        )  # fmt: skip
-        assert machine is not None and models is not None  # noqa: S101, PT018 - just made
-        assert tools is not None and checkpoints is not None  # noqa: S101, PT018 - just made
-        environments: Environments | None = None
-        has_limits, n_calls = turn.limits.can_end_turn, 0
-        if hooks is not None:
-            hooks.settle(0)
-        while (effect := self._advance(turn)) is not None:
-            if turn.is_live and (turn.is_cancelled or has_limits):
-                ends = self._stops_before(turn, effect)
-                if ends is not None:
-                    machine.finish(ends)
-                    continue
-            if type(effect) is CallModel:
-                n_calls += 1
-                if n_calls % _YIELD_EVERY == 0:
-                    await asyncio.sleep(0)
-                machine.respond(await models.call(effect))
-            elif type(effect) is CallTools:
-                machine.respond(await tools.run(effect))
-            elif type(effect) is RunCheckpoint:
-                machine.respond(await checkpoints.run(effect, machine.messages, machine.ending))
-            else:
-                assert isinstance(effect, SyncEnvironment)  # noqa: S101 - the standard loop runs no code
-                environments = environments or Environments(turn, hooks)
-                machine.respond(await environments.sync(effect))
-            if hooks is not None:
-                hooks.settle(effect.id)
-            if tools.ends is not None:
-                self._finish(turn, tools.ends)
-                return
-
-    def _stops_before(self, turn: Turn, effect: Asked) -> Outcome | None:
-        """Return how the turn ends before this effect, if it may not be performed any more."""
-        if not isinstance(effect, (CallModel, CallTools)):
-            return None
-        return self._cancelled() if turn.is_cancelled else over_limit(turn, effect)
-
-    def _advance(self, turn: Turn) -> Asked | None:
-        """Show what the machine has to say; return what it asks for next that is not answered at once."""
-        said, machine, checkpoints = self._said, turn.machine, self._checkpoints
-        assert machine is not None and checkpoints is not None  # noqa: S101, PT018 - made together
-        effect = machine.advance(said)
-        while type(effect) is RunCheckpoint and checkpoints.passes_at_once(effect):
-            machine.respond(CheckpointPassed(id=effect.id))
-            effect = machine.advance(said)
-        if said:
-            self._said = []
-            if effect is None and type(said[-1]) is TurnEnded:
-                said.pop()  # how the turn ended is shown when its commit is durable
-            if said and turn.is_live:
-                turn.feed.tell(said, until=turn.lane.mark())
-        return effect
-
-    def _cancelled(self) -> Stopped:
-        return Stopped(reason="cancelled", detail=clean_text(self._cancel_reason or ""))
-
-    def _finish_cancelled(self, turn: Turn) -> None:
-        completed = () if self._tools is None else self._tools.interrupted()
-        turn.completed += completed
-        self._finish(turn, self._cancelled(), completed)
-
-    def _finish(
-        self, turn: Turn, outcome: Outcome, completed: tuple[CompletedToolCall, ...] = ()
-    ) -> None:
-        """End the turn from here: results that are there are kept."""
-        assert turn.machine is not None  # noqa: S101 - effects are being performed
-        turn.machine.finish(cleaned(outcome), completed)
-        while self._advance(turn) is not None:
-            pass  # a turn that has ended asks for nothing more; what it says is shown
 
     # ------------------------------------------------------------------ ending
 
-    async def _end(self, turn: Turn, started: TurnStarted, hooks: Hooks | None) -> TurnRecord:
-        machine, checkpoints = turn.machine, self._checkpoints
-        assert machine is not None and checkpoints is not None  # noqa: S101, PT018 - made together
-        outcome = machine.outcome
-        assert outcome is not None  # noqa: S101 - nothing is left to do
-        if turn.is_cancelled and not _is_cancelled(outcome):
-            # The mark was first, so it ends as cancelled; what was said and done stays.
-            outcome = self._cancelled()
+    async def _end(
+        self, turn: Turn, started: TurnStarted, hooks: Hooks | None, performer: Performer
+    ) -> TurnRecord:
+        machine, outcome = performer.machine, performer.outcome
         ending = self._ending = Ending(turn, started, hooks)
         with self._phase("finalize"):
-            commit = await ending.commit(outcome, tuple(checkpoints.taken))
+            commit = await ending.commit(outcome, tuple(performer.checkpoints.taken))
         with self._phase("commit"):
             await turn.lane.commit(commit, blobs=commit.blobs or ())
         is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls
@@ -457,7 +336,7 @@ class Drive:
         generation = job.generation if job.generation is not None else memory.next_generation()
         feed = services.feeds.of(memory.session_id).turn(job.turn_id)
         feed.head = memory.head
-        self._turn = self._models = self._tools = self._checkpoints = None
+        self._turn = self._performer = None
         self._was_accepted = self.is_accepted
         lane = self._lane = Lane(
             services.store,
@@ -482,9 +361,10 @@ class Drive:
         )
         if view is not None:
             turn.is_recovered = job.takeovers > 0
-            turn.is_cancelled = view.cancel is not None
-            if view.cancel is not None and self._cancel_reason is None:
-                self._cancel_reason = view.cancel
+            if view.cancel is not None:
+                if self._cancel_reason is None:
+                    self._cancel_reason = view.cancel
+                turn.cancel(self._cancel_reason)
             turn.waits = {one.wait.key: one for one in view.waits}
             turn.recovery = Recovery.of(turn, view)
             turn.is_live = feed.is_fresh = turn.recovery is None
@@ -522,7 +402,3 @@ class Drive:
             generation=None if view.state == "queued" else session.generation,
             deps=job.deps,
         )
-
-
-def _is_cancelled(outcome: Outcome) -> bool:
-    return isinstance(outcome, Stopped) and outcome.reason == "cancelled"

@@ -14,7 +14,7 @@ from windlass.ports import TurnCommit
 from windlass.runtime.around_turn import follow_ups, hooked_end
 from windlass.runtime.compaction_driver import COMPACTION, frame_nodes
 from windlass.runtime.hooks import Hooks
-from windlass.runtime.turn import Turn
+from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_record import attached_to, messages_in
 
 _NO_FOLLOW_UPS = TurnFinalized()
@@ -44,7 +44,7 @@ class Ending:
         # A compaction leaves nothing behind but its frame; a request for the next one would never end.
         if self._hooks is not None and not self._is_compaction:
             left = await self._finalized(self._hooks, outcome)
-        nodes = self._nodes(outcome)
+        nodes = self.nodes(outcome)
         return TurnCommit(
             expected_head=turn.memory.head,
             nodes=nodes,
@@ -63,16 +63,23 @@ class Ending:
         turn = self._turn
         if not hooks.plugins.having("after_turn"):
             return _NO_FOLLOW_UPS
-        asked = turn.keyed(FinalizeCommand(outcome=outcome), "end")
-        known = turn.answer_to(asked, TurnFinalized)
+        known = self.recorded(outcome)
         if known is None:
             known = cleaned(await self._follow_ups(hooks, outcome))
             if known != _NO_FOLLOW_UPS:
-                turn.record(asked, known)
-        else:
-            hooks.states.apply(known.patches)
+                turn.record(self._keyed(outcome), known)
         for issue in known.issues:
             turn.note_issue(issue, "plugin")
+        return known
+
+    def _keyed(self, outcome: Outcome) -> Keyed:
+        return self._turn.keyed(FinalizeCommand(outcome=outcome), "end")
+
+    def recorded(self, outcome: Outcome) -> TurnFinalized | None:
+        """Return what plugins left behind, if an earlier drive recorded it, and apply what they changed."""
+        known = self._turn.answer_to(self._keyed(outcome), TurnFinalized)
+        if known is not None and self._hooks is not None:
+            self._hooks.states.apply(known.patches)
         return known
 
     async def _follow_ups(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
@@ -90,7 +97,7 @@ class Ending:
         finally:
             self._timeout = None
 
-    def _nodes(self, outcome: Outcome) -> tuple[NodeBody, ...]:
+    def nodes(self, outcome: Outcome) -> tuple[NodeBody, ...]:
         """Return what the turn adds to its session."""
         turn, records = self._turn, self._machine.records
         kept = () if self._hooks is None else tuple(self._hooks.states.nodes())

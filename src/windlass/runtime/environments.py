@@ -1,7 +1,12 @@
-"""Environments: prompt, tools and view of an iteration, where plugins, providers or found tools may change them."""
+"""Environments: prompt, tools and view of an iteration, where plugins, providers or found tools may change them.
+
+Law 1. What an iteration was offered is taken from the journal, if it is there. Nothing is asked for that, no provider
+    either: providers are asked when the turn is live and needs their tools.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 
@@ -35,20 +40,18 @@ class Environments:
 
     async def sync(self, effect: SyncEnvironment) -> EnvironmentSynced:
         """Build the environment anew; what is as it was is not written down."""
-        turn, hooks, providers = self._turn, self._hooks, self._turn.program.providers
+        turn, hooks = self._turn, self._hooks
         if turn.recovery is not None:
             known = turn.recovery.answer_to(self._keyed(effect), EnvironmentBuilt)
             if known is not None:
                 if hooks is not None:
                     hooks.states.apply(known.patches)
                 self._use(known.result)
-                if providers:
-                    await self._look_up()
                 return EnvironmentSynced(id=effect.id, result=known.result)
             if turn.was_passed(effect.id):
                 return EnvironmentSynced(id=effect.id)
         turn.go_live()
-        failure = await self._look_up() if providers else None
+        failure = None if turn.provided is None else await turn.provided.look_up()
         built = failure or await self._build(effect)
         patches = EMPTY_DICT if hooks is None else hooks.place.take()
         if built is not None or patches:
@@ -92,8 +95,19 @@ class Environments:
             return None
         return Environment(system_prompt=prompt, tools=turn.offered, view=view)
 
-    async def _look_up(self) -> Failure | None:
+
+class ProvidedTools:
+    """The tools that providers bring to one turn."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._is_due = True
+        self._looking = asyncio.Lock()
+
+    async def look_up(self) -> Failure | None:
+        """Ask the providers what tools there are now, and put them beside the agent's own."""
         turn = self._turn
+        self._is_due = False
         tools = [tool for tool in turn.program.toolbox if tool.spec.name != FINDER]
         try:
             for provider in turn.program.providers:
@@ -106,6 +120,15 @@ class Environments:
             name = type(error).__name__
             return Failure(message=f"a tool provider raised {name}", code="tool_provider")
         return None
+
+    async def find(self) -> None:
+        """Have the tools here for a call that is to run: the journal has their specs, not their bodies.
+
+        Calls that run side by side all ask for it. A provider that fails brings no tools.
+        """
+        async with self._looking:
+            if self._is_due:
+                await self.look_up()
 
 
 async def hooked_view(hooks: Hooks, place: str) -> HistoryView:

@@ -13,8 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
+from windlass.errors import ReplayMismatch
 from windlass.journal import Claimed, DirectAnswered, JournalRow, RecordedMoment, TurnJournal, diff
-from windlass.journal.commands import DirectCallCommand, as_written, read_command
+from windlass.journal.commands import DirectCallCommand, as_written, body_of, read_command
 from windlass.journal.keys import call_key
 from windlass.journal.turn_journal import lost_lines
 from windlass.ports import TurnView
@@ -22,6 +23,8 @@ from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn
 
 M = TypeVar("M", bound=RecordedMoment)
+# What a turn's first effect may be recorded as. A call by a plugin may be made in any of them.
+_FIRST = ("sync_environment", "model_call", "model_hooks", "checkpoint")
 
 
 class Recovery:
@@ -30,7 +33,10 @@ class Recovery:
     def __init__(self, turn: Turn, view: TurnView, journal: TurnJournal) -> None:
         self._turn = turn
         self.journal = journal
+        # Whether the turn has ended: then what is not recorded was nothing.
+        self.is_over = view.state == "done"
         self.last_effect = 0
+        self._first = ""
         for row in journal.rows():
             self._count(row)
         # How often each call was claimed.
@@ -53,9 +59,24 @@ class Recovery:
             spent.count_direct(row.key, row.command, row.outcome)
         if row.reserved is not None or row.lost:
             spent.count_lost(lost_lines(row))
-        number = row.key.split("/")[5].partition(".")[0]
+        kind, effect_id = row.key.split("/", 6)[4:6]
+        number = effect_id.partition(".")[0]
         if number.isdigit():
             self.last_effect = max(self.last_effect, int(number))
+            if number == "1" and kind in _FIRST:
+                self._first = kind
+
+    @property
+    def syncs(self) -> bool | None:
+        """Whether the turn asks for its environment before each iteration; None: it has not begun to.
+
+        Effects are numbered in the order in which the machine asks. So a turn that began one way stays so, whatever
+        tools and plugins there are now: else every number would be another, and no recorded answer would be found.
+        """
+        if self._first:
+            return self._first == "sync_environment"
+        # Of all that a turn may begin with, only an environment that changed nothing is not recorded.
+        return True if self.last_effect > 1 else None
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None:
         """Return what was recorded for this, if it was.
@@ -76,22 +97,29 @@ class Recovery:
 
         Raises:
             ParkTurn: a person is asked, and has not answered yet.
+            ReplayMismatch: the turn is only replayed.
         """
         turn = self._turn
         if row.digest == asked.digest or turn.services.on_mismatch == "accept":
+            return
+        # Digests of an earlier format are others than those of today, also of the same command.
+        if row.command is not None and body_of(row.command) == asked.body:
             return
         tries = [view for view in turn.waits.values() if view.wait.kind == "mismatch"]
         answers = [view.answer for view in tries if view.state == "answered"]
         if any(answer is not None and answer.value == "accept" for answer in answers):
             return
+        places = diff(row.command, read_command(as_written(asked.body)))
+        if turn.is_replay:
+            raise ReplayMismatch(
+                f"{asked.key}: the journal holds another request", key=asked.key, diff=places
+            )
         if not any(view.state == "open" for view in tries):
-            command = read_command(as_written(asked.body))
-            places = [msgspec.to_builtins(one) for one in diff(row.command, command)]
             turn.open_wait(
                 "mismatch",
                 about=asked.key,
                 digest=f"{asked.digest}.{len(tries)}",
                 title="The code asks for something else than the journal holds",
-                detail={"key": asked.key, "diff": places},
+                detail={"key": asked.key, "diff": [msgspec.to_builtins(one) for one in places]},
             )
         raise ParkTurn

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from os import urandom
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,9 @@ _TIDIED_AT_ONCE = 16
 Approver = Callable[[Wait], bool | Awaitable[bool]]
 """Answers approvals in this process, at once: True allows."""
 
+
+OnMismatch: TypeAlias = Literal["park", "accept"]
+"""What becomes of a turn whose code asks something else than its journal holds."""
 
 _UNSEEN: AbstractContextManager[None] = nullcontext()
 
@@ -145,7 +148,7 @@ class Services(msgspec.Struct, kw_only=True):
     lease_ms: int = 15_000
     deps: Callable[..., Any] | None = None
     approve: Approver | None = None
-    on_mismatch: Literal["park", "accept"] = "park"
+    on_mismatch: OnMismatch = "park"
     probe: PhaseProbe | None = None
     # Where this worker runs, for the journal: host and process.
     place: str = ""

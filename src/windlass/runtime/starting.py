@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -98,25 +98,38 @@ def _lacks_deps(turn: Turn, job: Job) -> bool:
     return needs_deps and not job.has_deps and job.view is not None
 
 
+class MissingCode(NamedTuple):
+    """Something that a turn began with, and that is not here."""
+
+    title: str
+    about: str
+    detail: Json
+
+
+def missing_code(turn: Turn, started: TurnStarted) -> MissingCode | None:
+    """Return what a turn began with and this program does not have: its driver, or a plugin."""
+    if started.driver not in DRIVERS:
+        title = f"The turn began with the driver {started.driver}, which is not here"
+        return MissingCode(title, f"driver/{started.driver}", {"driver": started.driver})
+    if started.plugins and not turn.is_cancelled:
+        here = turn.program.plugins.names
+        missing = [one for one in plugin_names(started) if one not in here]
+        if missing:
+            title = f"The turn began with the plugin {missing[0]}, which is not here"
+            return MissingCode(title, f"plugins/{'/'.join(missing)}", {"plugins": missing})
+    return None
+
+
 def check_code(turn: Turn, started: TurnStarted) -> None:
     """Refuse to drive a turn that began with other code.
 
     Raises:
         ParkTurn: a person decides.
     """
-    if started.driver not in DRIVERS:
-        title = f"The turn began with the driver {started.driver}, which is not here"
-        about, detail = f"driver/{started.driver}", {"driver": started.driver}
-        _ask_person(turn, "mismatch", about, title, detail)
+    missing = missing_code(turn, started)
+    if missing is not None:
+        _ask_person(turn, "mismatch", missing.about, missing.title, missing.detail)
         raise ParkTurn
-    if started.plugins and not turn.is_cancelled:
-        here = turn.program.plugins.names
-        missing = [one for one in plugin_names(started) if one not in here]
-        if missing:
-            title = f"The turn began with the plugin {missing[0]}, which is not here"
-            about = f"plugins/{'/'.join(missing)}"
-            _ask_person(turn, "mismatch", about, title, {"plugins": missing})
-            raise ParkTurn
 
 
 # ---------------------------------------------------------------------- the start record

@@ -292,13 +292,20 @@ class ToolCallRun(CallHost):
             self._take_up_decision(said.outcome)
         row = turn.row(self._asked.key)
         if row is None:
+            await self._go_live()
             return await self._run(decided) if decided is not None else None
         recovery.check_same(row, self._asked)
         if isinstance(row.outcome, CallReturned):
             return self._ended_as(row.outcome)
         self.has_begun = True
-        turn.go_live()
+        await self._go_live()
         return await self._resume(row.contract or "once")
+
+    async def _go_live(self) -> None:
+        """Leave replay; the tools that providers bring have to be there again."""
+        self.turn.go_live()
+        if self.turn.provided is not None:
+            await self.turn.provided.find()
 
     def _take_up_decision(self, decided: object) -> None:
         """Take up what a person or the policy decided before the crash: they are not asked again."""

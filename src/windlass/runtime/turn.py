@@ -2,7 +2,8 @@
 
 Whatever performs an effect works through this object, so that there is one place where a key is made, one where
 something is recorded, one where a wait is opened and one where an event is shown. What the journal of an earlier drive
-has to say is in `recovery`, which is None for a turn that is new.
+has to say is in `recovery`, which is None for a turn that is new. There is one place where a turn leaves its journal and
+meets the world, too (`go_live`); a turn that is only replayed stops there.
 
 Length: it is the one object that everything works through.
 """
@@ -23,6 +24,7 @@ from windlass.journal.entries import Attempt, Claimed, DriveBegan, DriveEnded, R
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Event, ModelReply, Outcome, TurnIds, TurnMachine, canonical, events
 from windlass.kernel.messages import Attachment, Message
+from windlass.kernel.responses import Failure
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Json, set_field
 from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView
@@ -33,7 +35,7 @@ from windlass.runtime.limits import TurnUsage
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.turn_signals import CancelTurn, StopTurn
+from windlass.runtime.turn_signals import CancelTurn, JournalEnds, StopTurn
 
 M = TypeVar("M", bound=RecordedMoment)
 
@@ -60,10 +62,21 @@ class Recovery(Protocol):
 
     journal: TurnJournal
     last_effect: int
+    is_over: bool
     claims: Mapping[str, int]
+
+    @property
+    def syncs(self) -> bool | None: ...
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
     def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
+
+
+class ProvidedTools(Protocol):
+    """The tools that providers bring; see `runtime.environments`."""
+
+    async def look_up(self) -> Failure | None: ...
+    async def find(self) -> None: ...
 
 
 class Turn:
@@ -96,6 +109,8 @@ class Turn:
         self.started: TurnStarted | None = None
         self.deps: object = None
         self.toolbox = program.toolbox
+        # What brings the tools of providers, if there are any.
+        self.provided: ProvidedTools | None = None
         self.limits = program.limits
         self.spent = TurnUsage()
         self.waits: dict[str, WaitView] = {}
@@ -113,10 +128,12 @@ class Turn:
         self.over: Outcome | None = None
         # Whether what happens now is new. Before, the journal answers and nothing is shown.
         self.is_live = True
+        # Whether it is only replayed: where it would go live, it stops.
+        self.is_replay = False
         # Whether its worker was lost: observers then hold previews that came to nothing.
         self.is_recovered = False
-        self.is_stopping = False
-        self.is_cancelled = False
+        self.is_stopping = self.is_cancelled = False
+        self.cancel_reason = ""
         # What the model is offered now.
         self.offered: tuple[ToolSpec, ...] = program.toolbox.specs
         self.system_prompt = ""
@@ -159,7 +176,12 @@ class Turn:
 
     def was_passed(self, effect_id: int) -> bool:
         """Whether an earlier drive got beyond this effect: then what is not recorded of it was nothing."""
-        return self.recovery is not None and effect_id < self.recovery.last_effect
+        recovery = self.recovery
+        return recovery is not None and (recovery.is_over or effect_id < recovery.last_effect)
+
+    def is_new(self, effect_id: int) -> bool:
+        """Whether no earlier drive has begun with this effect."""
+        return self.is_live or self.recovery is None or effect_id > self.recovery.last_effect
 
     # ------------------------------------------------------------------ keys
 
@@ -214,16 +236,24 @@ class Turn:
         Raises:
             StopTurn: the worker stops.
             CancelTurn: the turn was cancelled; nothing new begins.
+            JournalEnds: it is only replayed.
         """
         if self.is_stopping:
             raise StopTurn
         if self.is_cancelled:
             raise CancelTurn
         if not self.is_live:
+            if self.is_replay:
+                raise JournalEnds
             self.is_live = True
             self.begin_drive()
             if self.is_recovered:
                 self.tell(events.Recovered(view=self.messages_so_far()), "0")
+
+    def cancel(self, reason: str) -> None:
+        """Begin nothing new from here on; the turn ends as cancelled. The first reason stands."""
+        if not self.is_cancelled:
+            self.is_cancelled, self.cancel_reason = True, reason
 
     def begin_drive(self) -> None:
         """Write down, with the first entry of this drive, who drives the turn from here on."""
@@ -356,7 +386,8 @@ class Turn:
         if stored is not None:
             for view in stored.waits:
                 self.waits[view.wait.key] = view
-            self.is_cancelled = self.is_cancelled or stored.cancel is not None
+            if stored.cancel is not None:
+                self.cancel(stored.cancel)
 
     # ------------------------------------------------------------------ showing
 

@@ -9,6 +9,10 @@ class ParkTurn(Exception):
     """Raised inside a turn when all that is left to do is to wait."""
 
 
+class JournalEnds(ParkTurn):
+    """Raised inside a turn that is only replayed, where it would go live: there is nothing more to replay."""
+
+
 class StopTurn(Exception):
     """Raised inside a turn when its worker leaves: it goes on elsewhere."""
 
