@@ -162,3 +162,48 @@ async def test_nobody_elsewhere_is_shown_what_plugins_still_look_at(
         await rt.cancel("s", "t")
         await handle.result()
     assert [shown(message) for message in told] == said
+
+
+async def test_a_result_that_a_cancel_kept_from_plugins_is_recorded_as_withheld(
+    stage: Stage,
+) -> None:
+    guard, has_begun = hanging("after_tool")
+    async with stage.runtime(agent(ONE_CALL, guard)) as rt:
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await has_begun.wait()
+        await rt.cancel("s", "t")
+        result = await handle.result()
+        found = await entries(rt)
+    (told,) = result.tool_calls
+    assert "withheld" in str(told.outcome.value)
+    presented = [one for one in found if isinstance(one, CallPresented)]
+    assert presented == [CallPresented(outcome=told.outcome)]
+
+
+@pytest.mark.parametrize(
+    ("hook", "n_presented"), [("after_tool", 1), ("on_error", 1), ("before_tool", 0)]
+)
+async def test_a_call_that_a_cancel_cut_off_is_recorded_as_looked_at(
+    stage: Stage, hook: str, n_presented: int
+) -> None:
+    has_begun = asyncio.Event()
+
+    @tool
+    async def dig(x: int) -> str:
+        """Dig."""
+        has_begun.set()
+        await asyncio.Event().wait()
+        return str(x)
+
+    model = Ledger().model((call("dig", x=1), say("Done.")))
+    async with stage.runtime(Agent("a", model=model, tools=[dig], plugins=[silent(hook)])) as rt:
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await has_begun.wait()
+        await rt.cancel("s", "t")
+        result = await handle.result()
+        found = await entries(rt)
+    (told,) = result.tool_calls
+    assert told.outcome.status == "unknown"
+    assert "not known whether dig acted" in str(told.outcome.value)
+    presented = [one for one in found if isinstance(one, CallPresented)]
+    assert presented == [CallPresented()] * n_presented
