@@ -11,12 +11,12 @@ import msgspec
 
 from windlass.journal import TurnStarted
 from windlass.kernel import Chain, Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
+from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.messages import InputOrigin, Message, Part
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.standard import StandardDriver
 from windlass.kernel.value import EMPTY_DICT, set_field
 from windlass.ports import TurnRequest
-from windlass.runtime.compaction_driver import COMPACTION, compaction_of, is_compaction
 from windlass.runtime.limits import Limits
 from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
 from windlass.runtime.program import Program
@@ -103,6 +103,11 @@ def _record_of(
     return _for_summary(started) if is_compaction(request) else started
 
 
+def is_compaction(request: TurnRequest) -> bool:
+    """Whether a turn was asked for to sum up."""
+    return "compact" in request.overrides
+
+
 def _for_summary(started: TurnStarted) -> TurnStarted:
     """Return the record of a turn that asks for words alone, and for as many as they take."""
     return msgspec.structs.replace(
@@ -162,7 +167,7 @@ def config_of(
     """Return the configuration of the turn at `place`, its session and id."""
     if started.driver == COMPACTION:
         return TurnConfig(
-            driver=compaction_of(request),
+            driver=compaction_with(request.overrides.get("compact", {})),
             model=started.model,
             session_id=place[0],
             turn_id=place[1],
