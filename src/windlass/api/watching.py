@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Self
 
 from windlass.api.nodes import messages_of
-from windlass.errors import ConfigError, UnknownSession
-from windlass.kernel import Event, Message, Outcome, events
-from windlass.ports import SessionView, TurnView
+from windlass.errors import ConfigError, InvalidInput, UnknownSession
+from windlass.folds import TurnFold, history_before
+from windlass.kernel import Chain, Event, Message, Outcome, events
+from windlass.ports import SessionView, Store, TurnView
 from windlass.runtime.reader import FeedReader
 
 if TYPE_CHECKING:
@@ -34,11 +35,19 @@ async def turn_view(admission: Admission, session_id: str, turn_id: str) -> Turn
 
 async def messages_so_far(admission: Admission, view: TurnView) -> tuple[Message, ...]:
     """Return a turn's messages: committed ones, or a view of what its journal holds."""
-    from windlass.runtime.provisional import provisional_messages  # noqa: PLC0415 - imports what drives turns
+    history: Chain[Message] = Chain()
+    if view.page is None and view.pages:
+        history = await history_of(admission.services.store, view)
+    return TurnFold.of(view, history).messages
 
-    engine = admission.engine
-    program = engine.programs.get(view.agent)
-    return await provisional_messages(engine.services.store, view, program)
+
+async def history_of(store: Store, view: TurnView) -> Chain[Message]:
+    """Return what the frame of a turn held when the turn began."""
+    session = await store.load_session(view.session_id, frame=True)
+    try:
+        return history_before(session, view)
+    except InvalidInput:  # it ended in an earlier frame
+        return history_before(await store.load_session(view.session_id), view)
 
 
 async def _next(reader: FeedReader, seconds: float) -> tuple[Event | None, bool]:

@@ -49,6 +49,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
+from windlass.folds.history import with_opening
 from windlass.guards.text import clean_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
@@ -76,7 +77,7 @@ from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, StopTurn, TurnOver
-from windlass.runtime.turn_start import config_of, limits_of, plugin_names, with_opening
+from windlass.runtime.turn_start import config_of, limits_of, plugin_names
 
 _log = logging.getLogger("windlass")
 # A turn that never has to wait yields to the loop's other tasks every so many model calls.

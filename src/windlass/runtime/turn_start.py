@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from windlass.journal import TurnStarted
-from windlass.kernel import Chain, Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
+from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, canonical
 from windlass.kernel.compaction import COMPACTION, compaction_with
-from windlass.kernel.messages import InputOrigin, Message, Part
+from windlass.kernel.messages import Message, Part
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.standard import StandardDriver
 from windlass.kernel.value import EMPTY_DICT, set_field
@@ -118,23 +118,6 @@ def _for_summary(started: TurnStarted) -> TurnStarted:
         output=None,
         generation=msgspec.structs.replace(started.generation, max_output_tokens=None, stop=()),
     )
-
-
-def with_opening(
-    history: Chain[Message], place: tuple[str, str], started: TurnStarted, request: TurnRequest
-) -> tuple[Chain[Message], tuple[Message, ...]]:
-    """Return a history with what the turn at `place` begins with, and that: what plugins put first, then its input."""
-    parts = request.input if started.input is None else started.input
-    opening = (*started.messages, input_message(place, parts)) if parts else started.messages
-    for message in opening:
-        history = history.append(message)
-    return history, opening
-
-
-def input_message(place: tuple[str, str], parts: tuple[Part, ...]) -> Message:
-    """Return the input of the turn at `place` as a message."""
-    message_id = TurnIds(*place).message("in", "input")
-    return Message(id=message_id, role="user", parts=parts, origin=InputOrigin(turn_id=place[1]))
 
 
 def prompt_of(started: TurnStarted) -> str:
