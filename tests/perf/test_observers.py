@@ -48,7 +48,9 @@ async def parked(path: Path, n_sessions: int) -> None:
             await rt.session(f"s{n}").run("Pay.", turn_id="t")
 
 
-async def watch(stack: AsyncExitStack, rt: Runtime[Any], n: int, seen: list[Any]) -> asyncio.Task[None]:
+async def watch(
+    stack: AsyncExitStack, rt: Runtime[Any], n: int, seen: list[Any]
+) -> asyncio.Task[None]:
     """Begin to observe a session, and read what comes."""
     watched = await stack.enter_async_context(rt.session(f"s{n}").observe())
 
@@ -80,7 +82,7 @@ async def test_a_thousand_idle_observers_cost_next_to_nothing(tmp_path: Path) ->
         bytes_each = tracemalloc.get_traced_memory()[0] / len(rest)
         tracemalloc.stop()
 
-        commits, looks, files = store._writer.commits, rt._services.watch.looks, _bytes(path)
+        commits, looks, files = store._writer.commits, rt._worker.watch.looks, _bytes(path)
         cpu_s, real_s = time.process_time(), time.monotonic()  # noqa: TID251 - it measures
         await asyncio.sleep(WATCHED_S)
         core = core_used(time.process_time() - cpu_s, time.monotonic() - real_s)  # noqa: TID251 - it measures
@@ -88,7 +90,7 @@ async def test_a_thousand_idle_observers_cost_next_to_nothing(tmp_path: Path) ->
         assert core <= MAX_CORE
         assert store._writer.commits == commits
         assert _bytes(path) == files
-        assert rt._services.watch.looks - looks <= 1  # no bell rang
+        assert rt._worker.watch.looks - looks <= 1  # no bell rang
         assert bytes_each <= MAX_BYTES
         for task in (*first, *rest):
             task.cancel()
@@ -96,7 +98,11 @@ async def test_a_thousand_idle_observers_cost_next_to_nothing(tmp_path: Path) ->
 
 
 def _bytes(path: Path) -> list[tuple[str, bytes]]:
-    return [(one.name, one.read_bytes()) for one in sorted(path.parent.glob(f"{path.name}*")) if one.is_file() and "shm" not in one.name]
+    return [
+        (one.name, one.read_bytes())
+        for one in sorted(path.parent.glob(f"{path.name}*"))
+        if one.is_file() and "shm" not in one.name
+    ]
 
 
 @pytest.mark.slow
@@ -110,7 +116,7 @@ async def test_a_fact_of_another_process_is_seen_soon_by_one_look_for_all(tmp_pa
         tasks = [await watch(stack, rt, n % 50, seen) for n in range(200)]
         async with Runtime(payer(), store=f"sqlite:///{path}", durability="process") as other:
             (wait,) = await other.waits(session_id="s7")
-            looks = rt._services.watch.looks
+            looks = rt._worker.watch.looks
             await other.approve(wait.key)
             await other.turn("s7", "t").result(timeout=HANGS_S)
             began_s = time.monotonic()  # noqa: TID251 - it measures
@@ -119,7 +125,7 @@ async def test_a_fact_of_another_process_is_seen_soon_by_one_look_for_all(tmp_pa
                     await asyncio.sleep(0.005)
             delay_s = time.monotonic() - began_s  # noqa: TID251 - it measures
             assert {n for n, _ in seen} == {7}
-            assert rt._services.watch.looks - looks <= 20
+            assert rt._worker.watch.looks - looks <= 20
         for task in tasks:
             task.cancel()
     await store.close()

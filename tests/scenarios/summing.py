@@ -9,7 +9,7 @@ from tests.scenarios.readings import words
 from windlass import Runtime, Session
 from windlass.errors import Unavailable
 from windlass.kernel import ModelReply, ModelRequest, Text, ToolResult, canonical
-from windlass.runtime.summary import SEED
+from windlass.kernel.summary import SEED
 from windlass.testing import FunctionModel, call
 
 WISH = "[compaction]"

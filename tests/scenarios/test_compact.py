@@ -20,7 +20,7 @@ from windlass.kernel import (
     canonical,
 )
 from windlass.kernel.outcomes import Finished, Stopped
-from windlass.runtime.summary import SEED
+from windlass.kernel.summary import SEED
 from windlass.testing import say
 from windlass.testing.provider_rules import broken_rules
 

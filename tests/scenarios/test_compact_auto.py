@@ -13,11 +13,11 @@ from windlass import Agent, Runtime, Session
 from windlass.journal import FrameOpened
 from windlass.kernel import ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Finished, Outcome, Stopped
+from windlass.kernel.summary import SEED
 from windlass.plugins.compaction import CONTINUE, Compaction
 from windlass.plugins.context_window import ContextWindow
 from windlass.ports.model import EmitModelEvent, TextChunk
 from windlass.ports.plugin import Plugin
-from windlass.runtime.summary import SEED
 from windlass.testing import FunctionModel, Scenario, kill_everywhere
 from windlass.testing.provider_rules import broken_rules
 

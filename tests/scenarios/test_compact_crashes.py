@@ -18,7 +18,7 @@ from tests.scenarios.summing import is_wish
 from windlass import Agent, Runtime, ToolContext, tool
 from windlass.journal import FrameOpened
 from windlass.kernel import ModelReply, ModelRequest, ToolResult
-from windlass.runtime.summary import SEED
+from windlass.kernel.summary import SEED
 from windlass.testing import FunctionModel, Scenario, call, crash_points, kill_everywhere
 from windlass.testing.crashing.kill_everywhere import StoreKind
 from windlass.testing.provider_rules import broken_rules

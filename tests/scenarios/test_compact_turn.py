@@ -19,8 +19,8 @@ from windlass.kernel import (
     Generation,
 )
 from windlass.kernel.outcomes import Finished
+from windlass.kernel.summary import SEED
 from windlass.ports import NewItem
-from windlass.runtime.summary import SEED
 
 
 async def test_it_waits_for_a_provider_that_is_down(stage: Stage) -> None:

@@ -23,7 +23,9 @@ def facts(seen: Sequence[Event]) -> list[tuple[str, str]]:
     return [(type(one).__name__, one.id) for one in seen if not one.preview]
 
 
-async def observed(rt: Runtime[Any], session_id: str, n_ends: int, cursor: str | None) -> list[Event]:
+async def observed(
+    rt: Runtime[Any], session_id: str, n_ends: int, cursor: str | None
+) -> list[Event]:
     """Return what is seen from a cursor on until so many turns have ended."""
     seen: list[Event] = []
     async with asyncio.timeout(HANGS_S), rt.session(session_id).observe(cursor) as watched:
@@ -69,13 +71,17 @@ async def test_every_cursor_gives_exactly_the_rest_in_the_process_that_drove(sta
             rest = whole[at + 1 :]
             n_ends = sum(isinstance(one, events.TurnEnded) for one in rest)
             again = await observed(rt, "s", n_ends, event.cursor)
-            assert [one.id for one in again if not one.preview] == [one.id for one in rest if not one.preview]
-            assert "".join(one.text for one in again if isinstance(one, events.TextDelta)) == "".join(
-                one.text for one in rest if isinstance(one, events.TextDelta)
-            )
+            assert [one.id for one in again if not one.preview] == [
+                one.id for one in rest if not one.preview
+            ]
+            assert "".join(
+                one.text for one in again if isinstance(one, events.TextDelta)
+            ) == "".join(one.text for one in rest if isinstance(one, events.TextDelta))
 
 
-async def test_every_cursor_gives_exactly_the_rest_of_the_facts_in_another_process(stage: Stage) -> None:
+async def test_every_cursor_gives_exactly_the_rest_of_the_facts_in_another_process(
+    stage: Stage,
+) -> None:
     async with stage.runtime(talker()) as rt:
         whole = await three_turns(rt)
     async with stage.runtime(worker=False) as other:
@@ -182,7 +188,9 @@ async def test_a_fact_that_never_was_is_refused_before_the_first_event(stage: St
                     pass
 
 
-async def test_once_a_journal_is_gone_its_cursors_have_a_gap_and_its_end_has_none(stage: Stage) -> None:
+async def test_once_a_journal_is_gone_its_cursors_have_a_gap_and_its_end_has_none(
+    stage: Stage,
+) -> None:
     async with stage.runtime(Agent("a", model=echo()), retention=DAY_S) as rt:
         await rt.session("s").run("Hi.", turn_id="t")
         seen = [event async for event in rt.turn("s", "t").events()]
@@ -198,7 +206,9 @@ async def test_once_a_journal_is_gone_its_cursors_have_a_gap_and_its_end_has_non
     assert [type(one).__name__ for one in left] == ["Recovered", "TurnEnded"]
 
 
-async def test_a_parked_turn_of_another_process_is_seen_whole_when_this_one_takes_it_over(stage: Stage) -> None:
+async def test_a_parked_turn_of_another_process_is_seen_whole_when_this_one_takes_it_over(
+    stage: Stage,
+) -> None:
     async with stage.runtime(payer(Desk(), script())) as rt:
         parked = await rt.session("s").run("Pay.", turn_id="t")
     async with stage.runtime(payer(Desk(), ScriptedModel([say("Done.")]))) as other:
@@ -218,7 +228,9 @@ async def test_a_parked_turn_of_another_process_is_seen_whole_when_this_one_take
     assert names.count("WaitResolved") == 1
 
 
-async def test_an_observer_that_comes_late_gets_the_words_of_the_call_in_flight(stage: Stage) -> None:
+async def test_an_observer_that_comes_late_gets_the_words_of_the_call_in_flight(
+    stage: Stage,
+) -> None:
     said, go_on = asyncio.Event(), asyncio.Event()
 
     class Halting:

@@ -13,7 +13,17 @@ from tests.scenarios.workers import worker
 from windlass import Agent, Runtime, tool
 from windlass.errors import Forbidden, SessionParked
 from windlass.kernel import Finished, Text
-from windlass.ports import AcceptTurn, AnswerWait, NewTurn, Start, TurnCommit, TurnRequest, Unit, Wait, WaitAnswer
+from windlass.ports import (
+    AcceptTurn,
+    AnswerWait,
+    NewTurn,
+    Start,
+    TurnCommit,
+    TurnRequest,
+    Unit,
+    Wait,
+    WaitAnswer,
+)
 from windlass.testing import ScriptedModel, call, say
 
 MINUTE_MS = 60_000
@@ -37,9 +47,7 @@ class Parent:
         await self.write(accept=new, start=start)
 
     async def write(self, **parts: Any) -> None:
-        unit = Unit(
-            session_id=self.session_id, turn_id="t", generation=self.generation, **parts
-        )
+        unit = Unit(session_id=self.session_id, turn_id="t", generation=self.generation, **parts)
         await self.store.submit(unit).durable()
 
     def wait(self, key: str, **more: Any) -> Wait:
@@ -62,7 +70,11 @@ class Parent:
     async def end(self) -> None:
         """Take the turn up again and end it."""
         lease = await self.store.take_over(
-            self.session_id, "t", worker_id=self.worker_id, until_ms=self.now_ms + 10**9, now_ms=self.now_ms
+            self.session_id,
+            "t",
+            worker_id=self.worker_id,
+            until_ms=self.now_ms + 10**9,
+            now_ms=self.now_ms,
         )
         self.generation = lease.generation
         outcome = Finished(text="Led.")
@@ -125,7 +137,9 @@ async def test_a_question_of_its_own_is_told_whatever_its_children_do(stage: Sta
     async with stage.runtime(agent) as rt:
         parent = Parent(rt)
         await parent.begin()
-        await parent.park(parent.child("kid"), parent.wait("w_own", kind="approval", title="Go on?"))
+        await parent.park(
+            parent.child("kid"), parent.wait("w_own", kind="approval", title="Go on?")
+        )
         result = await rt.turn("parent", "t").result(timeout=HANGS_S)
         desk.gate.set()
 
@@ -156,7 +170,9 @@ async def test_the_leaves_of_leaves_are_found(stage: Stage) -> None:
         middle = Parent(rt, "middle")
         top = Parent(rt, "top")
         await top.begin()
-        await top.write(waits=(top.wait("w_m", kind="child", detail={"session": "middle", "turn": "t"}),))
+        await top.write(
+            waits=(top.wait("w_m", kind="child", detail={"session": "middle", "turn": "t"}),)
+        )
         await middle.begin()
         await middle.park(middle.child("kid"))
         await top.park()
@@ -176,13 +192,17 @@ async def test_a_child_that_is_gone_leaves_the_wait_for_it(stage: Stage) -> None
     assert [wait.key for wait in result.waits] == ["w_lost"]
 
 
-async def test_a_second_turn_queues_behind_one_that_waits_for_its_children_only(stage: Stage) -> None:
+async def test_a_second_turn_queues_behind_one_that_waits_for_its_children_only(
+    stage: Stage,
+) -> None:
     async with stage.runtime(payer(2)) as rt:
         parent = Parent(rt)
         await parent.begin()
         await parent.park(parent.child("kid"))
         await rt.turn("parent", "t").result(timeout=HANGS_S)
-        running = asyncio.get_running_loop().create_task(rt.session("parent").run("Next.", turn_id="t2"))
+        running = asyncio.get_running_loop().create_task(
+            rt.session("parent").run("Next.", turn_id="t2")
+        )
         async with asyncio.timeout(HANGS_S):
             while "t2" not in (await rt.session("parent").inbox()).queued_turns:  # noqa: ASYNC110 - the store's
                 await asyncio.sleep(0.01)

@@ -71,18 +71,21 @@ class Notices:
         self._waiting: deque[Notice] = deque()
         self._news = asyncio.Event()
         # The mark of the store behind which nothing was read yet; and how many changes behind the first were seen.
-        self._mark, self._skip = (None, 0) if cursor is None else _read_cursor(cursor)
+        self._mark: str | None = None
+        self._skip = 0
+        if cursor is not None:
+            self._mark, self._skip = _read_cursor(cursor)
         self._leave: Callable[[], None] | None = None
         self._is_over = False
         self._present: frozenset[str] = frozenset()
         self._gone: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        services = self._admission.services
-        self._leave = await services.watch.follow_all(self._news.set)
+        worker = self._admission.worker
+        self._leave = await worker.watch.follow_all(self._news.set)
         try:
             if self._mark is None:
-                self._mark = (await services.store.changes(None)).mark
+                self._mark = (await worker.services.store.changes(None)).mark
             await self._read()
             self._present = await self._roll()
         except BaseException:

@@ -177,9 +177,7 @@ class Runtime(Answering, Listing, Generic[O]):
         import windlass.api.session  # noqa: F401, PLC0415 - here, so that the first turn waits for no import
         from windlass.engines.local import LocalEngine  # noqa: PLC0415 - see above
         from windlass.engines.worker import Worker  # noqa: PLC0415
-        from windlass.runtime.folded import FoldedTurns  # noqa: PLC0415
         from windlass.runtime.services import Feeds, Services  # noqa: PLC0415
-        from windlass.runtime.store_watch import StoreWatch  # noqa: PLC0415
 
         if self._admission.is_open:
             raise ConfigError("Runtime: is open already", field="Runtime")
@@ -191,8 +189,6 @@ class Runtime(Answering, Listing, Generic[O]):
             store=store,
             clock=self._clock,
             feeds=Feeds(self._clock),
-            watch=StoreWatch(store),
-            folded=FoldedTurns(store),
             place=_place(),
             **self._for_turns,
         )

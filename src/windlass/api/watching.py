@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from windlass.api.nodes import messages_of
 from windlass.errors import ConfigError, InvalidInput, SessionDeleted, UnknownSession
-from windlass.folds import Cursor, Place, facts_behind, place_of, read_cursor, write_cursor
+from windlass.folds import (
+    BEGINNING,
+    Cursor,
+    Place,
+    facts_behind,
+    place_of,
+    read_cursor,
+    write_cursor,
+)
 from windlass.kernel import Event, Message, TurnEnded
 from windlass.kernel.value import set_field
 from windlass.ports import SessionView, TurnView
@@ -29,7 +37,6 @@ if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 _END = "end"
-BEGINNING = Place("", "")
 
 
 async def turn_view(admission: Admission, session_id: str, turn_id: str) -> TurnView:
@@ -51,7 +58,7 @@ async def messages_so_far(
 ) -> tuple[Message, ...]:
     """Return a turn's messages: committed ones, or those that its journal tells of."""
     await admission.worker.flush(session_id)
-    folded = await admission.services.folded.of(session_id, turn_id)
+    folded = await admission.worker.folded.of(session_id, turn_id)
     if folded is None:
         raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
     return folded.fold.messages
@@ -64,7 +71,7 @@ class Watcher:
     """
 
     def __init__(self, admission: Admission, session_id: str, *, only: str | None = None) -> None:
-        self._admission = admission
+        self._worker = admission.worker
         self._services = admission.services
         self._session_id = session_id
         self._only = only
@@ -112,7 +119,7 @@ class Watcher:
 
     async def _follow(self) -> None:
         if self._leave is None:
-            self._leave = await self._services.watch.follow(self._session_id, self._touched)
+            self._leave = await self._worker.watch.follow(self._session_id, self._touched)
 
     def _touched(self) -> None:
         self._is_touched = True
@@ -171,12 +178,12 @@ class Watcher:
 
     @property
     def _is_driven(self) -> bool:
-        return self._session_id in self._admission.worker.driving
+        return self._session_id in self._worker.driving
 
     def _from_store(self, turn_id: str, head: int, fact: Event) -> Event:
         """Return a fact of the store; its cursor has no live half, for the feed may bring it again."""
         event: Event = fact.__copy__()  # type: ignore[union-attr]  # msgspec does not declare it
-        self.place, self._head = place_of(event, turn_id), head
+        self.place, self._head = place_of(event, self._session_id, turn_id), head
         set_field(event, "cursor", write_cursor(self._session_id, "", self.place))
         return event
 
@@ -211,7 +218,7 @@ class Watcher:
 
     def _told_by(self, drive: Drive, event: Event) -> Event:
         if not event.preview:
-            self.place = place_of(event, drive.turn_id)
+            self.place = place_of(event, self._session_id, drive.turn_id)
             self._head = drive.head + (type(event) is TurnEnded)
         set_field(event, "cursor", write_cursor(self._session_id, event.cursor, self.place))
         return event
@@ -249,7 +256,7 @@ class Watcher:
         found: list[tuple[str, int, Event]] = []
         head = 0
         if self.place.turn_id:
-            folded = await self._services.folded.of(self._session_id, self.place.turn_id)
+            folded = await self._worker.folded.of(self._session_id, self.place.turn_id)
             if folded is None:
                 raise InvalidInput.at("cursor", "a turn that this session does not have", "its own")
             if folded.view.is_reclaimed and self.place.fact != _END:
@@ -278,7 +285,7 @@ class Watcher:
             turns.append(session.active)
         found: list[tuple[str, int, Event]] = []
         for turn_id in turns:
-            folded = await self._services.folded.of(self._session_id, turn_id)
+            folded = await self._worker.folded.of(self._session_id, turn_id)
             if folded is not None:
                 found += [(turn_id, folded.head, fact) for fact in folded.fold.facts]
         return found
@@ -295,9 +302,9 @@ class Watcher:
             last = await self._services.store.load_history(self._session_id, limit=1)
             self.place = Place(last[-1].turn_id, _END)
             return
-        folded = await self._services.folded.of(self._session_id, turn_id)
+        folded = await self._worker.folded.of(self._session_id, turn_id)
         facts = [] if folded is None else folded.fold.facts
-        self.place = place_of(facts[-1], turn_id) if facts else Place(turn_id, "")
+        self.place = place_of(facts[-1], self._session_id, turn_id) if facts else Place(turn_id, "")
         if self._is_driven or self._reader.is_behind:
             self._told = {fact.id for fact in facts}
             self._over = {fact.correlation_id for fact in facts}
@@ -310,7 +317,7 @@ class Watcher:
         """
         if not place.turn_id:
             return 0
-        folded = await self._services.folded.of(self._session_id, place.turn_id)
+        folded = await self._worker.folded.of(self._session_id, place.turn_id)
         if folded is None:
             raise InvalidInput.at("cursor", "a turn that this session does not have", "its own")
         facts_behind(folded.fold.facts, place)
@@ -385,6 +392,6 @@ class Observation:
             return
         self.committed = messages_of(session.pages)
         if session.active is not None:
-            folded = await services.folded.of(self._session_id, session.active)
+            folded = await self._admission.worker.folded.of(self._session_id, session.active)
             if folded is not None and folded.view.state != "done":
                 self.provisional = folded.fold.messages

@@ -21,6 +21,7 @@ from windlass.engines.drives import Drives
 from windlass.errors import EngineError, SessionDeleted, UnknownSession
 from windlass.ports import Store, TurnView, Wait, WaitView
 from windlass.runtime.services import Services
+from windlass.runtime.store_watch import StoreWatch
 from windlass.runtime.turn_record import TurnRecord
 
 # A timer that is due within this time is waited for.
@@ -92,9 +93,10 @@ async def _below(store: Store, wait: Wait, now_ms: int, depth: int) -> Leaves:
 class Resting:
     """Waits for turns to rest, for the callers of one worker."""
 
-    def __init__(self, services: Services, drives: Drives) -> None:
+    def __init__(self, services: Services, drives: Drives, watch: StoreWatch) -> None:
         self._services = services
         self._drives = drives
+        self._watch = watch
         self._callers: set[asyncio.Event] = set()
         self._is_closing = False
 
@@ -144,8 +146,7 @@ class Resting:
             return found
         # From here on nothing is missed; what came before is looked at once more.
         leaving = [
-            await self._services.watch.follow(one, news.set)
-            for one in dict.fromkeys((session_id, *found))
+            await self._watch.follow(one, news.set) for one in dict.fromkeys((session_id, *found))
         ]
         try:
             while not isinstance(again := await self._look(session_id, turn_id), TurnRecord):

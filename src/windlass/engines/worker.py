@@ -33,10 +33,12 @@ from windlass.ports import (
 )
 from windlass.ports.inbox import turn_of_item
 from windlass.runtime.drive import Parked
+from windlass.runtime.folded import FoldedTurns
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.starting import NONE_GIVEN, Job
+from windlass.runtime.store_watch import StoreWatch
 from windlass.runtime.turn_record import TurnRecord
 
 _log = logging.getLogger("windlass")
@@ -73,7 +75,10 @@ class Worker:
         # The errands whose target was gone, the last of them.
         self.dropped: deque[ErrandReceipt] = deque(maxlen=_MAX_DROPPED)
         services.on_errands = self._errands_ran
-        self.resting = Resting(services, self._drives)
+        # What others write, and what turns come to: read once for all who watch from this process.
+        self.watch = StoreWatch(services.store)
+        self.folded = FoldedTurns(services.store)
+        self.resting = Resting(services, self._drives, self.watch)
         self._membership = Membership(services, is_busy=self._is_busy)
         self._housekeeping = Housekeeping(services, retention_ms=retention_ms)
         self._engine: Engine | None = None
@@ -104,7 +109,7 @@ class Worker:
                 await self._engine.close()
             await self._membership.stop()
             await self.services.aside.finish(_ASIDE_S)
-            self.services.watch.close()
+            self.watch.close()
             self.services.feeds.close()
 
     def kick(self, session_id: str | None = None) -> None:

@@ -11,6 +11,9 @@ import msgspec
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.value import Value
 
+MAX_ITERATIONS = 50
+"""The limit of a turn that names none."""
+
 _OVERFLOW_SHARE_PERCENT = 95
 _OVERFLOW = "The prompt filled the context window; no token was left for a reply."
 

@@ -7,7 +7,7 @@ Law 2. Other arguments take effect at once, and every plugin before sees the cal
 Law 3. A second replacement by another plugin fails closed, and names both.
 Law 4. A plugin that fails has allowed nothing and shown nothing.
 Law 5. In a turn whose start record says so, each result is recorded as looked at once its hooks have run, also when they
-    changed nothing. What is recorded so is not shown to them again.
+    changed nothing, and when the turn's end keeps them from running. What is recorded so is not shown to them again.
 """
 
 from __future__ import annotations
@@ -288,12 +288,19 @@ class CallHooks:
             ended = _with(ended, with_part(ended.outcome, Text(text=said.prompt)))
         return ended
 
-    def hidden(self, ended: CompletedToolCall) -> CompletedToolCall:
-        """Return a call whose result no plugin has looked at, as it may be shown."""
-        if not self._is_to_be_seen(ended):
-            return ended
-        why = "the turn was cancelled before it was looked at."
-        return _with(ended, withheld(ended.outcome, why))
+    def unseen(self, ended: CompletedToolCall, *, is_by_tool: bool) -> CompletedToolCall:
+        """Return a call as it may be shown now that no plugin looks at it any more, recorded so.
+
+        What a tool said is withheld where a plugin was to look at it first, perhaps to take secrets out of it.
+        """
+        outcome = None
+        if is_by_tool and self._is_to_be_seen(ended):
+            why = "the turn was cancelled before it was looked at."
+            outcome = withheld(ended.outcome, why)
+        self.is_presented = True
+        if outcome is not None or self._hooks.records_looks("tools"):
+            self._record("presented", CallPresented(outcome=outcome))
+        return _with(ended, outcome)
 
     # ------------------------------------------------------------------ inside
 

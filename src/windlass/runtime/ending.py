@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
 
 from windlass.journal import FinalizeCommand, TurnFinalized, TurnStarted
-from windlass.journal.pages import DecisionRemembered, NodeBody, OutcomeUnknown
+from windlass.journal.pages import DecisionRemembered, FrameOpened, NodeBody, OutcomeUnknown
 from windlass.journal.redaction import cleaned
-from windlass.kernel import WHOLE, CallTools, Effect, TurnMachine
-from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel import WHOLE, CallTools, Effect, Json, TurnIds, TurnMachine, summary
+from windlass.kernel.compaction import COMPACTION
+from windlass.kernel.messages import ConversationRecord, Message, Record
+from windlass.kernel.outcomes import Finished, Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.ports import TurnCommit
 from windlass.runtime.around_turn import follow_ups, hooked_end
-from windlass.runtime.compaction_driver import COMPACTION, frame_nodes
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_record import attached_to, messages_in
@@ -122,6 +124,30 @@ class Ending:
         if now is None:
             return sent_prefix(messages, turn.system_prompt)
         return None if now.view is not WHOLE else sent_prefix(messages, now.system_prompt)
+
+
+def frame_nodes(
+    place: tuple[str, str],
+    history: Sequence[Message],
+    remembered: Iterable[NodeBody],
+    records: Iterable[Record],
+    outcome: Outcome,
+) -> tuple[NodeBody, ...]:
+    """Return what the compaction turn at `place`, its session and id, adds, or nothing.
+
+    A frame, its first message, and all that the session has `remembered`: a later turn needs nothing from before it.
+    """
+    seeds = [
+        one for one in records if type(one) is ConversationRecord and summary.is_seed(one.message)
+    ]
+    if not isinstance(outcome, Finished) or not seeds:
+        return ()
+    detail: dict[str, Json] = {"turns": summary.inputs_of(history), "messages": len(history)}
+    if summary.begins_with_summary(history):
+        detail["updates"] = history[0].id
+    frame_id = f"f_{TurnIds(*place).prefix}"
+    frame = FrameOpened(frame_id=frame_id, reason=COMPACTION, detail=detail, carries=True)
+    return (frame, *seeds, *remembered)
 
 
 def _blobs(nodes: tuple[NodeBody, ...]) -> tuple[str, ...]:

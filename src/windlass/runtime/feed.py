@@ -420,16 +420,15 @@ class TurnFeed:
         """Look through what was shown for the calls whose previews might have to be taken back."""
         unfinished = self._unfinished
         for event in chain.from_iterable(self.shown):
-            kind = type(event)
             if not event.preview:
-                if kind in _ENDS_A_CALL:
+                if type(event) in _ENDS_A_CALL:
                     unfinished.pop(event.correlation_id, None)
-                elif kind is TurnEnded:
+                elif type(event) is TurnEnded:
                     unfinished.clear()
-            elif isinstance(event, Retracted):
+            elif type(event) is Retracted:
                 for correlation_id in event.correlation_ids:
                     unfinished.pop(correlation_id, None)
-            elif kind is Recovered:
+            elif type(event) is Recovered:
                 unfinished.clear()  # it stands for all that was shown before
             elif event.correlation_id:
                 unfinished[event.correlation_id] = None

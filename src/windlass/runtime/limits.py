@@ -11,6 +11,7 @@ from windlass.errors import InvalidInput
 from windlass.journal import DirectAnswered, DirectCallCommand, UsageLine, usage_of
 from windlass.journal.usage import sum_usage
 from windlass.kernel import Usage, Value
+from windlass.kernel.iteration_limit import MAX_ITERATIONS
 
 _HOUR = 3600.0
 
@@ -22,7 +23,7 @@ class Limits(Value, kw_only=True):
     a person, after which the call is denied.
     """
 
-    max_iterations: int | None = 50
+    max_iterations: int | None = MAX_ITERATIONS
     max_tool_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 
+from windlass.folds.history import with_opening
 from windlass.guards.text import clean_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
@@ -30,7 +31,7 @@ from windlass.runtime.outputs import output_of
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, TurnOver
-from windlass.runtime.turn_start import config_of, limits_of, with_opening
+from windlass.runtime.turn_start import config_of, limits_of
 
 # A turn that never has to wait yields to the loop's other tasks every so many model calls.
 _YIELD_EVERY = 4

@@ -15,8 +15,6 @@ import msgspec
 from windlass.guards.secret import REGISTERED
 from windlass.ports import Clock, ErrandReceipt, Phase, PhaseProbe, Price, Store, Wait
 from windlass.runtime.feed import SessionFeed
-from windlass.runtime.folded import FoldedTurns
-from windlass.runtime.store_watch import StoreWatch
 
 _MAX_FEEDS = 1_024
 _TIDIED_AT_ONCE = 16
@@ -142,8 +140,6 @@ class Services(msgspec.Struct, kw_only=True):
     store: Store
     clock: Clock
     feeds: Feeds
-    watch: StoreWatch
-    folded: FoldedTurns
     worker_id: str = ""
     lease_ms: int = 15_000
     deps: Callable[..., Any] | None = None

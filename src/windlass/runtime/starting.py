@@ -15,11 +15,16 @@ from windlass.journal.redaction import cleaned
 from windlass.kernel import Attachment, Json, Part
 from windlass.ports import NewTurn, Start, TurnInfo, TurnRequest, TurnView, WaitKind
 from windlass.runtime.around_turn import open_turn, with_prompt
-from windlass.runtime.compaction_driver import is_compaction
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
-from windlass.runtime.turn_start import DRIVERS, NOTHING_SAID, plugin_names, start_record
+from windlass.runtime.turn_start import (
+    DRIVERS,
+    NOTHING_SAID,
+    is_compaction,
+    plugin_names,
+    start_record,
+)
 
 MAX_TAKEOVERS = 3
 NONE_GIVEN: object = object()

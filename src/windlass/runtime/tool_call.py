@@ -486,12 +486,13 @@ class ToolCallRun(CallHost):
 
     def interrupted(self) -> CompletedToolCall | None:
         """Return what is to be said of this call when the turn ends before it has a result."""
-        if self.completed is not None and self.hooks is not None and not self.hooks.is_presented:
-            # A plugin was to look at it first, perhaps to take secrets out of it.
-            return self.hooks.hidden(self.completed)
-        if self.completed is not None or not self.has_begun:
-            return self.completed
-        return self._unknown("the turn was cancelled while it ran")
+        ended, hooks = self.completed, self.hooks
+        is_by_tool = ended is not None
+        if ended is None and self.has_begun:
+            ended = self._unknown("the turn was cancelled while it ran")
+        if ended is None or hooks is None or hooks.is_presented:
+            return ended
+        return hooks.unseen(ended, is_by_tool=is_by_tool)
 
     def _use(self, args: dict[str, Any]) -> None:
         """Make these the arguments of the call: what is claimed and recorded names them."""

@@ -352,7 +352,7 @@ class Turn:
             took_ms=max(0, answer.now_ms - wait.created_ms),
         )
         resolved = events.WaitResolved(
-            key=wait.key, kind=wait.kind, status=answer.status, by=answer.by
+            key=wait.key, kind=wait.kind, status=outcome.status, by=outcome.by
         )
         number = list(self.waits).index(wait.key) + 1
         self.tell_fact(resolved, f"wait{number}.over")

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from windlass.journal import TurnStarted
-from windlass.kernel import Chain, Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
-from windlass.kernel.messages import InputOrigin, Message, Part
+from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, canonical
+from windlass.kernel.compaction import COMPACTION, compaction_with
+from windlass.kernel.messages import Message, Part
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.standard import StandardDriver
 from windlass.kernel.value import EMPTY_DICT, set_field
 from windlass.ports import TurnRequest
-from windlass.runtime.compaction_driver import COMPACTION, compaction_of, is_compaction
 from windlass.runtime.limits import Limits
 from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
 from windlass.runtime.program import Program
@@ -103,6 +103,11 @@ def _record_of(
     return _for_summary(started) if is_compaction(request) else started
 
 
+def is_compaction(request: TurnRequest) -> bool:
+    """Whether a turn was asked for to sum up."""
+    return "compact" in request.overrides
+
+
 def _for_summary(started: TurnStarted) -> TurnStarted:
     """Return the record of a turn that asks for words alone, and for as many as they take."""
     return msgspec.structs.replace(
@@ -113,23 +118,6 @@ def _for_summary(started: TurnStarted) -> TurnStarted:
         output=None,
         generation=msgspec.structs.replace(started.generation, max_output_tokens=None, stop=()),
     )
-
-
-def with_opening(
-    history: Chain[Message], place: tuple[str, str], started: TurnStarted, request: TurnRequest
-) -> tuple[Chain[Message], tuple[Message, ...]]:
-    """Return a history with what the turn at `place` begins with, and that: what plugins put first, then its input."""
-    parts = request.input if started.input is None else started.input
-    opening = (*started.messages, input_message(place, parts)) if parts else started.messages
-    for message in opening:
-        history = history.append(message)
-    return history, opening
-
-
-def input_message(place: tuple[str, str], parts: tuple[Part, ...]) -> Message:
-    """Return the input of the turn at `place` as a message."""
-    message_id = TurnIds(*place).message("in", "input")
-    return Message(id=message_id, role="user", parts=parts, origin=InputOrigin(turn_id=place[1]))
 
 
 def prompt_of(started: TurnStarted) -> str:
@@ -170,7 +158,7 @@ def config_of(
     """
     if started.driver == COMPACTION:
         return TurnConfig(
-            driver=compaction_of(request),
+            driver=compaction_with(request.overrides.get("compact", {})),
             model=started.model,
             session_id=place[0],
             turn_id=place[1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.plugins.scene import shown
-from tests.scenarios.stage import Stage
+from tests.scenarios.stage import Stage, until
 from windlass import Agent, Runtime
-from windlass.journal import CallPresented, ReplyHooked, TurnStarted
+from windlass.journal import CallPresented, ModelAnswered, ReplyHooked, TurnStarted
 from windlass.kernel import ModelReply
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.plugins import CallLimit
@@ -53,6 +54,15 @@ async def entries(rt: Runtime[Any]) -> list[Any]:
     assert view is not None
     found = [entry for page in view.pages for entry in page.entries]
     return [one if isinstance(one, TurnStarted) else getattr(one, "outcome", None) for one in found]
+
+
+def has_journal(rt: Runtime[Any]) -> Callable[[], Awaitable[bool]]:
+    """Return what tells whether the turn's reply is in the store."""
+
+    async def has_reply() -> bool:
+        return any(isinstance(one, ModelAnswered) for one in await entries(rt))
+
+    return has_reply
 
 
 def hanging(hook: str) -> tuple[Plugin, asyncio.Event]:
@@ -157,8 +167,53 @@ async def test_nobody_elsewhere_is_shown_what_plugins_still_look_at(
     ):
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await has_begun.wait()
-        await rt._worker.flush("s")
+        await until(has_journal(rt))
         told = await other.turn("s", "t").messages()
         await rt.cancel("s", "t")
         await handle.result()
     assert [shown(message) for message in told] == said
+
+
+async def test_a_result_that_a_cancel_kept_from_plugins_is_recorded_as_withheld(
+    stage: Stage,
+) -> None:
+    guard, has_begun = hanging("after_tool")
+    async with stage.runtime(agent(ONE_CALL, guard)) as rt:
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await has_begun.wait()
+        await rt.cancel("s", "t")
+        result = await handle.result()
+        found = await entries(rt)
+    (told,) = result.tool_calls
+    assert "withheld" in str(told.outcome.value)
+    presented = [one for one in found if isinstance(one, CallPresented)]
+    assert presented == [CallPresented(outcome=told.outcome)]
+
+
+@pytest.mark.parametrize(
+    ("hook", "n_presented"), [("after_tool", 1), ("on_error", 1), ("before_tool", 0)]
+)
+async def test_a_call_that_a_cancel_cut_off_is_recorded_as_looked_at(
+    stage: Stage, hook: str, n_presented: int
+) -> None:
+    has_begun = asyncio.Event()
+
+    @tool
+    async def dig(x: int) -> str:
+        """Dig."""
+        has_begun.set()
+        await asyncio.Event().wait()
+        return str(x)
+
+    model = Ledger().model((call("dig", x=1), say("Done.")))
+    async with stage.runtime(Agent("a", model=model, tools=[dig], plugins=[silent(hook)])) as rt:
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await has_begun.wait()
+        await rt.cancel("s", "t")
+        result = await handle.result()
+        found = await entries(rt)
+    (told,) = result.tool_calls
+    assert told.outcome.status == "unknown"
+    assert "not known whether dig acted" in str(told.outcome.value)
+    presented = [one for one in found if isinstance(one, CallPresented)]
+    assert presented == [CallPresented()] * n_presented

@@ -20,9 +20,9 @@ from windlass.kernel import (
     ToolCall,
     ToolResult,
 )
+from windlass.kernel.summary import SEED
 from windlass.kernel.tokens import MEDIA_TOKENS
 from windlass.plugins import ContextWindow
-from windlass.runtime.summary import SEED
 from windlass.testing import broken_rules
 
 _SUMMARY = re.compile(r"Summary (\d+) of (\S+)\.")

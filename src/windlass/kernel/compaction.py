@@ -6,21 +6,23 @@ Law 2. It calls no tools and lets nothing in on the way. What arrives meanwhile 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from windlass.journal import FrameOpened, NodeBody
-from windlass.kernel import Chain, DriverView, Json, ProjectorView, TurnIds, WaitingModel, events
+from windlass.kernel import events, summary
 from windlass.kernel.actions import Action, Append, EmitEvent, Finish, NextIteration, StartModel
-from windlass.kernel.messages import ConversationRecord, Message, Record
+from windlass.kernel.chain import Chain
+from windlass.kernel.driver import DriverView
+from windlass.kernel.messages import ConversationRecord, Message
 from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.outcomes import Finished, Outcome, Stopped
+from windlass.kernel.outcomes import Finished, Stopped
+from windlass.kernel.projector import ProjectorView
+from windlass.kernel.states import WaitingModel
+from windlass.kernel.summary import TELLINGS, is_seed, told
 from windlass.kernel.tokens import tokens_of
-from windlass.ports import TurnRequest
-from windlass.runtime import summary
-from windlass.runtime.summary import TELLINGS, begins_with_summary, is_seed, told
+from windlass.kernel.value import Json
 
 COMPACTION = "compaction"
 # The rest is for the prompt, the summary, and what an estimate may be off by.
@@ -43,11 +45,6 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_OPTIONS = CompactionOptions()
-
-
-def is_compaction(request: TurnRequest) -> bool:
-    """Whether a turn was asked for to sum up."""
-    return "compact" in request.overrides
 
 
 class CompactionDriver:
@@ -130,36 +127,14 @@ class CompactionDriver:
         )
 
 
-def compaction_of(request: TurnRequest) -> CompactionDriver:
-    """Return the driver of the compaction that was asked for; what was said and makes no sense was not said."""
+def compaction_with(said: Json) -> CompactionDriver:
+    """Return the driver of a compaction of which this was said; what makes no sense was not said."""
     try:
-        options = msgspec.convert(dict(request.overrides.get("compact", {})), CompactionOptions)
-    except (msgspec.ValidationError, TypeError, ValueError):
+        options = msgspec.convert(said, CompactionOptions)
+    except (msgspec.ValidationError, ValueError):
         # Any plugin may have written it, and a turn that cannot begin would stop the session.
         options = NO_OPTIONS
     return CompactionDriver(options)
-
-
-def frame_nodes(
-    place: tuple[str, str],
-    history: Sequence[Message],
-    remembered: Iterable[NodeBody],
-    records: Iterable[Record],
-    outcome: Outcome,
-) -> tuple[NodeBody, ...]:
-    """Return what the compaction turn at `place`, its session and id, adds, or nothing.
-
-    A frame, its first message, and all that the session has `remembered`: a later turn needs nothing from before it.
-    """
-    seeds = [one for one in records if type(one) is ConversationRecord and is_seed(one.message)]
-    if not isinstance(outcome, Finished) or not seeds:
-        return ()
-    detail: dict[str, Json] = {"turns": summary.inputs_of(history), "messages": len(history)}
-    if begins_with_summary(history):
-        detail["updates"] = history[0].id
-    frame_id = f"f_{TurnIds(*place).prefix}"
-    frame = FrameOpened(frame_id=frame_id, reason=COMPACTION, detail=detail, carries=True)
-    return (frame, *seeds, *remembered)
 
 
 def _telling(waiting: WaitingModel) -> int:

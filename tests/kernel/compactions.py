@@ -26,7 +26,8 @@ from windlass.kernel import (
     Text,
     TurnMachine,
 )
-from windlass.runtime.compaction_driver import CompactionDriver, CompactionOptions, frame_nodes
+from windlass.kernel.compaction import CompactionDriver, CompactionOptions
+from windlass.runtime.ending import frame_nodes
 
 LONG = "x" * 3_000
 SIGNED = Reasoning(text="hm", replay={"signature": "abc"})

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from windlass.kernel import ModelReply, Stopped, canonical, thaw
+from windlass.kernel import canonical
 from windlass.kernel.messages import (
     Attachment,
     Code,
@@ -29,6 +29,9 @@ from windlass.kernel.messages import (
     ToolCall,
     ToolResult,
 )
+from windlass.kernel.model_call import ModelReply
+from windlass.kernel.outcomes import Stopped
+from windlass.kernel.value import thaw
 
 SUMMARY = PluginOrigin(plugin="compaction")
 

@@ -19,7 +19,7 @@ from tests.kernel.builders import (
     reply_to,
     result,
 )
-from tests.runtime.compactions import (
+from tests.kernel.compactions import (
     HISTORY,
     LONG,
     SIGNED,
@@ -40,7 +40,8 @@ from windlass.kernel import (
     Usage,
     canonical,
 )
-from windlass.runtime.compaction_driver import CompactionDriver, CompactionOptions, frame_nodes
+from windlass.kernel.compaction import CompactionDriver, CompactionOptions
+from windlass.runtime.ending import frame_nodes
 from windlass.testing.provider_rules import broken_rules
 
 CALL = ToolCall(call_id="c9", name="find")

@@ -22,7 +22,8 @@ from windlass.kernel import (
     TurnMachine,
     check_history,
 )
-from windlass.runtime.compaction_driver import CompactionDriver, CompactionOptions, frame_nodes
+from windlass.kernel.compaction import CompactionDriver, CompactionOptions
+from windlass.runtime.ending import frame_nodes
 from windlass.testing import broken_rules
 
 SUMMARY = st.just(ModelReply(text="<summary>SUM</summary>"))

@@ -7,11 +7,12 @@ import pytest
 from tests.kernel.builders import (
     ask,
     assistant,
+    config,
     drain,
     only,
     reply_to,
 )
-from tests.runtime.compactions import (
+from tests.kernel.compactions import (
     HISTORY,
     LONG,
     compacting,
@@ -23,17 +24,25 @@ from tests.runtime.compactions import (
 from windlass.journal import FrameOpened
 from windlass.kernel import (
     Attachment,
+    Code,
+    CodeOutput,
     Error,
+    ErrorText,
+    Finish,
     Finished,
+    Json,
     Message,
     ModelReplied,
     ModelReply,
     Stopped,
     Text,
+    TurnMachine,
     check_history,
+    freeze,
 )
 from windlass.kernel.chain import Chain
-from windlass.runtime.summary import ASK, LEFT_OUT, UPDATE, is_seed
+from windlass.kernel.compaction import CompactionDriver, compaction_with
+from windlass.kernel.summary import ASK, LEFT_OUT, UPDATE, is_seed
 from windlass.testing.provider_rules import broken_rules
 
 # ---------------------------------------------------------------------- asking
@@ -145,6 +154,27 @@ def test_files_are_named_where_there_is_no_room_for_them() -> None:
     assert texts(shorter)[1] == "Look.|[attachment menu.png]"
 
 
+def test_code_and_errors_are_told_in_words_where_words_are_short() -> None:
+    did = Message(
+        id="a1",
+        role="assistant",
+        parts=(
+            Code(language="python", source="1 / 0"),
+            CodeOutput(text="so far", error="ZeroDivisionError"),
+            ErrorText(text="It broke."),
+        ),
+    )
+    machine = compacting((said("Go.", "u1"), did))
+    for _ in range(2):  # the third telling is the first that shortens words
+        overflow = ModelReply(terminal="context_overflow")
+        machine.respond(ModelReplied(id=ask(machine).id, result=overflow))
+    told = texts(ask(machine).request)
+
+    assert told[2] == (
+        "```python\n1 / 0\n```|[output]\nso far\nZeroDivisionError|[error] It broke."
+    )
+
+
 # ---------------------------------------------------------------------- opening the frame
 
 
@@ -236,3 +266,35 @@ def test_the_frame_says_which_summary_it_brought_up_to_date() -> None:
     frame, _ = nodes_of(machine, history)
 
     assert frame.detail == {"turns": 1, "messages": 3, "updates": first.id}
+
+
+# ---------------------------------------------------------------------- what is said about it
+
+
+def test_what_was_said_about_a_compaction_is_read() -> None:
+    machine = TurnMachine(
+        config(compaction_with(freeze({"keep": 0, "instructions": "Be kind."}))), HISTORY
+    )
+
+    assert texts(ask(machine).request)[-1] == f"{ASK}\nBesides: Be kind."
+
+
+@pytest.mark.parametrize(
+    "said", [None, "keep", [], {"keep": -1}, {"keep": "all"}, {"instructions": 7}]
+)
+def test_what_makes_no_sense_was_not_said(said: Json) -> None:
+    machine = TurnMachine(config(compaction_with(freeze(said))), HISTORY)
+
+    assert texts(ask(machine).request)[-1] == ASK
+
+
+@pytest.mark.parametrize("answer", ["on_tools", "on_code"])
+def test_a_compaction_that_is_told_of_tools_ends(answer: str) -> None:
+    (ends,) = getattr(CompactionDriver(), answer)(None, ())
+
+    detail = "A compaction started no such thing."
+    assert ends == Finish(outcome=Stopped(reason="runtime_error", detail=detail))
+
+
+def test_a_compaction_has_no_call_to_close() -> None:
+    assert CompactionDriver().close(None, (), ()) == []

@@ -1,0 +1,293 @@
+"""A turn's facts, from its rows: the kernel's own machine, answered by what the journal records.
+
+A live feed shows what the machine says while the turn is driven. The rows of the turn hold all that the machine was
+told, so the same machine says the same again, in any process, without the agent, its tools, its plugins or a model.
+
+Law 1. There is no second set of rules: what follows from a row is for the machine to say, with its own ids.
+Law 2. Facts are only added. Those of the first pages are the first facts of all pages, and it makes no difference in
+    how many portions rows arrive.
+Law 3. The facts of a page come before those of the next one. A wait stands behind the pages that its row names, and
+    before the page that follows; waits stand in the order in which they were opened.
+Law 4. What plugins were to look at is told once it is recorded as looked at, and never before.
+"""
+
+from __future__ import annotations
+
+from windlass.errors import InvalidInput
+from windlass.folds.answers import Answers, Place
+from windlass.folds.history import with_opening
+from windlass.journal.entries import Claimed, Recorded, TurnStarted
+from windlass.journal.moments import CheckpointGiven, EventAwaited
+from windlass.journal.pages import JournalPage
+from windlass.kernel import (
+    Chain,
+    ConversationRecord,
+    Driver,
+    Event,
+    Message,
+    ModelRequest,
+    Outcome,
+    StandardDriver,
+    TurnConfig,
+    TurnIds,
+    TurnMachine,
+)
+from windlass.kernel.compaction import COMPACTION, compaction_with
+from windlass.kernel.effects import Asked, CallTools
+from windlass.kernel.events import InputAccepted, TurnEnded, WaitOpened, WaitResolved
+from windlass.kernel.iteration_limit import MAX_ITERATIONS
+from windlass.kernel.projector import ProjectorView
+from windlass.kernel.tool_call import CompletedToolCall
+from windlass.ports.unit import TurnRequest
+from windlass.ports.views import TurnView
+from windlass.ports.waits import Wait, WaitView
+
+_STANDARD = StandardDriver()
+# They tell the same facts: only the outcome differs, and that is stored.
+_STANDARD_DRIVERS = ("standard", "structured")
+_NO_HISTORY: Chain[Message] = Chain()
+
+
+class _Unsent:
+    """Makes no requests: what a model was asked is no fact."""
+
+    def project(self, view: ProjectorView) -> ModelRequest:
+        return ModelRequest(model=view.config.model, messages=())
+
+
+_UNSENT = _Unsent()
+
+
+class TurnFold:
+    """What the rows of a turn say so far.
+
+    `history` is what its frame held when it began (`history_before`). Without it a call whose id was in use there has
+    another id than it had live, and a turn that sums up has nothing to sum up.
+
+    facts: all so far, in order.
+    outcome: how the turn ended, once it has.
+    n_pages, n_waits: how many pages of its journal and how many of its waits are in it.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        turn_id: str,
+        request: TurnRequest | None,
+        history: Chain[Message] = _NO_HISTORY,
+    ) -> None:
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.facts: list[Event] = []
+        self.outcome: Outcome | None = None
+        self.n_pages = 0
+        self.n_waits = 0
+        self._ids = TurnIds(session_id, turn_id)
+        self._request = request
+        self._history = history
+        self._answers = Answers()
+        self._waits: dict[str, tuple[int, Wait]] = {}
+        self._machine: TurnMachine | None = None
+        # The effect that the machine waits for.
+        self._asked: Asked | None = None
+        self._opening: tuple[Message, ...] = ()
+        self._committed: tuple[Message, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        view: TurnView,
+        history: Chain[Message] = _NO_HISTORY,
+        *,
+        pages: int | None = None,
+        waits: int | None = None,
+    ) -> TurnFold:
+        """Return the fold of a turn: all of it, or its first `pages` and `waits` without its end."""
+        fold = cls(view.session_id, view.turn_id, view.request, history)
+        if pages is None and waits is None:
+            fold.absorb(view)
+        else:
+            fold._take(view, pages, waits)
+        return fold
+
+    def absorb(self, view: TurnView) -> None:
+        """Go on with a later view of the turn, read from the page on that comes next, or from an earlier one.
+
+        Raises:
+            InvalidInput: a view of another turn, or one that begins behind the page that comes next.
+        """
+        self._take(view, None, None)
+        if view.outcome is not None and self.outcome is None:
+            self._end(view, view.outcome)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the turn has said so far; committed messages once it has ended.
+
+        Before its start record there are none, because plugins may still change the input.
+        """
+        if self._committed is not None:
+            return self._committed
+        if self._machine is None:
+            return self._opening
+        return tuple(self._machine.messages[self._history.length :])
+
+    # ------------------------------------------------------------------ rows
+
+    def _take(self, view: TurnView, pages: int | None, waits: int | None) -> None:
+        if (view.session_id, view.turn_id) != (self.session_id, self.turn_id):
+            raise InvalidInput("view: is of another turn", field="view")
+        if view.since > self.n_pages:
+            raise InvalidInput.at("view.since", view.since, f"{self.n_pages} or less")
+        self._answers.look_ahead(view.pages)
+        opened = view.waits if waits is None else view.waits[:waits]
+        wanted = view.pages if pages is None else view.pages[: max(0, pages - view.since)]
+        for page in wanted[self.n_pages - view.since :]:
+            self._open_waits(opened)
+            self._read(page)
+        self._open_waits(opened)
+
+    def _open_waits(self, waits: tuple[WaitView, ...]) -> None:
+        """Tell of the waits that come before the next page."""
+        for view in waits[self.n_waits :]:
+            if view.page > self.n_pages:
+                return
+            wait = view.wait
+            self.n_waits += 1
+            self._waits[wait.key] = (self.n_waits, wait)
+            self.facts.append(
+                WaitOpened(
+                    id=self._ids.event(f"wait{self.n_waits}"),
+                    key=wait.key,
+                    kind=wait.kind,
+                    title=wait.title,
+                    call_id=wait.call_id,
+                    expires_ms=wait.expires_ms,
+                )
+            )
+
+    def _read(self, page: JournalPage) -> None:
+        self.n_pages += 1
+        for entry in page.entries:
+            if type(entry) is TurnStarted:
+                self._begin(entry)
+            elif type(entry) is Recorded or type(entry) is Claimed:
+                place = self._answers.note(entry)
+                if type(entry) is Recorded:
+                    self._tell_beside(place, entry)
+                self._advance()
+
+    def _begin(self, started: TurnStarted) -> None:
+        self._answers.started = started
+        place = (self.session_id, self.turn_id)
+        _, self._opening = with_opening(Chain(), place, started, self._request)
+        self._advance()
+
+    def _tell_beside(self, place: Place, entry: Recorded) -> None:
+        """Tell what the machine does not say: an answer to a wait, and what was taken out of the inbox."""
+        outcome, ids = entry.outcome, self._ids
+        if isinstance(outcome, EventAwaited):
+            number, wait = self._waits.get(self._answers.waited_for(place) or "", (0, None))
+            if wait is not None:
+                self.facts.append(
+                    WaitResolved(
+                        id=ids.event(f"wait{number}.over"),
+                        key=wait.key,
+                        kind=wait.kind,
+                        status=outcome.status,
+                        by=outcome.by,
+                    )
+                )
+        elif isinstance(outcome, CheckpointGiven):
+            effect_id = place[1]
+            self.facts += [
+                InputAccepted(
+                    id=ids.event(f"{effect_id}.{item_id}"),
+                    correlation_id=ids.correlation(effect_id),
+                    input_id=item_id,
+                )
+                for item_id in outcome.taken
+            ]
+
+    # ------------------------------------------------------------------ the machine
+
+    def _advance(self) -> None:
+        """Let the machine say what follows from the rows so far."""
+        machine = self._machine
+        if machine is None:
+            machine = self._machine = self._new_machine()
+            if machine is None:
+                return
+            self._asked = self._heard(machine)
+        while self._asked is not None:
+            answer = self._answers.to(self._asked)
+            if answer is None:
+                return
+            machine.respond(answer)
+            self._asked = self._heard(machine)
+
+    def _heard(self, machine: TurnMachine) -> Asked | None:
+        """Take in what the machine says; return what it asks for next. Its end is told when it is stored."""
+        said: list[Event] = []
+        asked = machine.advance(said)
+        self.facts += [one for one in said if not one.preview and type(one) is not TurnEnded]
+        return asked
+
+    def _new_machine(self) -> TurnMachine | None:
+        """Return the machine, once enough is known to make it. Of a driver that is not known nothing is."""
+        started, syncs = self._answers.started, self._answers.syncs
+        if started is None:
+            return None
+        driver: Driver = _STANDARD
+        if started.driver == COMPACTION:
+            said = {} if self._request is None else self._request.overrides.get("compact", {})
+            driver, syncs = compaction_with(said), False
+        elif started.driver not in _STANDARD_DRIVERS or syncs is None:
+            return None
+        place = (self.session_id, self.turn_id)
+        config = TurnConfig(
+            driver=driver,
+            projector=_UNSENT,
+            model=started.model,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            max_iterations=None
+            if started.driver == COMPACTION
+            else started.limits.get("max_iterations", MAX_ITERATIONS),
+            sync_environment=syncs,
+            progress=False,
+        )
+        messages, opening = with_opening(self._history, place, started, self._request)
+        records = tuple([ConversationRecord(message=message) for message in opening])
+        return TurnMachine(config, messages, records=records)
+
+    # ------------------------------------------------------------------ the end
+
+    def _end(self, view: TurnView, outcome: Outcome) -> None:
+        self.outcome = outcome
+        machine = self._machine
+        if machine is not None and not machine.is_done and not view.is_reclaimed:
+            machine.finish(outcome, self._completed())
+            self._heard(machine)
+        self._asked = None
+        if view.page is not None:
+            nodes = view.page.nodes
+            self._committed = tuple(
+                [node.message for node in nodes if type(node) is ConversationRecord]
+            )
+        ids = self._ids
+        self.facts.append(
+            TurnEnded(id=ids.event("end"), correlation_id=ids.correlation("0"), outcome=outcome)
+        )
+
+    def _completed(self) -> tuple[CompletedToolCall, ...]:
+        """Return the results of a batch that the turn's end cuts off."""
+        asked, answers = self._asked, self._answers
+        if not isinstance(asked, CallTools) or answers.has_unseen_results:
+            return ()
+        return answers.results(asked)
+
+
+def facts_of(view: TurnView, history: Chain[Message] = _NO_HISTORY) -> tuple[Event, ...]:
+    """Return the facts of a turn as its rows hold them; of a turn whose journal is gone, its end."""
+    return tuple(TurnFold.of(view, history).facts)
