@@ -14,7 +14,7 @@ import pytest
 
 from tests.limits import HANGS_S
 from windlass import Agent, Runtime, tool
-from windlass.kernel import Text, events
+from windlass.kernel import ModelReply, ModelRequest, Text, events
 from windlass.ports import NewTurn, TurnRequest
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing import FunctionModel, call
@@ -35,7 +35,7 @@ async def pay(cents: int) -> str:
 
 
 def payer() -> Agent[None, str]:
-    def answer(request: Any) -> Any:
+    def answer(request: ModelRequest) -> ModelReply | str:
         return "Paid." if len(request.messages) > 1 else call("pay", cents=5)
 
     return Agent("payer", model=FunctionModel(answer), tools=[pay])
@@ -56,7 +56,7 @@ async def watch(
 
     async def read() -> None:
         async for event in watched:
-            seen.append((n, event))
+            seen.append((n, event))  # noqa: PERF401 - it is cancelled in the middle
 
     return asyncio.get_running_loop().create_task(read())
 
@@ -83,9 +83,9 @@ async def test_a_thousand_idle_observers_cost_next_to_nothing(tmp_path: Path) ->
         tracemalloc.stop()
 
         commits, looks, files = store._writer.commits, rt._worker.watch.looks, _bytes(path)
-        cpu_s, real_s = time.process_time(), time.monotonic()  # noqa: TID251 - it measures
+        cpu_s, real_s = time.process_time(), time.monotonic()
         await asyncio.sleep(WATCHED_S)
-        core = core_used(time.process_time() - cpu_s, time.monotonic() - real_s)  # noqa: TID251 - it measures
+        core = core_used(time.process_time() - cpu_s, time.monotonic() - real_s)
 
         assert core <= MAX_CORE
         assert store._writer.commits == commits
@@ -119,11 +119,11 @@ async def test_a_fact_of_another_process_is_seen_soon_by_one_look_for_all(tmp_pa
             looks = rt._worker.watch.looks
             await other.approve(wait.key)
             await other.turn("s7", "t").result(timeout=HANGS_S)
-            began_s = time.monotonic()  # noqa: TID251 - it measures
+            began_s = time.monotonic()
             async with asyncio.timeout(HANGS_S):
-                while sum(isinstance(event, events.TurnEnded) for _, event in seen) < 4:
+                while sum(isinstance(event, events.TurnEnded) for _, event in seen) < 4:  # noqa: ASYNC110 - the readers'
                     await asyncio.sleep(0.005)
-            delay_s = time.monotonic() - began_s  # noqa: TID251 - it measures
+            delay_s = time.monotonic() - began_s
             assert {n for n, _ in seen} == {7}
             assert rt._worker.watch.looks - looks <= 20
         for task in tasks:
@@ -145,8 +145,8 @@ async def test_an_idle_worker_does_not_walk_the_turns_of_other_agents(tmp_path: 
         ))  # fmt: skip
     async with Runtime(payer(), store=store):
         await asyncio.sleep(0.5)
-        cpu_s, real_s = time.process_time(), time.monotonic()  # noqa: TID251 - it measures
+        cpu_s, real_s = time.process_time(), time.monotonic()
         await asyncio.sleep(WATCHED_S)
-        core = core_used(time.process_time() - cpu_s, time.monotonic() - real_s)  # noqa: TID251 - it measures
+        core = core_used(time.process_time() - cpu_s, time.monotonic() - real_s)
     await store.close()
     assert core <= MAX_IDLE_CORE

@@ -19,6 +19,10 @@ from windlass.kernel.events import Event
 from windlass.kernel.outcomes import Finished
 from windlass.testing import ScriptedModel, call, say
 
+FACTS = [
+    "UsageReported", "ModelFinished", "ToolFinished", "UsageReported", "ModelFinished", "TurnEnded",
+]  # fmt: skip
+
 
 async def test_a_handler_on_a_recovered_turn_is_told_what_follows(stage: Stage) -> None:
     desk, fresh = Desk(is_open=False), Desk(is_open=False)
@@ -65,24 +69,26 @@ async def test_a_handler_that_waits_when_a_turn_is_taken_over_gets_it_as_it_stan
         desk.gate.set()
         await left
 
-    assert names(shown) == ["Recovered", *ORDER[3:]]
-    view = shown[0]
+    assert names(shown) == ["UsageReported", "ModelFinished", "Recovered", *ORDER[3:]]
+    view = shown[2]
     assert isinstance(view, events.Recovered)
     assert [message.role for message in view.view] == ["user", "assistant"]
     assert result.text == "All done."
 
 
-async def test_a_handler_on_a_turn_that_has_ended_is_told_of_its_end(stage: Stage) -> None:
+async def test_a_handler_on_a_turn_that_has_ended_is_told_its_facts(stage: Stage) -> None:
     async with stage.runtime(working()) as rt:
         await rt.session("s").run("Go.", turn_id="t")
     async with stage.runtime(working()) as rt:
         shown, result = await rt.session("s").collect("Go.", turn_id="t")
 
-    assert shown == (events.TurnEnded(outcome=Finished(text="All done.")),)
+    assert names(shown) == FACTS
+    assert isinstance(shown[-1], events.TurnEnded)
+    assert shown[-1].outcome == Finished(text="All done.")
     assert result.text == "All done."
 
 
-async def test_a_handler_in_another_process_is_told_of_the_end(stage: Stage) -> None:
+async def test_a_handler_in_another_process_is_told_the_facts(stage: Stage) -> None:
     desk = Desk(is_open=False)
     async with stage.runtime(working(desk)) as rt, stage.runtime(working()) as other:
         await rt.session("s").submit("Go.", turn_id="t")
@@ -94,7 +100,7 @@ async def test_a_handler_in_another_process_is_told_of_the_end(stage: Stage) -> 
         desk.gate.set()
         shown, result = await asyncio.wait_for(watching, HANGS_S)
 
-    assert names(shown) == ["TurnEnded"]
+    assert names(shown) == FACTS
     assert result.text == "All done."
 
 
@@ -133,7 +139,10 @@ async def test_a_turn_that_comes_to_rest_ends_its_handlers_work(stage: Stage) ->
 
     assert names(shown) == ["ModelStarted", "UsageReported", "ModelFinished", "WaitOpened"]
     assert parked.parked
-    assert names(with_end) == ["TurnEnded"]
+    assert names(with_end) == [
+        "UsageReported", "ModelFinished", "WaitOpened", "WaitResolved", "ToolFinished",
+        "UsageReported", "ModelFinished", "TurnEnded",
+    ]  # fmt: skip
     assert result.text == again.text == "Done."
 
 

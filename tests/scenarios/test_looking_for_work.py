@@ -32,10 +32,10 @@ async def test_a_look_that_fails_is_not_the_last(
         store: Any = rt._services.store
         due, failures = store.due, [RuntimeError("the table is gone")]
 
-        async def fails_once(now_ms: int) -> Any:  # noqa: ANN401 - as the store says
+        async def fails_once(now_ms: int, **wanted: Any) -> Any:  # noqa: ANN401 - as the store says
             if failures:
                 raise failures.pop()
-            return await due(now_ms)
+            return await due(now_ms, **wanted)
 
         store.due = fails_once
         rt._worker.kick()

@@ -32,17 +32,20 @@ def lines(notices: list[Notice]) -> list[tuple[str, str, str]]:
 
 
 async def test_turns_and_waits_of_all_sessions_are_told_in_order(stage: Stage) -> None:
-    async with stage.runtime(payer(Desk(), script())) as rt, stage.runtime(worker=False) as other:
-        async with other.observe(kinds=_TURNS_AND_WAITS) as notices:
-            parked = await rt.session("s").run("Pay.", turn_id="t")
-            await rt.approve(parked.waits[0].key)
-            await rt.turn("s", "t").result(timeout=HANGS_S)
-            found: list[Notice] = []
-            async with asyncio.timeout(HANGS_S):
-                async for notice in notices:
-                    found.append(notice)
-                    if notice.kind == "turn_ended":
-                        break
+    async with (
+        stage.runtime(payer(Desk(), script())) as rt,
+        stage.runtime(worker=False) as other,
+        other.observe(kinds=_TURNS_AND_WAITS) as notices,
+    ):
+        parked = await rt.session("s").run("Pay.", turn_id="t")
+        await rt.approve(parked.waits[0].key)
+        await rt.turn("s", "t").result(timeout=HANGS_S)
+        found: list[Notice] = []
+        async with asyncio.timeout(HANGS_S):
+            async for notice in notices:
+                found.append(notice)
+                if notice.kind == "turn_ended":
+                    break
 
     assert lines(found) == [
         ("turn_began", "s", "t"),
@@ -88,26 +91,29 @@ async def test_a_cursor_goes_on_in_another_process(stage: Stage) -> None:
 
 
 async def test_notices_may_be_of_some_sessions_only(stage: Stage) -> None:
-    async with stage.runtime(Agent("a", model=echo())) as rt:
-        async with rt.observe(sessions=["s2"], kinds=["turn_ended"]) as notices:
-            await rt.session("s1").run("Hi.", turn_id="t")
-            await rt.session("s2").run("Hi.", turn_id="t")
-            async with asyncio.timeout(HANGS_S):
-                found = await anext(aiter(notices))
+    async with (
+        stage.runtime(Agent("a", model=echo())) as rt,
+        rt.observe(sessions=["s2"], kinds=["turn_ended"]) as notices,
+    ):
+        await rt.session("s1").run("Hi.", turn_id="t")
+        await rt.session("s2").run("Hi.", turn_id="t")
+        async with asyncio.timeout(HANGS_S):
+            found = await anext(aiter(notices))
     assert found.session_id == "s2"
 
 
 async def test_workers_come_and_go_and_one_that_is_killed_is_missed(stage: Stage) -> None:
-    async with stage.runtime(worker=False) as watching:
-        async with watching.observe(kinds=["worker_came", "worker_went"]) as notices:
-            told = aiter(notices)
-            async with stage.runtime(Agent("a", model=echo())) as rt:
-                worker_id = rt._services.worker_id
-                async with asyncio.timeout(HANGS_S):
-                    came = await anext(told)
-                stage.kill(rt)
-                async with asyncio.timeout(HANGS_S):
-                    went = await anext(told)
+    async with (
+        stage.runtime(worker=False) as watching,
+        watching.observe(kinds=["worker_came", "worker_went"]) as notices,
+        stage.runtime(Agent("a", model=echo())) as rt,
+    ):
+        told, worker_id = aiter(notices), rt._services.worker_id
+        async with asyncio.timeout(HANGS_S):
+            came = await anext(told)
+        stage.kill(rt)
+        async with asyncio.timeout(HANGS_S):
+            went = await anext(told)
 
     assert (came.kind, came.worker_id) == ("worker_came", worker_id)
     assert (went.kind, went.worker_id) == ("worker_went", worker_id)
@@ -118,7 +124,7 @@ async def test_workers_come_and_go_and_one_that_is_killed_is_missed(stage: Stage
     {"cursor": "x"}, {"cursor": "/1"}, {"cursor": 7}, {"cursor": "1.2/" + "9" * 200},
 ])  # fmt: skip
 async def test_what_makes_no_sense_is_refused_before_anything_is_watched(
-    memory_stage: Stage, wanted: Any
+    memory_stage: Stage, wanted: dict[str, Any]
 ) -> None:
     async with memory_stage.runtime(worker=False) as rt:
         with pytest.raises(InvalidInput):

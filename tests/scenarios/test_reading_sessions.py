@@ -13,7 +13,7 @@ from tests.scenarios.summing import Summing
 from tests.scenarios.workers import worker
 from windlass import Agent, Runtime, tool
 from windlass.plugins import Plugin, PluginTurn
-from windlass.ports import SessionView, Store
+from windlass.ports import ClaimedTurn, SessionView, Store
 from windlass.runtime.session_memory import SessionMemory
 
 
@@ -42,6 +42,11 @@ class Reader:
         view = await self._store.load_session(session_id, **wanted)
         self.pages += len(view.pages)
         return view
+
+    async def claim(self, worker_id: str, **wanted: Any) -> tuple[ClaimedTurn, ...]:
+        given = await self._store.claim(worker_id, **wanted)
+        self.pages += sum(len(claimed.session.pages) for claimed in given)
+        return given
 
 
 def asking(mind: Summing, desk: Desk) -> Agent[None, str]:

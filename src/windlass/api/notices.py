@@ -86,8 +86,8 @@ class Notices:
         try:
             if self._mark is None:
                 self._mark = (await worker.services.store.changes(None)).mark
-            await self._read()
             self._present = await self._roll()
+            await self._read()
         except BaseException:
             self._leave()
             raise
@@ -143,7 +143,10 @@ class Notices:
             return None  # its process was seen to be gone before
         if self._sessions is not None and change.session_id not in self._sessions | {""}:
             return None
-        self._gone.add(change.worker_id if kind == "worker_went" else "")
+        if kind == "worker_went":
+            self._gone.add(change.worker_id)
+        elif kind == "worker_came":
+            self._present |= {change.worker_id}
         if kind not in self._kinds:
             return None
         return Notice(

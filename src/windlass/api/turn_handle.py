@@ -17,7 +17,6 @@ from windlass.guards.limits import check_seconds
 from windlass.kernel import Error, Event, Message, Recovered, TurnEnded
 from windlass.ports import CancelReceipt, NewTurn, TurnState
 from windlass.runtime.program import Output
-from windlass.runtime.reader import FeedReader
 from windlass.runtime.turn_record import TurnRecord
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class TurnHandle(Generic[O]):
         if begin.place.turn_id != self.id:
             raise InvalidInput.at("cursor", "one of another turn", "one of this turn's events")
         watcher = Watcher(self._admission, self.session_id, only=self.id)
-        return _watch(self, watcher, begin)
+        return _watched(self, watcher, begin)
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
@@ -138,7 +137,7 @@ class TurnStream(Generic[O]):
         self._admission = admission
         self._session_id = session_id
         self._begin = begin
-        self._reader: FeedReader | None = None
+        self._watcher: Watcher | None = None
         self._handle: TurnHandle[O] | None = None
         self._rested: TurnResult[O] | None = None
 
@@ -148,14 +147,16 @@ class TurnStream(Generic[O]):
         first = feed.read()
         try:
             self._handle = await self._begin()
-            self._reader = feed.read(first.cursor, only=self._handle.id)
+            turn_id = self._handle.id
+            self._watcher = Watcher(self._admission, self._session_id, only=turn_id)
+            self._watcher.begin_with(feed.read(first.cursor, only=turn_id), Place(turn_id, ""))
         finally:
             first.close()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._reader is not None:
-            self._reader.close()
+        if self._watcher is not None:
+            self._watcher.close()
 
     @property
     def handle(self) -> TurnHandle[O]:
@@ -178,11 +179,9 @@ class TurnStream(Generic[O]):
         Raises:
             WindlassError: the turn could not be driven.
         """
-        handle, reader = self.handle, self._reader
-        assert reader is not None  # noqa: S101 - it is set with the handle
-        watcher = Watcher(self._admission, self._session_id, only=handle.id)
-        watcher.begin_with(reader, Place(handle.id, ""))
-        return _watch(handle, watcher, None, self._keep)
+        handle, watcher = self.handle, self._watcher
+        assert watcher is not None  # noqa: S101 - it is set with the handle
+        return _until_it_rests(handle, watcher, self._keep)
 
     def _keep(self, result: TurnResult[O]) -> None:
         self._rested = result
@@ -207,25 +206,31 @@ class TurnStream(Generic[O]):
         return await self.handle.result(timeout)
 
 
-async def _watch(
+async def _watched(
+    handle: TurnHandle[O], watcher: Watcher, cursor: Cursor
+) -> AsyncGenerator[Event, None]:
+    """Yield the events of a turn behind a cursor until it ends or is parked, wherever it runs."""
+    try:
+        await handle.status()  # raises if there is no such turn
+        await watcher.begin(cursor)
+        if watcher.has_gap:
+            yield Recovered(view=await handle.messages())
+        async with aclosing(_until_it_rests(handle, watcher)) as shown:
+            async for event in shown:
+                yield event
+    finally:
+        watcher.close()
+
+
+async def _until_it_rests(
     handle: TurnHandle[O],
     watcher: Watcher,
-    begin: Cursor | None,
     keep: Callable[[TurnResult[O]], None] | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a turn until it ends or is parked, wherever it runs; `keep` gets its result then.
-
-    `begin` is where a watcher begins that has no reader yet.
-    """
-    resting: asyncio.Task[TurnResult[O]] | None = None
+    """Yield the events of a turn until it ends or is parked; `keep` gets its result then."""
+    resting = asyncio.get_running_loop().create_task(handle.result())
+    resting.add_done_callback(lambda _: watcher.poke())
     try:
-        if begin is not None:
-            await handle.status()  # raises if there is no such turn
-            await watcher.begin(begin)
-            if watcher.has_gap:
-                yield Recovered(view=await handle.messages())
-        resting = asyncio.get_running_loop().create_task(handle.result())
-        resting.add_done_callback(lambda _: watcher.poke())
         is_over = False
         while not is_over and (event := await watcher.next(resting)) is not None:
             is_over = isinstance(event, TurnEnded)
@@ -237,6 +242,6 @@ async def _watch(
         if keep is not None:
             keep(result)
     finally:
-        watcher.close()
-        if resting is not None and not resting.cancel() and not resting.cancelled():
+        resting.cancel()
+        if resting.done() and not resting.cancelled():
             resting.exception()  # marks it as seen: a reader that reads to the end raises it

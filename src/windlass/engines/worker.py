@@ -271,9 +271,23 @@ class Worker:
             return
         room = slots.free
         self._was_full = self._was_full or room < len(ours)
-        if room > 0:
-            for claimed in await self._claim(min(room, len(ours))):
-                await self._drive_claimed(claimed)
+        wanted = min(room, len(ours))
+        given = await self._claim(wanted) if wanted else ()
+        for claimed in given:
+            await self._drive_claimed(claimed)
+        if len(given) < wanted:
+            # Another worker was faster; or a turn cannot be read, which is told when it is taken up by itself.
+            names = {(claimed.lease.session_id, claimed.lease.turn_id) for claimed in given}
+            await self._resume_first([t for t in ours if (t.session_id, t.turn_id) not in names])
+
+    async def _resume_first(self, due: list[DueTurn]) -> None:
+        services = self.services
+        for turn in due:
+            owner, now_ms = turn.owner, services.clock.now_ms()
+            if owner is None or not await services.store.is_present(owner, now_ms=now_ms):
+                with self._drives.taking_up((turn.session_id, turn.turn_id)):
+                    await self._resume(turn.session_id, turn.turn_id)
+                return
 
     async def _claim(self, limit: int, session_id: str | None = None) -> tuple[ClaimedTurn, ...]:
         """Take turns that nobody drives, but for those of sessions in which a turn has just begun here."""

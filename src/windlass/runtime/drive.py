@@ -231,7 +231,7 @@ class Drive:
             session_id=turn.session_id,
             turn_id=turn.turn_id,
             context=job.request.context,
-            recovered=not job.is_new,
+            recovered=job.is_recovered,
         )
 
     async def _run(self, turn: Turn, job: Job) -> TurnRecord | Parked:
@@ -367,7 +367,8 @@ class Drive:
                 turn.cancel(self._cancel_reason)
             turn.waits = {one.wait.key: one for one in view.waits}
             turn.recovery = Recovery.of(turn, view)
-            turn.is_live = feed.is_fresh = turn.recovery is None
+            turn.is_live = turn.recovery is None
+            feed.base = (len(view.pages), len(view.waits))
         return turn
 
     def _refused(self, _refusal: BaseException) -> None:

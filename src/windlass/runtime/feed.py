@@ -35,7 +35,7 @@ from windlass.kernel.events import (
     UsageReported,
 )
 from windlass.ports.clock import Clock
-from windlass.runtime.reader import FeedReader, Waiting, read_cursor, write_cursor
+from windlass.runtime.reader import Drive, FeedReader, Waiting, read_cursor, write_cursor
 
 # After one of these the call it is about is recorded: its previews are not taken back any more.
 _ENDS_A_CALL = frozenset({ModelFinished, UsageReported, ToolFinished, CodeFinished, Error})
@@ -154,11 +154,16 @@ class SessionFeed:
         if place is not None and not has_gap:
             begin = place
         waiting = Waiting(only=only, until=until)
+        drive, before = None, dict[Drive, str]()
         if cursor is None or has_gap:
             self._put_unfinished(waiting)
+            before = {turn: turn.last_fact() for turn in self._live.values() if not turn.is_over}
+        else:
+            drive = self._shown_by(begin)
         self._join(waiting, begin)
-        drive = None if cursor is None or has_gap else self._shown_by(begin)
-        return FeedReader(waiting, self._incarnation, begin, has_gap=has_gap, drive=drive)
+        return FeedReader(
+            waiting, self._incarnation, begin, has_gap=has_gap, drive=drive, before=before
+        )
 
     def _shown_by(self, position: int) -> TurnFeed | None:
         """Return the drive that showed the event at a position, if that is still known."""
@@ -319,16 +324,16 @@ class TurnFeed:
     """What the runner of one turn writes to, during one drive of it; see `reader.Drive`."""
 
     head = 0
-    is_fresh = True
+    base = (0, 0)
 
     def __init__(self, turn_id: str, session: SessionFeed) -> None:
         self.turn_id = turn_id
-        self.began = session.position
         self.n_durable = 0
         # What was shown and not yet looked through for previews; and, in a dict for its order, the calls of which a
         # preview was shown and no end.
         self.shown: list[tuple[Event, ...]] = []
         self._unfinished: dict[str, None] = {}
+        self._last_fact = ""
         self._session = session
         self._is_refused = False
         self._is_ended = False
@@ -411,6 +416,11 @@ class TurnFeed:
             if self._session.is_live(self):  # else its last event has ended it
                 self._session.hand_in(self, None, 0)
 
+    def last_fact(self) -> str:
+        """Return the id of the last fact that was shown; empty if there was none."""
+        self.find_unfinished()
+        return self._last_fact
+
     def unfinished(self) -> Collection[str]:
         """Return the correlation ids of calls of which a preview was shown and no end."""
         self.find_unfinished()
@@ -421,6 +431,7 @@ class TurnFeed:
         unfinished = self._unfinished
         for event in chain.from_iterable(self.shown):
             if not event.preview:
+                self._last_fact = event.id
                 if type(event) in _ENDS_A_CALL:
                     unfinished.pop(event.correlation_id, None)
                 elif type(event) is TurnEnded:

@@ -66,6 +66,16 @@ class FoldedTurns:
         # A reader that leaves takes the read away from no other.
         return await asyncio.shield(reading.task)
 
+    async def count_facts(self, session_id: str, turn_id: str, pages: int, waits: int) -> int:
+        """Return how many facts the first pages and waits of a turn tell."""
+        if not pages and not waits:
+            return 0
+        view = await self._store.load_turn(session_id, turn_id)
+        if view is None:
+            return 0
+        history = await self._history(view)
+        return len(TurnFold.of(view, history, pages=pages, waits=waits).facts)
+
     async def _read(self, key: _Key, reading: _Reading) -> FoldedTurn | None:
         reading.has_begun = True
         try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from io import StringIO
 from typing import Protocol
 
@@ -52,14 +53,13 @@ def read_cursor(text: str, incarnation: str) -> int | None:
 class Drive(Protocol):
     """What shows events: one drive of a turn in this process.
 
-    `head` is how many turns of the session had ended before, `began` how many events the feed had shown. `is_fresh`: no
-    drive of the turn came before it, so that all facts of the turn are shown by it.
+    `head` is how many turns of the session had ended before, `base` how many pages and waits of the turn were there. What
+    those tell, earlier drives have shown.
     """
 
     turn_id: str
     head: int
-    began: int
-    is_fresh: bool
+    base: tuple[int, int]
 
 
 class _Slot:
@@ -255,8 +255,9 @@ class FeedReader:
     """The events of a feed from one place on, each with the cursor behind it.
 
     `has_gap`: it could not go on where the caller was, and begins at the live end; the caller needs a
-    fresh view. `began` is how many events the feed had shown before the first one here. `drive` is what showed the last
-    event that was read, or the one at the cursor. A caller that stops reading may `close` it or just drop it.
+    fresh view. `drive` is what showed the last event that was read, or the one at the cursor. `before` has, of each drive
+    that was under way when this began, the id of the last fact that it had shown, if any. A caller that stops
+    reading may `close` it or just drop it.
     """
 
     def __init__(
@@ -267,13 +268,14 @@ class FeedReader:
         *,
         has_gap: bool,
         drive: Drive | None = None,
+        before: Mapping[Drive, str] | None = None,
     ) -> None:
         self._waiting = waiting
         self._incarnation = incarnation
         self.has_gap = has_gap
         self.cursor = write_cursor(incarnation, position)
-        self.began = position
         self.drive = drive
+        self.before: Mapping[Drive, str] = before or {}
 
     @property
     def is_behind(self) -> bool:

@@ -54,6 +54,11 @@ class Job(msgspec.Struct, kw_only=True):
         """Whether no worker has begun it."""
         return self.view is None or self.view.state == "queued"
 
+    @property
+    def is_recovered(self) -> bool:
+        """Whether another drive of it came before."""
+        return self.view is not None and bool(self.view.pages or self.takeovers)
+
 
 # ---------------------------------------------------------------------- deps
 
