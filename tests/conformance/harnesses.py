@@ -24,6 +24,9 @@ class MemoryHarness:
     async def reopen(self, store: Store) -> None:
         return None
 
+    async def second(self, store: Store) -> None:
+        return None
+
     async def kill_worker(self, store: Store, worker_id: str) -> None:
         assert isinstance(store, MemoryStore)
         store.kill_worker(worker_id)
@@ -61,6 +64,10 @@ class SqliteHarness:
         folder = self._next_folder()
         _copy(store.path, folder)
         return await self._open(folder)
+
+    async def second(self, store: Store) -> SqliteStore:
+        assert isinstance(store, SqliteStore)
+        return await self._open(store.path.parent)
 
     async def kill_worker(self, store: Store, worker_id: str) -> None:
         assert isinstance(store, SqliteStore)

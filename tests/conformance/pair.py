@@ -11,6 +11,8 @@ import msgspec
 
 from windlass.errors import WindlassError
 from windlass.ports import (
+    Change,
+    ClaimedTurn,
     DeleteReport,
     Due,
     DueCancel,
@@ -18,8 +20,10 @@ from windlass.ports import (
     Lease,
     SessionView,
     Store,
+    TurnSummary,
     TurnView,
     VacuumReport,
+    WorkerView,
 )
 from windlass.testing.conformance import StoreHarness
 
@@ -43,6 +47,7 @@ class Side:
         self.harness = harness
         self.store = store
         self.workers: list[str] = []
+        self.mark: str | None = None
 
     def worker(self, at: int) -> str:
         return self.workers[at] if at < len(self.workers) else "nobody"
@@ -58,38 +63,60 @@ class Side:
         match value:
             case tuple() | list():
                 return [self.seen(item) for item in value]
-            case Due():
+            case Due() | ClaimedTurn():
                 return self.seen(msgspec.structs.astuple(value))
-            # A store names workers, and counts pages and bodies, in its own way.
-            case (
-                SessionView(owner=str(name))
-                | TurnView(owner=str(name))
-                | DueTurn(owner=str(name))
-                | DueCancel(owner=str(name))
-            ):
-                return msgspec.structs.replace(value, owner=f"#{self.workers.index(name)}")
-            case Lease(worker_id=name):
-                return msgspec.structs.replace(value, worker_id=f"#{self.workers.index(name)}")
+            # A store names workers, and counts pages, bodies and turns, in its own way.
             case DeleteReport():
                 value = msgspec.structs.replace(value, pages=0, bodies=0)
             case VacuumReport():
                 value = msgspec.structs.replace(value, bodies=0)
+            case TurnSummary():
+                value = msgspec.structs.replace(value, no=0)
             case _:
                 pass
-        return value
+        return self.without_names(value)
+
+    def without_names(self, value: object) -> object:
+        match value:
+            case (
+                SessionView(owner=str(name))
+                | TurnView(owner=str(name))
+                | TurnSummary(owner=str(name))
+                | DueTurn(owner=str(name))
+                | DueCancel(owner=str(name))
+            ):
+                return msgspec.structs.replace(value, owner=f"#{self.workers.index(name)}")
+            case Lease(worker_id=name) | WorkerView(worker_id=name) | Change(worker_id=name) if (
+                name
+            ):
+                return msgspec.structs.replace(value, worker_id=f"#{self.workers.index(name)}")
+            case _:
+                return value
 
     async def everything(self, turns: Collection[tuple[str, str]] = ALL_TURNS) -> list[object]:
-        """All that can be seen of a store, of these turns."""
+        """All that can be seen of a store, of these turns, and what changed since the last look."""
         there = await self.store.list_sessions()
         looks: list[Ask] = [
+            lambda side: side.news(),
             lambda side: side.store.due(FAR_MS),
             lambda side: side.store.list_waits(),
+            lambda side: side.store.list_turns(),
             *(partial(_load_session, name) for name in SESSIONS),
         ]
         names = [summary.session_id for summary in there]
         looks += [partial(_load_inbox, name) for name in names]
         looks += [partial(_load_turn, *turn) for turn in turns if turn[0] in names]
         return [there, *await asyncio.gather(*map(self.answer, looks))]
+
+    async def news(self) -> list[object]:
+        """What changed since the last look, with its pages; a few at a time."""
+        told: list[object] = []
+        has_more = True
+        while has_more:
+            found = await self.store.changes(self.mark, limit=3, pages=True)
+            told += found.changes
+            self.mark, has_more = found.mark, found.has_more
+        return told
 
 
 def _load_session(session_id: str, side: Side) -> Awaitable[object]:

@@ -44,6 +44,7 @@ from windlass.ports import (
     Start,
     Ticket,
     TurnCommit,
+    TurnState,
     Unit,
     UnitReceipt,
     Wait,
@@ -152,6 +153,36 @@ class StoreLaws(RuleBasedStateMachine):
                 session, turn, worker_id=side.worker(at), until_ms=self.now + 50, now_ms=self.now
             )
         )
+
+    @rule(
+        at=workers,
+        agents=st.sampled_from((("helper",), ("other",), ("helper", "other"))),
+        limit=st.integers(0, 3),
+        session=st.one_of(st.none(), st.none(), sessions),
+        but=st.lists(sessions, max_size=1),
+    )
+    def claim(
+        self, *, at: int, agents: tuple[str, ...], limit: int, session: str | None, but: list[str]
+    ) -> None:
+        self.ask(
+            lambda side: side.store.claim(
+                side.worker(at),
+                agents=agents,
+                limit=limit,
+                until_ms=self.now + 50,
+                now_ms=self.now,
+                session_id=session,
+                but=but,
+            )
+        )
+
+    @rule(later=st.sampled_from((0, 2_000)))
+    def list_workers(self, later: int) -> None:
+        async def by_name(side: Side) -> object:
+            found = await side.store.list_workers(now_ms=self.now + later)
+            return sorted(found, key=lambda one: side.workers.index(one.worker_id))
+
+        self.ask(by_name)
 
     @rule()
     def crash_and_reopen(self) -> None:
@@ -350,14 +381,22 @@ class StoreLaws(RuleBasedStateMachine):
         session=st.one_of(st.none(), sessions),
         turn=st.one_of(st.none(), turns),
         key=st.one_of(st.none(), st.none(), keys),
+        after=st.one_of(st.none(), st.none(), keys),
         limit=st.integers(1, 3),
     )
     def list_waits(
-        self, kind: str | None, session: str | None, turn: str | None, key: str | None, limit: int
+        self,
+        *,
+        kind: str | None,
+        session: str | None,
+        turn: str | None,
+        key: str | None,
+        after: str | None,
+        limit: int,
     ) -> None:
         self.ask(
             lambda side: side.store.list_waits(
-                kind=kind, session_id=session, turn_id=turn, key=key, limit=limit
+                kind=kind, session_id=session, turn_id=turn, key=key, after=after, limit=limit
             )
         )
 
@@ -392,6 +431,44 @@ class StoreLaws(RuleBasedStateMachine):
         if sure:
             self.ask(lambda side: side.store.delete_session(session, now_ms=self.now))
 
+    @rule(
+        session=sessions,
+        before=st.sampled_from((None, None, 1, 2, 3)),
+        limit=st.sampled_from((None, 1, 2)),
+        frame=chance,
+    )
+    def load_history(
+        self, session: str, before: int | None, limit: int | None, *, frame: bool
+    ) -> None:
+        self.ask(
+            lambda side: side.store.load_history(session, before=before, limit=limit, frame=frame)
+        )
+
+    @rule(session=sessions, turn=turns, since=places)
+    def load_turn(self, session: str, turn: str, since: int) -> None:
+        self.ask(lambda side: side.store.load_turn(session, turn, since=since))
+
+    @rule(
+        state=st.sampled_from((None, "queued", "running", "parked", "ready", "done")),
+        agent=st.sampled_from((None, None, "helper", "other")),
+        session=st.one_of(st.none(), sessions),
+        limit=st.integers(1, 3),
+    )
+    def list_turns(
+        self, state: TurnState | None, agent: str | None, session: str | None, limit: int
+    ) -> None:
+        async def page_by_page(side: Side) -> list[object]:
+            found: list[object] = []
+            before: int | None = None
+            while some := await side.store.list_turns(
+                state=state, agent=agent, session_id=session, before=before, limit=limit
+            ):
+                found += some
+                before = some[-1].no
+            return found
+
+        self.ask(page_by_page)
+
     def put(self, data: bytes) -> str:
         self.ask(lambda side: side.store.put_blob(data, now_ms=self.now))
         return self.run(self.pair.model.store.put_blob(data, now_ms=self.now))
@@ -405,9 +482,17 @@ class StoreLaws(RuleBasedStateMachine):
     def vacuum(self, retention_ms: int) -> None:
         self.ask(lambda side: side.store.vacuum(now_ms=self.now, retention_ms=retention_ms))
 
-    @rule(agents=st.sampled_from((None, ("helper",), ("other",))), limit=st.integers(1, 3))
-    def due(self, agents: tuple[str, ...] | None, limit: int) -> None:
-        self.ask(lambda side: side.store.due(self.now, agents=agents, limit=limit))
+    @rule(
+        agents=st.sampled_from((None, ("helper",), ("other",))),
+        at=st.one_of(st.none(), workers),
+        limit=st.integers(1, 3),
+    )
+    def due(self, agents: tuple[str, ...] | None, at: int | None, limit: int) -> None:
+        def due(side: Side) -> Awaitable[object]:
+            worker = None if at is None else side.worker(at)
+            return side.store.due(self.now, agents=agents, worker_id=worker, limit=limit)
+
+        self.ask(due)
 
 
 class SqliteLaws(StoreLaws):

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.conformance.harnesses import MemoryHarness
-from windlass.ports import Ticket, Unit, UnitReceipt, WaitAnswer, WaitReceipt
+from windlass.errors import InvalidInput
+from windlass.ports import (
+    Changes,
+    ClaimedTurn,
+    DeleteReport,
+    Due,
+    Ticket,
+    TurnSummary,
+    Unit,
+    UnitReceipt,
+    WaitAnswer,
+    WaitReceipt,
+)
 from windlass.stores.memory import MemoryStore
 from windlass.testing import conformance
+from windlass.testing.conformance import noticing
 
 
 def test_every_claim_is_listed_once() -> None:
@@ -46,6 +62,102 @@ class Forgetful(MemoryStore):
         return await super().resolve_wait(key, answer)
 
 
+class HardOfHearing(MemoryStore):
+    """Tells nothing of answers."""
+
+    async def changes(self, mark: str | None, **wanted: Any) -> Changes:
+        found = await super().changes(mark, **wanted)
+        told = tuple(one for one in found.changes if one.kind != "answered")
+        return msgspec.structs.replace(found, changes=told)
+
+
+class Hasty(MemoryStore):
+    """Goes on from now, whatever it has not told yet."""
+
+    async def changes(self, mark: str | None, **wanted: Any) -> Changes:
+        found = await super().changes(mark, **wanted)
+        now = await super().changes(None)
+        return msgspec.structs.replace(found, mark=now.mark)
+
+
+class Repeating(MemoryStore):
+    """Gives numbers out again that what was deleted had."""
+
+    async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
+        report = await super().delete_session(session_id, now_ms=now_ms)
+        told = self._tables.told
+        self._tables.tellings = told[-1].no if told else 0
+        return report
+
+
+class Trusting(MemoryStore):
+    """Takes every mark for one of its own."""
+
+    async def changes(self, mark: str | None, **wanted: Any) -> Changes:
+        own = (await super().changes(None)).mark.partition(".")[0]
+        known = None if mark is None else f"{own}.{str(mark).rpartition('.')[2]}"
+        return await super().changes(known, **wanted)
+
+
+class Mute(MemoryStore):
+    """Has a bell that does not ring for answers."""
+
+    async def resolve_wait(self, key: str, answer: WaitAnswer) -> WaitReceipt:
+        before = self._writes
+        receipt = await super().resolve_wait(key, answer)
+        self._writes = before
+        return receipt
+
+
+class Insistent(MemoryStore):
+    """Has a bell that cannot be left."""
+
+    def watch(self, tell: Callable[[], None]) -> Callable[[], None]:
+        super().watch(tell)
+        return lambda: None
+
+
+class Generous(MemoryStore):
+    """Gives turns to whoever asks, also those that a live worker has."""
+
+    async def claim(self, worker_id: str, **wanted: Any) -> tuple[ClaimedTurn, ...]:
+        for session in self._tables.sessions.values():
+            session.owner = None
+        return await super().claim(worker_id, **wanted)
+
+
+class Undecided(MemoryStore):
+    """Gives turns without taking them."""
+
+    async def claim(self, worker_id: str, **wanted: Any) -> tuple[ClaimedTurn, ...]:
+        claimed = await super().claim(worker_id, **wanted)
+        for one in claimed:
+            turn = self._tables.sessions[one.lease.session_id].turns[one.lease.turn_id]
+            turn.state, turn.session.owner = "queued", None
+        return claimed
+
+
+class Circling(MemoryStore):
+    """Begins each page of a list of turns at the newest."""
+
+    async def list_turns(self, **wanted: Any) -> tuple[TurnSummary, ...]:
+        return await super().list_turns(**{**wanted, "before": None})
+
+
+class Closed(MemoryStore):
+    """Lets nothing enter a turn that waits, whatever it waits for."""
+
+    async def due(self, now_ms: int, **wanted: Any) -> Due:
+        found = await super().due(now_ms, **wanted)
+        sessions = self._tables.sessions
+        entered = [
+            one
+            for one in found.inboxes
+            if (turn := sessions[one.session_id].next_turn) is None or turn.state != "parked"
+        ]
+        return msgspec.structs.replace(found, inboxes=tuple(entered))
+
+
 @pytest.mark.parametrize(
     ("broken", "claim"),
     [
@@ -65,3 +177,35 @@ async def test_a_store_that_breaks_a_law_is_told_which(
 
     notes = {note for error in failed.value.exceptions for note in error.__notes__}
     assert claim in notes
+
+
+@pytest.mark.parametrize(
+    ("broken", "claim"),
+    [
+        (HardOfHearing, "noticing: a_turn_is_told_from_its_acceptance_to_its_end"),
+        (Hasty, "noticing: whoever_asks_on_misses_nothing_and_hears_nothing_twice"),
+        (Repeating, "noticing: what_is_deleted_is_left_out_and_hides_nothing"),
+        (Trusting, "noticing: a_mark_of_another_store_is_refused"),
+        (Trusting, "noticing: a_mark_that_is_none_is_refused"),
+        (Insistent, "noticing: a_bell_that_was_left_rings_no_more"),
+        (Generous, "claiming turns: a_worker_is_not_given_what_it_drives_itself"),
+        (Generous, "claiming turns: a_queued_turn_is_left_to_the_live_worker_that_has_its_session"),
+        (Closed, "driving: an_item_for_now_wakes_a_turn_that_waits_for_children_or_a_time_alone"),
+        (Mute, "noticing: a_bell_rings_for_everything_that_is_written"),
+        (Undecided, "claiming turns: nobody_is_given_what_another_has"),
+        (Circling, "listing: paging_through_turns_shows_each_once"),
+    ],
+)
+async def test_the_claim_about_a_law_catches_a_store_that_breaks_it(
+    broken: type[MemoryStore], claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noticing, "_HANGS_S", 0.5)
+
+    class Harness(MemoryHarness):
+        async def make(self) -> MemoryStore:
+            return broken()
+
+    (check,) = (check for check in conformance.CHECKS if conformance.name_of(check) == claim)
+
+    with pytest.raises((AssertionError, TimeoutError, InvalidInput)):
+        await check.run(Harness())

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANGS_S
 from tests.runtime import turns
 from tests.stores.files import everything, raw, refused
 from windlass import Agent, Runtime, tool
@@ -19,8 +20,8 @@ from windlass.errors import FormatUnsupported
 from windlass.journal import ModelAnswered, Recorded
 from windlass.kernel.outcomes import Finished
 from windlass.stores.sqlite import SqliteStore
-from windlass.stores.sqlite.schema import VERSION
-from windlass.testing import ScriptedModel, say
+from windlass.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from windlass.testing import ScriptedModel, call, say
 
 FROZEN = Path(__file__).parent / "frozen"
 
@@ -108,6 +109,43 @@ async def test_an_unfinished_turn_of_this_format_goes_on(tmp_path: Path) -> None
         result = await rt.turn("open", "t9").result(timeout=30)
 
     assert result.outcome == Finished(text="Refunded.")
+
+
+def as_schema_3(path: Path, old: Path) -> None:
+    """Write what is in a file into one of schema 3, as the release before would have."""
+    db = raw(old)
+    db.pragma("journal_mode", "wal")
+    for step in MIGRATIONS[:3]:
+        db.execute(step)
+    db.execute(f"PRAGMA user_version = 3; PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("ATTACH ? AS new", (str(path),))
+    for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        columns = [row[1] for row in db.execute(f"PRAGMA main.table_info({table})")]
+        names = ", ".join(columns)
+        db.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")
+    db.execute("DETACH new")
+    db.close()
+
+
+async def test_a_parked_turn_of_schema_3_goes_on(tmp_path: Path) -> None:
+    asks = ScriptedModel([call("refund", cents=5)])
+    agent = Agent("helper", model=asks, instructions="Be brief.", tools=[pay, refund, look])
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    async with Runtime(agent, store=f"sqlite:///{new}") as rt:
+        assert (await rt.session("s").run("Refund it.", turn_id="t1")).parked
+    as_schema_3(new, old)
+    assert "news" not in turns.dump(old)
+
+    async with Runtime(helper("Hm.", "Refunded."), store=f"sqlite:///{old}") as rt:
+        (wait,) = await rt.approvals()
+        await rt.approve(wait.key, by="eva")
+        result = await rt.turn("s", "t1").result(timeout=HANGS_S)
+
+    assert result.outcome == Finished(text="Refunded.")
+    assert made_as(old) == made_as(new)
+    assert raw(old).pragma("user_version") == VERSION
+    told = [row[2] for row in sorted(turns.dump(old)["news"]) if row[2] != "joined"]
+    assert told == ["answered", "left"]
 
 
 async def test_unfinished_turns_of_an_earlier_format_are_refused_by_name(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from windlass.ports.views import (
 )
 from windlass.stores.rules import WHY_DUE
 from windlass.stores.sqlite import inbox, leases, reads
-from windlass.stores.sqlite.connection import select
+from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.rows import Rows, check_state
 
@@ -44,11 +44,15 @@ _TURNS = (
 )
 _OURS = " AND agent IN (SELECT value FROM json_each(:agents))"
 _OF_SESSION = " AND session = (SELECT no FROM sessions WHERE id = :session)"
-_TO_RELEASE = (
-    " AND state = 'queued' AND agent NOT IN (SELECT value FROM json_each(:agents))"
+_OF_OTHERS = " AND state = 'queued' AND agent NOT IN (SELECT value FROM json_each(:agents))"
+# A worker that has few sessions looks at each; with many, it looks at each turn of others.
+_IN_FEW = " AND session IN (SELECT no FROM sessions WHERE owner = :worker)"
+_IN_MANY = (
     " AND EXISTS (SELECT 1 FROM sessions INDEXED BY sessions_by_owner"
-    "  WHERE owner = :worker AND sessions.no = turns.session)"
+    " WHERE owner = :worker AND sessions.no = turns.session)"
 )
+_FEW = 1_000
+_OWNED = "SELECT count(*) FROM (SELECT 1 FROM sessions WHERE owner = ? LIMIT ?)"
 _CANCELS = (
     "SELECT sessions.id, turns.id, turns.agent, owner FROM turns"
     " JOIN sessions ON sessions.no = turns.session"
@@ -140,7 +144,9 @@ def _due_turns(rows: Rows, asked: Asked) -> tuple[DueTurn, ...]:
     )
     if wanted and asked.worker_id is not None:
         wanted["worker"] = asked.worker_id
-        found += islice(_open_turns(rows, _TO_RELEASE, wanted), asked.limit)
+        (owned,) = first(rows.db, _OWNED, (asked.worker_id, _FEW + 1))
+        where = _OF_OTHERS + (_IN_FEW if owned <= _FEW else _IN_MANY)
+        found += islice(_open_turns(rows, where, wanted), asked.limit)
         found.sort()
     return tuple(
         DueTurn(

@@ -21,18 +21,19 @@ _WHICH_SESSIONS = {
     "kind": " AND sessions.kind = :kind",
     "started_by": " AND sessions.started_by = (SELECT no FROM sessions WHERE id = :started_by)",
 }
-# A session's turns are found by its index, and unfinished ones by theirs. All others are walked back by number; the
-# plus sign keeps SQLite from doing that where an index is better.
+# Unfinished turns are found by their index, which says all that is asked, and a session's by its own. All others are
+# walked back by number; the plus sign keeps SQLite from doing that where an index is better.
 _TURNS = (
     "SELECT turns.no, sessions.id, turns.id, turns.agent, turns.state, asked_by, cancel,"
-    " CASE WHEN sessions.active = turns.no THEN owner END, ended_ms"
-    " FROM turns{index} JOIN sessions ON sessions.no = turns.session"
-    " WHERE {number} < :before{where} ORDER BY {number} DESC LIMIT :limit"
+    " CASE WHEN sessions.active = turns.no THEN owner END, ended_ms FROM"
+    " (SELECT no FROM turns{index} WHERE {number} < :before{where} ORDER BY {number} DESC LIMIT :limit) AS page"
+    " CROSS JOIN turns ON turns.no = page.no JOIN sessions ON sessions.no = turns.session"
+    " ORDER BY page.no DESC"
 )
 _WHICH_TURNS = {
-    "state": " AND turns.state = :state",
-    "agent": " AND turns.agent = :agent",
-    "session_id": " AND turns.session = (SELECT no FROM sessions WHERE id = :session_id)",
+    "state": " AND state = :state",
+    "agent": " AND agent = :agent",
+    "session_id": " AND session = (SELECT no FROM sessions WHERE id = :session_id)",
 }
 _NEWEST = 2**63 - 1
 
@@ -70,12 +71,12 @@ def list_turns(rows: Rows, wanted: WantedTurns) -> tuple[TurnSummary, ...]:
     """Return turns, the newest first."""
     named = wanted._replace(before=_NEWEST if wanted.before is None else wanted.before)
     where, values = _where(_WHICH_TURNS, named._asdict())
-    index, number = "", "turns.no"
-    if wanted.session_id is not None:
-        index, number = " INDEXED BY turns_by_id", "+turns.no"
-    elif wanted.state not in (None, "done"):
-        index, number = " INDEXED BY turns_open", "+turns.no"
-        where += " AND turns.state <> 'done'"
+    index, number = "", "no"
+    if wanted.state not in (None, "done"):
+        index, number = " INDEXED BY turns_open", "+no"
+        where += " AND state <> 'done'"
+    elif wanted.session_id is not None:
+        index, number = " INDEXED BY turns_by_id", "+no"
     found = select(rows.db, _TURNS.format(index=index, number=number, where=where), values)
     return tuple(map(_summary, found))
 

@@ -49,8 +49,10 @@ def tell(
 
 
 def reclaim(db: apsw.Connection) -> None:
-    """Remove old news."""
-    db.execute("DELETE FROM news WHERE no <= (SELECT max(no) FROM news) - ?", (KEPT,))
+    """Remove old news, but never the last."""
+    last = first(db, "SELECT max(no) FROM news")[0]
+    if last is not None:
+        db.execute("DELETE FROM news WHERE no <= ? AND no < ?", (last - KEPT, last))
 
 
 _NEWEST = (

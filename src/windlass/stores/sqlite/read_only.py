@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -28,6 +28,8 @@ from windlass.stores.sqlite.writer import Writer
 
 A = TypeVar("A")
 _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+# Where a file says that it is read and written by way of a log, and how it says that it is not.
+_LOG_MODE, _NO_LOG = slice(18, 20), b"\x01\x01"
 _MAKE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 
 
@@ -120,10 +122,16 @@ class ReadOnlyFile:
 
     def _copy_from(self, db: apsw.Connection) -> None:
         """Copy the file, and bring the copy up to date. It lives as long as this connection to it."""
-        self.close()  # a copy that a process wrote into meanwhile
+        self.close()  # of a look that is made again
         self._kept = apsw.Connection(self._copy, flags=_MAKE)
-        with self._kept.backup("main", db, "main") as copy:
-            copy.step()
+        data = bytearray(db.serialize("main"))
+        data[_LOG_MODE] = (
+            _NO_LOG  # memory has no place for a log, and a file that wants one cannot be opened there
+        )
+        with closing(apsw.Connection(":memory:")) as source:
+            source.deserialize("main", bytes(data))
+            with self._kept.backup("main", source, "main") as copy:
+                copy.step()
         connection.prepare(self._kept, place=self._path.name)
 
 

@@ -18,8 +18,9 @@ async def _due(scene: Scene, now_ms: int = 0) -> list[tuple[str, str, str]]:
 
 
 async def _inbox_due(scene: Scene) -> ports.DueInbox:
-    (found,) = (await scene.store.due(0)).inboxes
-    return found
+    found = (await scene.store.due(0)).inboxes
+    expect(len(found), 1, "how many inboxes are due")
+    return found[0]
 
 
 async def _sessions_due(scene: Scene, what: str, **wanted: Any) -> list[str]:
@@ -187,6 +188,34 @@ async def what_waits_behind_a_parked_turn_is_due_when_the_turn_goes_on(scene: Sc
     expect((found.active, found.first.item_id), ("t1", "soon"))
 
 
+async def an_item_for_now_wakes_a_turn_that_waits_for_children_or_a_time_alone(
+    scene: Scene,
+) -> None:
+    turn = await scene.begin()
+    leaves = (turn.wait("child", kind="child"), turn.wait("timer", kind="timer"))
+    await scene.write(turn.unit(waits=(*leaves, turn.wait("person")), parks=True))
+    later = ports.NewItem(item_id="later", when="next_turn")
+    await scene.store.enqueue("s1", later)
+    await scene.enqueue("soon")
+    expect((await scene.store.due(0)).inboxes, (), "what is due while a person is waited for")
+
+    await scene.store.resolve_wait("person", ports.WaitAnswer(value=True))
+    now = await scene.take_over(turn, turn.worker_id)
+    await scene.write(now.unit(parks=True))
+
+    found = await _inbox_due(scene)
+    expect((found.active, found.now, found.first.item_id), ("t1", True, "later"))
+    await scene.store.withdraw("s1", "soon")
+    expect((await scene.store.due(0)).inboxes, (), "what is due for the next turn")
+
+
+async def nothing_enters_a_parked_turn_that_waits_for_nothing(scene: Scene, turn: Driven) -> None:
+    await scene.enqueue("soon")
+    await scene.write(turn.unit(parks=True))
+
+    expect((await scene.store.due(0)).inboxes, ())
+
+
 async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("a", "one"), ("b", "two"), ("c", "one")):
         await scene.accept(session_id=session_id, agent=agent)
@@ -205,6 +234,26 @@ async def turns_are_due_oldest_first_by_agent_and_up_to_a_limit(scene: Scene) ->
         await scene.accept(session_id=session_id, agent=agent)
 
     await _are_due(scene, "turns", "b", "a", "c")
+
+
+async def a_worker_finds_turns_of_other_agents_in_the_sessions_that_it_has(scene: Scene) -> None:
+    mine, others = await scene.begin(session_id="mine"), await scene.begin(session_id="others")
+    for turn in (mine, others):
+        await scene.commit(turn)
+        await scene.accept("t2", session_id=turn.session_id, agent="two")
+    await scene.accept(session_id="no_ones", agent="two")
+    await scene.accept(session_id="ours", agent="one")
+    busy = await scene.begin(session_id="busy", worker_id=mine.worker_id, agent="two")
+    await scene.accept("t2", session_id="busy", agent="two")
+
+    due = partial(_sessions_due, scene, "turns", worker_id=mine.worker_id)
+    expect(await due(agents=["one"]), ["mine", "ours"])
+    expect(await due(agents=["one"], limit=1), ["mine", "ours"], "neither hides the other")
+    expect(await due(agents=["two"]), ["mine", "others", "no_ones"])
+    expect(await due(agents=[]), ["mine"])
+    expect(await due(), ["mine", "others", "no_ones", "ours"])
+    await scene.commit(busy)
+    expect(await due(agents=["one"]), ["mine", "ours", "busy"])
 
 
 async def an_open_wait_is_due_when_its_time_is_over(scene: Scene, turn: Driven) -> None:

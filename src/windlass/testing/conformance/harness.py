@@ -26,6 +26,10 @@ class StoreHarness(Protocol):
         """
         ...
 
+    async def second(self, store: Store) -> Store | None:
+        """Return another store on the same rows, as another process would open it; None where there can be none."""
+        ...
+
     async def kill_worker(self, store: Store, worker_id: str) -> None:
         """Let the process of one worker be dead, as the store sees it."""
         ...

@@ -177,6 +177,10 @@ class Scene:
             raise AssertionError("a durable store: found nothing after a crash")
         self.store = store
 
+    async def second(self) -> ports.Store:
+        """Return another store on the same rows; where there can be none, this one."""
+        return await self.harness.second(self.store) or self.store
+
     async def keeps(self, look: Callable[[], Awaitable[object]]) -> None:
         """Fail unless the same is seen before and after a crash."""
         before = await look()
@@ -200,6 +204,7 @@ class Scene:
         """Return all that can be seen of the store."""
         store = self.store
         seen: list[object] = [await store.due(FAR_MS), await store.list_waits()]
+        seen += [await store.list_turns(), await store.changes(None)]
         for summary in await store.list_sessions():
             seen += [summary, await store.load_session(summary.session_id)]
             seen.append(await store.inbox(summary.session_id))
