@@ -15,10 +15,12 @@ from windlass.ports import (
     Due,
     DueCancel,
     DueTurn,
+    ErrandReceipt,
     Lease,
     SessionView,
     Store,
     TurnView,
+    UnitReceipt,
     VacuumReport,
 )
 from windlass.testing.conformance import StoreHarness
@@ -66,10 +68,13 @@ class Side:
                 | TurnView(owner=str(name))
                 | DueTurn(owner=str(name))
                 | DueCancel(owner=str(name))
+                | ErrandReceipt(owner=str(name))
             ):
                 return msgspec.structs.replace(value, owner=f"#{self.workers.index(name)}")
             case Lease(worker_id=name):
                 return msgspec.structs.replace(value, worker_id=f"#{self.workers.index(name)}")
+            case UnitReceipt(errands=told) if told:
+                return [msgspec.structs.replace(value, errands=()), self.seen(told)]
             case DeleteReport():
                 value = msgspec.structs.replace(value, pages=0, bodies=0)
             case VacuumReport():
@@ -86,9 +91,9 @@ class Side:
             lambda side: side.store.list_waits(),
             *(partial(_load_session, name) for name in SESSIONS),
         ]
-        names = [summary.session_id for summary in there]
-        looks += [partial(_load_inbox, name) for name in names]
-        looks += [partial(_load_turn, *turn) for turn in turns if turn[0] in names]
+        # A list may leave out what callers did not begin, so each is looked at, there or not.
+        looks += [partial(_load_inbox, name) for name in SESSIONS]
+        looks += [partial(_load_turn, *turn) for turn in turns]
         return [there, *await asyncio.gather(*map(self.answer, looks))]
 
 

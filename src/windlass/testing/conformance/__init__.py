@@ -20,6 +20,7 @@ __all__ = ["CHECKS", "Check", "StoreHarness", "name_of", "run"]
 _SUBJECTS = (
     "accepting", "leasing", "taking_over", "writing", "claiming", "waiting",
     "arriving", "entering", "committing", "forking", "keeping", "driving",
+    "sending", "repeating", "dropping", "starting", "guarding",
 )  # fmt: skip
 CHECKS: tuple[Check, ...] = tuple(
     check for subject in _SUBJECTS for check in claims_in(import_module(f"{__name__}.{subject}"))
