@@ -17,11 +17,13 @@ from windlass.ports import (
     Due,
     DueCancel,
     DueTurn,
+    ErrandReceipt,
     Lease,
     SessionView,
     Store,
     TurnSummary,
     TurnView,
+    UnitReceipt,
     VacuumReport,
     WorkerView,
 )
@@ -65,6 +67,8 @@ class Side:
                 return [self.seen(item) for item in value]
             case Due() | ClaimedTurn():
                 return self.seen(msgspec.structs.astuple(value))
+            case UnitReceipt(errands=told) if told:
+                return [msgspec.structs.replace(value, errands=()), self.seen(told)]
             # A store names workers, and counts pages, bodies and turns, in its own way.
             case DeleteReport():
                 value = msgspec.structs.replace(value, pages=0, bodies=0)
@@ -84,6 +88,7 @@ class Side:
                 | TurnSummary(owner=str(name))
                 | DueTurn(owner=str(name))
                 | DueCancel(owner=str(name))
+                | ErrandReceipt(owner=str(name))
             ):
                 return msgspec.structs.replace(value, owner=f"#{self.workers.index(name)}")
             case Lease(worker_id=name) | WorkerView(worker_id=name) | Change(worker_id=name) if (
@@ -103,9 +108,9 @@ class Side:
             lambda side: side.store.list_turns(),
             *(partial(_load_session, name) for name in SESSIONS),
         ]
-        names = [summary.session_id for summary in there]
-        looks += [partial(_load_inbox, name) for name in names]
-        looks += [partial(_load_turn, *turn) for turn in turns if turn[0] in names]
+        # A list may leave out what callers did not begin, so each is looked at, there or not.
+        looks += [partial(_load_inbox, name) for name in SESSIONS]
+        looks += [partial(_load_turn, *turn) for turn in turns]
         return [there, *await asyncio.gather(*map(self.answer, looks))]
 
     async def news(self) -> list[object]:

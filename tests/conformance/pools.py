@@ -7,11 +7,21 @@ from hypothesis import strategies as st
 from tests.conformance.pair import SESSIONS, TURNS
 from windlass.journal import Entry
 from windlass.kernel.outcomes import Finished, Stopped
+from windlass.ports import (
+    AcceptTurn,
+    AnswerWait,
+    CancelTurn,
+    Errand,
+    NewItem,
+    NewTurn,
+    PostItem,
+    WaitAnswer,
+)
 from windlass.testing.conformance.entries import intent, reply, result
-from windlass.testing.conformance.scene import Driven
+from windlass.testing.conformance.scene import Driven, request
 
 DAY_MS = 24 * 60 * 60 * 1000
-KEYS = ("w1", "w2", "w3")
+KEYS = ("w1", "w2", "w3", "w4")
 ITEMS = ("i1", "i2", "i3")
 BLOBS = (b"one", b"two")
 
@@ -31,6 +41,39 @@ endings = st.sampled_from(("done", "done", "other", "cancelled", "limit"))
 statuses = st.sampled_from(
     ("answered", "answered", "answered", "rejected", "expired", "superseded")
 )
+# Where a unit sends something, and what: mostly to sessions that are there, mostly as much as there is room for.
+_turns_to_accept = st.builds(
+    NewTurn,
+    agent=st.just("helper"),
+    request=texts.map(request),
+    now_ms=st.just(1_000),
+    takes=st.lists(items, max_size=1).map(tuple) | st.just(()),
+)
+errands: st.SearchStrategy[Errand] = st.one_of(
+    st.builds(
+        AcceptTurn,
+        session_id=st.sampled_from(SESSIONS),
+        turn_id=turns,
+        turn=_turns_to_accept,
+        kind=st.sampled_from(("chat", "chat", "chat", "child", "process")),
+        most=st.sampled_from((None, None, None, 0, 1)),
+        rejects=st.sampled_from((*(None,) * 12, *KEYS)),
+    ),
+    st.builds(
+        PostItem,
+        session_id=sessions,
+        item=st.builds(NewItem, item_id=items, content=texts),
+        now_ms=st.sampled_from((0, 900)),
+    ),
+    st.builds(
+        AnswerWait,
+        key=keys,
+        answer=st.builds(WaitAnswer, status=statuses, value=texts, now_ms=st.just(3_900)),
+    ),
+    st.builds(CancelTurn, session_id=sessions, turn_id=turns, reason=st.sampled_from(("", "late"))),
+)
+errand_lists = st.lists(errands, max_size=3).map(tuple)
+some_errands = st.lists(errands, min_size=1, max_size=3).map(tuple)
 
 
 def entry(turn: Driven, kind: str, at: int, key: str) -> Entry:

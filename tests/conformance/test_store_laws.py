@@ -19,16 +19,19 @@ from tests.conformance.pair import Ask, Pair, Side, refusal
 from tests.conformance.pools import (
     BLOBS,
     DAY_MS,
+    KEYS,
     chance,
     endings,
     entry,
     entry_lists,
+    errand_lists,
     items,
     keys,
     lags,
     outcome,
     places,
     sessions,
+    some_errands,
     statuses,
     texts,
     turns,
@@ -39,6 +42,8 @@ from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import WindlassError
 from windlass.journal import Entry
 from windlass.ports import (
+    AcceptTurn,
+    Errand,
     NewItem,
     NewTurn,
     Start,
@@ -97,16 +102,26 @@ class StoreLaws(RuleBasedStateMachine):
     def driven(self, session_id: str, turn_id: str, lag: int) -> Driven:
         return Driven(session_id, turn_id, "", max(self.pair.fence(session_id) + lag, 0))
 
+    def note(self, errands: Sequence[Errand]) -> None:
+        for errand in errands:
+            if isinstance(errand, AcceptTurn):
+                self.turns.add((errand.session_id, errand.turn_id))
+
     def submit(self, unit: Unit) -> None:
         self.units.append(unit)
+        self.note(unit.errands)
         self.ask(lambda side: side.store.submit(unit).durable())
 
     # ---------------------------------------------------------------- time and workers
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(waits=st.booleans())
+    def begin(self, waits: bool) -> None:
         self.join(5_000)
         self.accept("s1", "t1", "a", "helper")
+        if waits:
+            self.start("s1", "t1", 0, 1)
+            now = self.driven("s1", "t1", 0)
+            self.submit(now.unit(waits=tuple(self.wait(now, key) for key in KEYS)))
 
     @rule(by=st.sampled_from((1, 100, 6_000, DAY_MS + 1, -3_000)))
     def the_clock_jumps(self, by: int) -> None:
@@ -227,6 +242,7 @@ class StoreLaws(RuleBasedStateMachine):
         shift=lags,
         opens=st.lists(keys, max_size=2),
         parks=chance,
+        sends=errand_lists,
     )
     def write(
         self,
@@ -238,12 +254,14 @@ class StoreLaws(RuleBasedStateMachine):
         shift: int,
         opens: list[str],
         parks: bool,
+        sends: tuple[Errand, ...],
     ) -> None:
         now = self.driven(session, self.pair.active(session, turn), lag)
         position = max(self.pair.pages(session, now.turn_id) + shift, 0)
         waits = tuple(self.wait(now, key) for key in opens)
         entries = [entry(now, *one) for one in wanted]
-        self.submit(now.unit(*entries, position=position, waits=waits, parks=parks))
+        parts: dict[str, Any] = {"waits": waits, "parks": parks, "errands": sends}
+        self.submit(now.unit(*entries, position=position, **parts))
 
     @rule(session=sessions, turn=turns, lag=lags, opens=keys)
     def park(self, session: str, turn: str, lag: int, opens: str) -> None:
@@ -260,6 +278,7 @@ class StoreLaws(RuleBasedStateMachine):
         follow_ups=st.lists(st.tuples(items, texts), max_size=1),
         records=chance,
         blobs=st.lists(st.sampled_from(BLOBS), max_size=1),
+        sends=errand_lists,
     )
     def commit(
         self,
@@ -273,6 +292,7 @@ class StoreLaws(RuleBasedStateMachine):
         follow_ups: list[tuple[str, str]],
         records: bool,
         blobs: list[bytes],
+        sends: tuple[Errand, ...],
     ) -> None:
         now = self.driven(session, self.pair.active(session, turn), lag)
         end = TurnCommit(
@@ -286,7 +306,20 @@ class StoreLaws(RuleBasedStateMachine):
         position = self.pair.pages(session, now.turn_id)
         entries = (reply(now, 9),) if records else ()
         digests = tuple(self.put(data) for data in blobs)
-        self.submit(now.unit(*entries, position=position, commit=end, blobs=digests))
+        parts: dict[str, Any] = {"commit": end, "blobs": digests, "errands": sends}
+        self.submit(now.unit(*entries, position=position, **parts))
+
+    @rule(session=sessions, turn=turns, lag=lags, sends=some_errands)
+    def send_errands_alone(
+        self, session: str, turn: str, lag: int, sends: tuple[Errand, ...]
+    ) -> None:
+        now = self.driven(session, self.pair.active(session, turn), lag)
+        self.submit(now.unit(errands=sends))
+
+    @rule(sends=some_errands)
+    def run_errands(self, sends: tuple[Errand, ...]) -> None:
+        self.note(sends)
+        self.ask(lambda side: side.store.run_errands(sends, now_ms=self.now))
 
     @rule(data=st.data())
     def deliver_a_unit_again(self, data: st.DataObject) -> None:
@@ -357,8 +390,8 @@ class StoreLaws(RuleBasedStateMachine):
     # ---------------------------------------------------------------- waits and the inbox
 
     def wait(self, turn: Driven, key: str, title: str = "") -> Wait:
-        expires_ms = 4_000 if key == "w2" else None
-        kind: WaitKind = "timer" if key == "w3" else "approval"
+        expires_ms = 4_000 if key in ("w2", "w3") else None
+        kind: WaitKind = "timer" if key == "w3" else "child" if key == "w4" else "approval"
         return turn.wait(key, kind=kind, title=title, expires_ms=expires_ms)
 
     @rule(session=sessions, turn=turns, key=keys, lag=lags, title=texts)

@@ -37,6 +37,10 @@ class SessionCache:
         sessions[memory.session_id] = memory
         return memory
 
+    def heads(self) -> dict[str, int]:
+        """Return how many turns had ended in each session that is cached."""
+        return {session_id: memory.head for session_id, memory in self._sessions.items()}
+
     def taken(self, view: SessionView) -> SessionMemory:
         """Return a session as the store has just shown it, with its last frame."""
         known = self._sessions.get(view.session_id)

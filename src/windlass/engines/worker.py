@@ -301,6 +301,7 @@ class Worker:
             now_ms=services.clock.now_ms(),
             session_id=session_id,
             but=(*drives.by_session, *later),
+            known=self._cache.heads(),
         )
 
     async def _drive_claimed(self, claimed: ClaimedTurn) -> None:

@@ -15,7 +15,7 @@ Law 9. Whoever has a mark and asks on misses nothing that was written behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from windlass.journal import HistoryPage
@@ -179,10 +179,12 @@ class Store(Protocol):
         now_ms: int,
         session_id: str | None = None,
         but: Collection[str] = (),
+        known: Mapping[str, int] | None = None,
     ) -> tuple[ClaimedTurn, ...]:
         """Take turns of these agents that nobody drives, each under a new generation; of one session, if it is named.
 
-        `but` are sessions to leave out.
+        `but` are sessions to leave out; `known` are those whose history the worker has, by head: if the head is still the
+        same, they come without it.
 
         The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for. So
         is a turn that cannot be read: it keeps no other from being given. A takeover counts as in `take_over`.

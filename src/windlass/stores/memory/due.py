@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
@@ -139,7 +139,9 @@ class Wanted(NamedTuple):
     but: Collection[str]
 
 
-def claim(tables: Tables, workers: Workers, wanted: Wanted) -> tuple[ClaimedTurn, ...]:
+def claim(
+    tables: Tables, workers: Workers, wanted: Wanted, known: Mapping[str, int]
+) -> tuple[ClaimedTurn, ...]:
     """Take turns that no worker drives, each under a new generation."""
     workers.check(wanted.start.worker_id)
     found = sorted(_free_turns(tables, workers, wanted), key=attrgetter("no"))
@@ -147,7 +149,11 @@ def claim(tables: Tables, workers: Workers, wanted: Wanted) -> tuple[ClaimedTurn
         ClaimedTurn(
             lease=leases.take_over(workers, turn, wanted.start),
             turn=sessions.view_turn(turn),
-            session=sessions.view(turn.session, history=True, frame=True),
+            session=sessions.view(
+                turn.session,
+                history=known.get(turn.session.id) != turn.session.head,
+                frame=True,
+            ),
         )
         for turn in islice(found, max(wanted.limit, 0))
     )

@@ -156,11 +156,12 @@ class MemoryStore:
         now_ms: int,
         session_id: str | None = None,
         but: Collection[str] = (),
+        known: Mapping[str, int] | None = None,
     ) -> tuple[ports.ClaimedTurn, ...]:
         self._writes += 1
         start = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
         wanted = due.Wanted(start, agents, limit, session_id, but)
-        return due.claim(self._tables, self._workers, wanted)
+        return due.claim(self._tables, self._workers, wanted, known or {})
 
     # ---------------------------------------------------------------- turns
 
@@ -178,6 +179,7 @@ class MemoryStore:
     async def run_errands(
         self, errands: Sequence[ports.Errand], *, now_ms: int
     ) -> tuple[ports.ErrandReceipt, ...]:
+        self._writes += 1
         return run_alone(self._tables, errands, now_ms=now_ms)
 
     async def accept(self, session_id: str, turn_id: str, turn: ports.NewTurn) -> ports.TurnReceipt:

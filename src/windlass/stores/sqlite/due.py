@@ -257,7 +257,7 @@ def _take(rows: Rows, found: _Open, wanted: Wanted, gone: Liveness) -> ClaimedTu
         return ClaimedTurn(
             lease=lease,
             turn=reads.view_turn(rows, turn, pages),
-            session=reads.load_session(rows, session_id, "frame"),
+            session=reads.load_session(rows, session_id, "none"),
         )
     except ReplayError:
         rows.forget_session(session_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from os import getpid
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import apsw
+import msgspec
 
 from windlass import ports
-from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
+from windlass.errors import ConfigError, InvalidInput, ReplayError, StoreUnavailable
 from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.journal import HistoryPage
 from windlass.ports.unit import CHAT
@@ -206,12 +207,27 @@ class SqliteStore:
         now_ms: int,
         session_id: str | None = None,
         but: Collection[str] = (),
+        known: Mapping[str, int] | None = None,
     ) -> tuple[ports.ClaimedTurn, ...]:
         """Take turns of these agents that no worker drives, each under a new generation."""
         self._encoder.check_names(worker_id)
         start = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
         wanted = due.Wanted(start, agents, limit, session_id, but)
-        return await self._do(due.claim, wanted, self._is_gone).durable()
+        given = await self._do(due.claim, wanted, self._is_gone).durable()
+        # Read beside the writer: nothing is added any more to what this worker has now.
+        claimed: list[ports.ClaimedTurn] = []
+        for one in given:
+            session = one.session
+            if (known or {}).get(session.session_id) != session.head:
+                try:
+                    session = await self.load_session(session.session_id, frame=True)
+                except ReplayError:
+                    await self.release(session.session_id, generation=session.generation)
+                    if session_id is not None:
+                        raise
+                    continue
+            claimed.append(msgspec.structs.replace(one, session=session))
+        return tuple(claimed)
 
     # ---------------------------------------------------------------- turns
 

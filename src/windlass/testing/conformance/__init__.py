@@ -21,6 +21,7 @@ _SUBJECTS = (
     "accepting", "leasing", "taking_over", "writing", "claiming", "waiting",
     "arriving", "entering", "committing", "forking", "keeping", "driving",
     "noticing", "claiming_turns", "listing",
+    "sending", "repeating", "dropping", "starting", "guarding",
 )  # fmt: skip
 CHECKS: tuple[Check, ...] = tuple(
     check for subject in _SUBJECTS for check in claims_in(import_module(f"{__name__}.{subject}"))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 
 from windlass import ports
-from windlass.errors import WindlassError
+from windlass.errors import SessionDeleted, UnknownSession, WindlassError
 from windlass.journal import Entry
 from windlass.kernel import Finished, Outcome, Text, Value
 from windlass.ports import CommitReceipt, TurnCommit, Unit
@@ -124,7 +124,25 @@ class Scene:
 
     async def write(self, unit: Unit) -> ports.UnitReceipt:
         """Hand in a unit and wait for it."""
+        self._note(unit.errands)
         return await self.store.submit(unit).durable()
+
+    async def send(
+        self, turn: Driven, *errands: ports.Errand, **parts: Any
+    ) -> tuple[ports.ErrandReceipt, ...]:
+        """Hand in a unit of a turn with errands; return what became of them."""
+        return (await self.write(turn.unit(errands=errands, **parts))).errands
+
+    async def run(self, *errands: ports.Errand, now_ms: int = 0) -> tuple[ports.ErrandReceipt, ...]:
+        """Run errands that are of no unit."""
+        self._note(errands)
+        return await self.store.run_errands(errands, now_ms=now_ms)
+
+    def _note(self, errands: tuple[ports.Errand, ...]) -> None:
+        """Remember which turns are to be looked at."""
+        for errand in errands:
+            if isinstance(errand, ports.AcceptTurn):
+                self._turns[errand.session_id, errand.turn_id] = None
 
     async def commit(self, turn: Driven, end: TurnCommit | None = None) -> CommitReceipt:
         """End a turn."""
@@ -203,13 +221,18 @@ class Scene:
     async def everything(self) -> list[object]:
         """Return all that can be seen of the store."""
         store = self.store
-        seen: list[object] = [await store.due(FAR_MS), await store.list_waits()]
+        listed = await store.list_sessions()
+        seen: list[object] = [await store.due(FAR_MS), await store.list_waits(), *listed]
         seen += [await store.list_turns(), await store.changes(None)]
-        for summary in await store.list_sessions():
-            seen += [summary, await store.load_session(summary.session_id)]
-            seen.append(await store.inbox(summary.session_id))
+        # Some lists leave out what callers did not begin, so what the scene knows of is looked at, too.
+        names = (*(one.session_id for one in listed), *(name for name, _ in self._turns))
+        for name in dict.fromkeys(names):
+            try:
+                seen += [await store.load_session(name), await store.inbox(name)]
+            except (UnknownSession, SessionDeleted):
+                continue
             for session_id, turn_id in self._turns:
-                if session_id == summary.session_id:
+                if session_id == name:
                     # One that was asked for and refused is none.
                     found = await store.load_turn(session_id, turn_id)
                     seen += [] if found is None else [found]

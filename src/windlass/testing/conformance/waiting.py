@@ -42,14 +42,19 @@ async def a_wait_is_opened_and_seen(scene: Scene, turn: Driven) -> None:
     expect(await scene.store.list_waits(), (view,))
 
 
-async def a_wait_tells_how_many_pages_came_before_it(scene: Scene, turn: Driven) -> None:
+async def a_wait_knows_how_many_pages_its_turn_had_with_the_unit_that_opened_it(
+    scene: Scene, turn: Driven
+) -> None:
     await scene.write(turn.unit(waits=(turn.wait("first"),)))
     await scene.write(turn.unit(reply(turn), waits=(turn.wait("second"),)))
-    await scene.write(turn.unit(waits=(turn.wait("third"),)))
+    await scene.write(turn.unit(reply(turn, 1), position=1))
+    await scene.write(turn.unit(waits=(turn.wait("third"), turn.wait("first")), position=2))
 
-    waits = (await scene.turn()).waits
-    expect([(one.wait.key, one.page) for one in waits], [("first", 0), ("second", 1), ("third", 1)])
-    expect([one.page for one in await scene.store.list_waits()], [0, 1, 1])
+    wanted = [("first", 0), ("second", 1), ("third", 2)]
+    expect([(view.wait.key, view.page) for view in (await scene.turn()).waits], wanted)
+    expect([(view.wait.key, view.page) for view in await scene.store.list_waits()], wanted)
+    await scene.store.resolve_wait("second", YES)
+    expect([view.page for view in (await scene.turn()).waits], [0, 1, 2], "once one is answered")
 
 
 async def the_same_wait_again_stays_as_it_stands(scene: Scene, turn: Driven) -> None:
