@@ -8,8 +8,8 @@ Length: a rule for each thing that the port refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from windlass.errors import (
     Forbidden,
@@ -236,6 +236,20 @@ def lease_of(turn: TurnFacts, worker_id: str, until_ms: int) -> Lease:
         until_ms=until_ms,
         takeovers=turn.takeovers,
     )
+
+
+class WantedTurns(NamedTuple):
+    """Which turns a worker claims: of which agents, how many, of which session, and of which sessions not.
+
+    `known` are the heads of sessions whose history it has.
+    """
+
+    start: Start
+    agents: Collection[str]
+    limit: int
+    session_id: str | None
+    but: Collection[str]
+    known: Mapping[str, int]
 
 
 WHY_DUE: dict[str, Literal["queued", "answered", "abandoned"]] = {

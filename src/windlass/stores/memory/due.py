@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
@@ -14,13 +14,13 @@ from windlass.ports import (
     DueInbox,
     DueTurn,
     DueWait,
-    Start,
 )
 from windlass.stores import rules
 from windlass.stores.memory import leases, sessions
 from windlass.stores.memory.leases import Workers
 from windlass.stores.memory.rows import SessionRow, Tables, TurnRow
 from windlass.stores.memory.waits import open_waits
+from windlass.stores.rules import WantedTurns
 
 D = TypeVar("D", DueTurn, DueCancel, DueInbox)
 
@@ -129,19 +129,7 @@ def _due_waits(tables: Tables, now_ms: int) -> Iterator[DueWait]:
             )
 
 
-class Wanted(NamedTuple):
-    """Which turns a worker takes: of which agents, how many, of which session, and of which sessions not."""
-
-    start: Start
-    agents: Collection[str]
-    limit: int
-    session_id: str | None
-    but: Collection[str]
-
-
-def claim(
-    tables: Tables, workers: Workers, wanted: Wanted, known: Mapping[str, int]
-) -> tuple[ClaimedTurn, ...]:
+def claim(tables: Tables, workers: Workers, wanted: WantedTurns) -> tuple[ClaimedTurn, ...]:
     """Take turns that no worker drives, each under a new generation."""
     workers.check(wanted.start.worker_id)
     found = sorted(_free_turns(tables, workers, wanted), key=attrgetter("no"))
@@ -151,7 +139,7 @@ def claim(
             turn=sessions.view_turn(turn),
             session=sessions.view(
                 turn.session,
-                history=known.get(turn.session.id) != turn.session.head,
+                history=wanted.known.get(turn.session.id) != turn.session.head,
                 frame=True,
             ),
         )
@@ -159,7 +147,7 @@ def claim(
     )
 
 
-def _free_turns(tables: Tables, workers: Workers, wanted: Wanted) -> Iterator[TurnRow]:
+def _free_turns(tables: Tables, workers: Workers, wanted: WantedTurns) -> Iterator[TurnRow]:
     start = wanted.start
     for session in tables.live_sessions():
         turn = session.next_turn

@@ -21,7 +21,7 @@ from windlass.stores.memory import due, inbox, leases, news, sessions, units, wa
 from windlass.stores.memory.errands import run_alone
 from windlass.stores.memory.leases import Workers
 from windlass.stores.memory.rows import BlobRow, Changes, Tables
-from windlass.stores.rules import check_enqueues, lease_lost
+from windlass.stores.rules import WantedTurns, check_enqueues, lease_lost
 
 R = TypeVar("R")
 Line = TypeVar("Line", ports.SessionSummary, ports.TurnSummary)
@@ -160,8 +160,8 @@ class MemoryStore:
     ) -> tuple[ports.ClaimedTurn, ...]:
         self._writes += 1
         start = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
-        wanted = due.Wanted(start, agents, limit, session_id, but)
-        return due.claim(self._tables, self._workers, wanted, known or {})
+        wanted = WantedTurns(start, agents, limit, session_id, but, known or {})
+        return due.claim(self._tables, self._workers, wanted)
 
     # ---------------------------------------------------------------- turns
 

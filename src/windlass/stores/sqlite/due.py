@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from windlass.errors import ReplayError
 from windlass.kernel import canonical
-from windlass.ports.unit import Start
 from windlass.ports.views import (
     ClaimedTurn,
     Due,
@@ -23,7 +22,7 @@ from windlass.ports.views import (
     DueTurn,
     DueWait,
 )
-from windlass.stores.rules import WHY_DUE
+from windlass.stores.rules import WHY_DUE, WantedTurns
 from windlass.stores.sqlite import inbox, leases, reads
 from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
@@ -198,17 +197,7 @@ def _due_waits(rows: Rows, asked: Asked) -> tuple[DueWait, ...]:
     )
 
 
-class Wanted(NamedTuple):
-    """Which turns a worker takes: of which agents, how many, of which session, and of which sessions not."""
-
-    start: Start
-    agents: Collection[str]
-    limit: int
-    session_id: str | None
-    but: Collection[str]
-
-
-def claim(rows: Rows, wanted: Wanted, gone: Liveness) -> tuple[ClaimedTurn, ...]:
+def claim(rows: Rows, wanted: WantedTurns, gone: Liveness) -> tuple[ClaimedTurn, ...]:
     """Take turns that no worker drives, each under a new generation.
 
     Raises:
@@ -233,7 +222,7 @@ def claim(rows: Rows, wanted: Wanted, gone: Liveness) -> tuple[ClaimedTurn, ...]
 
 
 def _free_turns(
-    rows: Rows, wanted: Wanted, but: Collection[str], gone: Liveness
+    rows: Rows, wanted: WantedTurns, but: Collection[str], gone: Liveness
 ) -> Iterator[_Open]:
     is_free = _freedom(wanted.start.now_ms, gone)
     values: dict[str, Any] = {"agents": _names(wanted.agents)}
@@ -248,16 +237,17 @@ def _free_turns(
             yield turn
 
 
-def _take(rows: Rows, found: _Open, wanted: Wanted, gone: Liveness) -> ClaimedTurn | None:
+def _take(rows: Rows, found: _Open, wanted: WantedTurns, gone: Liveness) -> ClaimedTurn | None:
     """Take one turn; None: it cannot be read. Then it is left as it was, and keeps no other from being taken."""
     session_id, turn_id = found.session_id, found.turn_id
     rows.db.execute("SAVEPOINT taken")
     try:
         lease, turn, pages = leases.take(rows, session_id, turn_id, wanted.start, gone)
+        is_known = wanted.known.get(session_id) == turn.session.head
         return ClaimedTurn(
             lease=lease,
             turn=reads.view_turn(rows, turn, pages),
-            session=reads.load_session(rows, session_id, "none"),
+            session=reads.load_session(rows, session_id, "none" if is_known else "frame"),
         )
     except ReplayError:
         rows.forget_session(session_id)

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import apsw
-import msgspec
 
 from windlass import ports
-from windlass.errors import ConfigError, InvalidInput, ReplayError, StoreUnavailable
+from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
 from windlass.guards.secret import REGISTERED, check_no_secret
 from windlass.journal import HistoryPage
 from windlass.ports.unit import CHAT
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.bell import Bell
 from windlass.stores.errands import check_alone
+from windlass.stores.rules import WantedTurns
 from windlass.stores.sqlite import (
     blobs,
     connection,
@@ -212,22 +212,8 @@ class SqliteStore:
         """Take turns of these agents that no worker drives, each under a new generation."""
         self._encoder.check_names(worker_id)
         start = ports.Start(worker_id=worker_id, until_ms=until_ms, now_ms=now_ms)
-        wanted = due.Wanted(start, agents, limit, session_id, but)
-        given = await self._do(due.claim, wanted, self._is_gone).durable()
-        # Read beside the writer: nothing is added any more to what this worker has now.
-        claimed: list[ports.ClaimedTurn] = []
-        for one in given:
-            session = one.session
-            if (known or {}).get(session.session_id) != session.head:
-                try:
-                    session = await self.load_session(session.session_id, frame=True)
-                except ReplayError:
-                    await self.release(session.session_id, generation=session.generation)
-                    if session_id is not None:
-                        raise
-                    continue
-            claimed.append(msgspec.structs.replace(one, session=session))
-        return tuple(claimed)
+        wanted = WantedTurns(start, agents, limit, session_id, but, known or {})
+        return await self._do(due.claim, wanted, self._is_gone).durable()
 
     # ---------------------------------------------------------------- turns
 
