@@ -25,6 +25,7 @@ class LockingTicket:
 
     is_settled = False
     refusal: BaseException | None = None
+    receipt: UnitReceipt | None = None
 
     def __init__(self, store: LockingStore, unit: Unit) -> None:
         self._store = store

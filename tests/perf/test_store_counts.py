@@ -170,7 +170,7 @@ async def test_a_store_that_reads_the_journal_while_it_writes_is_seen(
     apply = units.apply_unit
 
     def read_first(rows: Rows, unit: Unit, *rest: Any) -> UnitReceipt:
-        reads.load_turn(rows, unit.session_id, unit.turn_id)
+        reads.load_turn(rows, unit.session_id, unit.turn_id, 0)
         return apply(rows, unit, *rest)
 
     monkeypatch.setattr(units, "apply_unit", read_first)

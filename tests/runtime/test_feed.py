@@ -24,7 +24,7 @@ from tests.runtime.feeds import (
 from windlass.kernel import Event, ModelStarted
 from windlass.runtime import feed as feed_module
 from windlass.runtime.feed import SessionFeed, TurnFeed
-from windlass.runtime.reader import MAX_PREVIEWS, FeedReader, Waiting
+from windlass.runtime.reader import MAX_PREVIEWS, Drive, FeedReader, Waiting
 
 # --- law 1: one order -------------------------------------------------------------------------
 
@@ -160,10 +160,10 @@ async def test_a_reader_that_sleeps_for_long_misses_no_fact() -> None:
 class Forgets(Waiting):
     """Breaks law 3: what waits is bounded, whatever it is."""
 
-    def put(self, position: int, turn_id: str, event: Event) -> bool:
+    def put(self, position: int, drive: Drive, event: Event) -> bool:
         if len(self) > MAX_PREVIEWS:
             self.take()
-        return super().put(position, turn_id, event)
+        return super().put(position, drive, event)
 
 
 async def test_a_feed_that_drops_facts_for_a_slow_reader_is_caught(
@@ -203,7 +203,7 @@ async def test_a_cursor_in_the_ring_goes_on_without_hole_or_double_and_an_older_
 class Repeats(SessionFeed):
     """Breaks law 4: the event of the cursor comes again."""
 
-    def _behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
+    def _behind(self, position: int) -> Iterator[tuple[int, TurnFeed, Event]]:
         return super()._behind(max(position - 1, self.position - len(self._ring)))
 
 
@@ -213,7 +213,7 @@ class Skips(SessionFeed):
     def _reaches(self, position: int) -> bool:
         return True
 
-    def _behind(self, position: int) -> Iterator[tuple[int, str, Event]]:
+    def _behind(self, position: int) -> Iterator[tuple[int, TurnFeed, Event]]:
         return super()._behind(max(position, self.position - len(self._ring)))
 
 

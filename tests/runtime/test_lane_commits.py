@@ -138,6 +138,7 @@ class Settled:
 
     is_settled = True
     refusal: BaseException | None = None
+    receipt: UnitReceipt | None = None
 
     def settle_now(self) -> bool:
         return True

@@ -153,6 +153,7 @@ class Refused:
 
     def __init__(self) -> None:
         self.refusal: BaseException | None = IdempotencyConflict("refused")
+        self.receipt: UnitReceipt | None = None
 
     def settle_now(self) -> bool:
         return True

@@ -24,6 +24,10 @@ class _HeldTicket:
     def refusal(self) -> BaseException | None:
         return self._ticket.refusal if self.is_settled else None
 
+    @property
+    def receipt(self) -> UnitReceipt | None:
+        return self._ticket.receipt if self.is_settled else None
+
     def settle_now(self) -> bool:
         return self.is_settled
 

@@ -61,7 +61,8 @@ class Once(Plugin):
 
 async def test_what_a_turn_leaves_behind_begins_at_once_and_waits_for_no_look(stage: Stage) -> None:
     async with stage.runtime(Agent("a", model=echo(), plugins=[Once()])) as rt:
-        kick: Any = rt._worker._engine._kick
+        engine: Any = rt._worker._engine
+        kick = engine._kick
         kicks: list[str] = []
         really = kick.set
 

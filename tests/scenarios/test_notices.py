@@ -12,7 +12,7 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo
 from windlass import Agent, Runtime
-from windlass.api.notices import Notice
+from windlass.api.notices import Notice, NoticeKind
 from windlass.errors import ConfigError, InvalidInput
 
 
@@ -58,7 +58,13 @@ async def test_turns_and_waits_of_all_sessions_are_told_in_order(stage: Stage) -
     assert found[1].wait.kind == "approval"
 
 
-_TURNS_AND_WAITS = ("turn_began", "turn_rested", "turn_ended", "wait_opened", "wait_answered")
+_TURNS_AND_WAITS: tuple[NoticeKind, ...] = (
+    "turn_began",
+    "turn_rested",
+    "turn_ended",
+    "wait_opened",
+    "wait_answered",
+)
 
 
 async def test_every_cursor_goes_on_with_exactly_the_rest(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import apsw
 import pytest
@@ -78,7 +79,7 @@ async def test_turns_to_be_released_are_found_however_many_sessions_a_worker_has
 ) -> None:
     monkeypatch.setattr(due, "_FEW", few)
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
-    parts = {"start": begins(worker), "commit": ending()}
+    parts: dict[str, Any] = {"start": begins(worker), "commit": ending()}
     await store.submit(unit("a", 0, reply("a", 0), accept=new_turn(), **parts)).durable()
     await store.accept("a", "t2", of("foreign"))
     await store.accept("b", "t1", of("foreign"))

@@ -32,7 +32,7 @@ async def told(store: SqliteStore, mark: str) -> list[tuple[str, str, str]]:
 async def end(store: SqliteStore, session_id: str, worker: str) -> None:
     """Let a turn begin, write a page and end."""
     start, commit = begins(worker), ending()
-    parts = {"accept": new_turn(), "start": start, "commit": commit}
+    parts: dict[str, Any] = {"accept": new_turn(), "start": start, "commit": commit}
     await store.submit(unit(session_id, 0, reply(session_id, 0), **parts)).durable()
 
 
@@ -142,18 +142,18 @@ async def test_a_turn_that_has_the_number_of_one_that_was_deleted_is_not_taken_f
     before = await mark_of(store)
     wait = Wait(key="w", kind="approval", session_id="old", turn_id="gone")
     await store.accept("old", "gone", new_turn())
-    start = {"turn_id": "gone", "start": begins(worker), "waits": (wait,)}
+    start: dict[str, Any] = {"turn_id": "gone", "start": begins(worker), "waits": (wait,)}
     await store.submit(unit("old", 0, reply("old", 0, turn_id="gone"), **start)).durable()
     await UnitShortcuts(store).commit("old", "gone", ending(), generation=GENERATION)
     await store.delete_session("old", now_ms=5)
     await store.accept("new", "here", new_turn())
     other = Wait(key="w2", kind="approval", session_id="new", turn_id="here")
-    again = {"turn_id": "here", "start": begins(worker), "waits": (other,)}
+    again: dict[str, Any] = {"turn_id": "here", "start": begins(worker), "waits": (other,)}
     await store.submit(unit("new", 0, reply("new", 0, turn_id="here"), **again)).durable()
 
     found = (await store.changes(before)).changes
 
-    place = {"session_id": "new", "turn_id": "here"}
+    place: dict[str, Any] = {"session_id": "new", "turn_id": "here"}
     assert found == (
         Change(kind="accepted", **place),
         Change(kind="page", **place),

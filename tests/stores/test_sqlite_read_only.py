@@ -329,7 +329,7 @@ async def test_a_file_of_an_older_schema_that_is_in_use_is_read_with_its_log(
     writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     alone = shutil.copy(path, tmp_path / "alone.db")
     writer.close()
-    store = await opened(alone)
+    store = await opened(Path(alone))
     assert (store.store_id, await store.list_sessions()) == ("st-1", ())
     await store.close()
 

@@ -184,6 +184,7 @@ class NeverSettled:
 
     is_settled = False
     refusal: BaseException | None = None
+    receipt: None = None
 
     def settle_now(self) -> bool:
         """Settle nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from windlass import ports
 from windlass.errors import HeadMoved, InvalidInput
@@ -73,7 +74,8 @@ async def a_turn_is_told_from_its_acceptance_to_its_end(scene: Scene) -> None:
 
     told = await _behind(scene.store, mark)
 
-    wait, place = turn.wait("w"), {"session_id": "s1", "turn_id": "t1"}
+    wait = turn.wait("w")
+    place: dict[str, Any] = {"session_id": "s1", "turn_id": "t1"}
     expect(
         list(told),
         [
