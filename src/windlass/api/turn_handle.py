@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
-from windlass.api.watching import Watcher, messages_so_far, turn_view
+from windlass.api.watcher import Watcher
+from windlass.api.watching import messages_so_far, turn_view
 from windlass.errors import ConfigError, InvalidInput
 from windlass.folds import Cursor, Place, read_cursor, write_cursor
 from windlass.guards.limits import check_seconds

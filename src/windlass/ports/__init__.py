@@ -41,7 +41,8 @@ from windlass.ports.policy import (
 from windlass.ports.price import Price
 from windlass.ports.probe import Phase, PhaseProbe
 from windlass.ports.prompt import Contribution
-from windlass.ports.store import Store, Ticket
+from windlass.ports.store import Store
+from windlass.ports.ticket import Ticket
 from windlass.ports.tool import (
     Done,
     NotDone,

@@ -16,10 +16,11 @@ Law 9. Whoever has a mark and asks on misses nothing that was written behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from windlass.journal import HistoryPage
 from windlass.ports.inbox import InboxItem, InboxReceipt, NewItem
+from windlass.ports.ticket import Ticket
 from windlass.ports.unit import (
     CHAT,
     Errand,
@@ -48,47 +49,6 @@ from windlass.ports.views import (
     WorkerView,
 )
 from windlass.ports.waits import WaitAnswer, WaitReceipt, WaitView
-
-A_co = TypeVar("A_co", covariant=True)
-
-
-class Ticket(Protocol[A_co]):
-    """A write that was handed in."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it is known how it ended."""
-        ...
-
-    @property
-    def refusal(self) -> BaseException | None:
-        """Why it was refused, once it is."""
-        ...
-
-    @property
-    def receipt(self) -> A_co | None:
-        """What it was answered with, once it is durable."""
-        ...
-
-    def settle_now(self) -> bool:
-        """Write it in this call, with all that was handed in before it, if nothing has to be waited for.
-
-        True: it is settled, and its listeners were told. False: it will be written as without this call. For the
-        loop's thread, while a single turn is being driven; a store that cannot do it returns False.
-        """
-        ...
-
-    def when_settled(self, tell: Callable[[], None]) -> None:
-        """Call `tell` on the loop once it is known how it ended; soon, if it is already."""
-        ...
-
-    async def durable(self) -> A_co:
-        """Wait until it is durable and return the receipt.
-
-        Raises:
-            StoreError: it was refused, or that is not known yet; handing in the same again is safe.
-        """
-        ...
 
 
 class Store(Protocol):

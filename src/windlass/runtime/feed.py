@@ -13,6 +13,8 @@ Law 6. Showing costs the same however much was shown before, once per reader. Wi
     copied.
 
 All of it belongs to one event loop; only `TurnFeed.show_threadsafe` may be called from elsewhere.
+
+Length: a session's line and what its turns write to it know each other.
 """
 
 from __future__ import annotations
