@@ -31,7 +31,6 @@ class TurnHandle(Generic[O]):
 
     session_id: the session that the turn belongs to.
     id: the turn's id, as the caller named it or as it was made.
-    cursor: from before the turn: `events(cursor)` and `session.observe(cursor)` show all of it, in any process.
     """
 
     def __init__(  # noqa: PLR0913 - what a caller knows of a turn beside its id
@@ -51,7 +50,12 @@ class TurnHandle(Generic[O]):
         self._issues = issues
         self.session_id = session_id
         self.id = turn_id
-        self.cursor = write_cursor(session_id, live, Place(turn_id, ""))
+        self._live = live
+
+    @property
+    def cursor(self) -> str:
+        """A cursor from before the turn: `events(cursor)` and `session.observe(cursor)` show all of it, in any process."""
+        return write_cursor(self.session_id, self._live, Place(self.id, ""))
 
     async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
         """Wait until the turn is done, or parked with an unanswered wait.

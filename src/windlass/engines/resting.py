@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -97,13 +97,15 @@ class Resting:
         self._services = services
         self._drives = drives
         self._watch = watch
-        self._callers: set[asyncio.Event] = set()
+        self._n_callers = 0
+        # What wakes those of them whose turn is not driven here.
+        self._elsewhere: set[asyncio.Event] = set()
         self._is_closing = False
 
     @property
     def has_callers(self) -> bool:
         """Whether a caller waits for a turn."""
-        return bool(self._callers)
+        return self._n_callers > 0
 
     def close(self) -> None:
         """Wake all callers: their turns go on when another runtime opens."""
@@ -112,7 +114,7 @@ class Resting:
 
     def tell(self) -> None:
         """Say that something happened here: callers look again."""
-        for news in self._callers:
+        for news in self._elsewhere:
             news.set()
 
     async def outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
@@ -121,13 +123,12 @@ class Resting:
         Raises:
             WindlassError: why the turn cannot be driven here.
         """
-        news = asyncio.Event()
-        self._callers.add(news)
+        self._n_callers += 1
         try:
             while True:
                 driving = self._drives.get(session_id, turn_id)
                 if driving is None:
-                    found = await self._at_rest(session_id, turn_id, news)
+                    found = await self._at_rest(session_id, turn_id)
                     if found is not None:
                         return found
                 else:
@@ -135,32 +136,27 @@ class Resting:
                     if isinstance(ended, TurnRecord):
                         return ended
         finally:
-            self._callers.discard(news)
+            self._n_callers -= 1
 
-    async def _at_rest(
-        self, session_id: str, turn_id: str, news: asyncio.Event
-    ) -> TurnRecord | TurnView | None:
+    async def _at_rest(self, session_id: str, turn_id: str) -> TurnRecord | TurnView | None:
         """Return a turn that is not driven here, if it rests; else wait for news of it and return None."""
         found = await self._look(session_id, turn_id)
         if isinstance(found, (TurnRecord, TurnView)):
             return found
-        # From here on nothing is missed; what came before is looked at once more.
-        leaving = [
-            await self._watch.follow(one, news.set) for one in dict.fromkeys((session_id, *found))
-        ]
-        try:
-            while not isinstance(again := await self._look(session_id, turn_id), TurnRecord):
-                if isinstance(again, TurnView) or again != found:
-                    break
+        news = asyncio.Event()
+        with ExitStack() as leaving:
+            self._elsewhere.add(news)
+            leaving.callback(self._elsewhere.discard, news)
+            for one in dict.fromkeys((session_id, *found)):
+                leaving.callback(await self._watch.follow(one, news.set))
+            # From here on nothing is missed; what came before is looked at once more.
+            while (again := await self._look(session_id, turn_id)) == found:
                 if self._drives.get(session_id, turn_id) is not None:
                     return None
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await news.wait()
                 news.clear()
-        finally:
-            for leave in leaving:
-                leave()
         return again if isinstance(again, (TurnRecord, TurnView)) else None
 
     async def _look(self, session_id: str, turn_id: str) -> TurnRecord | TurnView | tuple[str, ...]:
