@@ -116,8 +116,8 @@ def dump(file: Path, vfs: FaultyVfs) -> list[object]:
         return [
             (name, [row for row in db.execute(f'select * from "{name}"') if row[0] != "opened"])
             for name in sorted(names)
-            if name != "workers"
-        ]
+            if name not in ("workers", "news")
+        ] + [db.execute("select after, kind, turn, wait from news where worker is null").fetchall()]
     finally:
         db.close()
 

@@ -158,6 +158,7 @@ DAMAGES = (
     "UPDATE log SET link = x'00' WHERE session = 1 AND strand > 0",
     "DELETE FROM log WHERE session = 1 AND strand < 0",
     "UPDATE sessions SET link = x'00' WHERE no = 1",
+    "UPDATE turns SET state = 'zombie' WHERE session = 1",
 )
 
 

@@ -15,6 +15,7 @@ from tests.durability.matrix.outside import Outside, forever
 from tests.durability.matrix.seam_names import lines_of, unit_name
 from windlass.ports import (
     CancelReceipt,
+    ClaimedTurn,
     Due,
     InboxItem,
     InboxReceipt,
@@ -31,8 +32,8 @@ from windlass.ports import (
 R = TypeVar("R")
 _READS = frozenset(
     {
-        "get_blob", "inbox", "is_durable", "is_present", "list_sessions", "list_waits", "load_session", "load_turn",
-        "secret", "store_id",
+        "changes", "get_blob", "inbox", "is_durable", "is_present", "list_sessions", "list_turns", "list_waits",
+        "list_workers", "load_history", "load_session", "load_turn", "scan_s", "secret", "store_id", "watch",
     }
 )  # fmt: skip
 
@@ -169,10 +170,18 @@ class SeamStore:
 
     # ---------------------------------------------------------------- looking for work
 
+    async def claim(self, worker_id: str, **wanted: Any) -> tuple[ClaimedTurn, ...]:
+        return await self._write("claim", lambda: self._inner.claim(worker_id, **wanted))
+
     async def due(
-        self, now_ms: int, *, agents: Sequence[str] | None = None, limit: int = 100
+        self,
+        now_ms: int,
+        *,
+        agents: Sequence[str] | None = None,
+        worker_id: str | None = None,
+        limit: int = 100,
     ) -> Due:
-        due = await self._inner.due(now_ms, agents=agents, limit=limit)
+        due = await self._inner.due(now_ms, agents=agents, worker_id=worker_id, limit=limit)
         if self._outside.is_dead:
             await forever()
         # Who enqueues wakes the turn. A second, later wake-up would cost one more look at the inbox, now or then.

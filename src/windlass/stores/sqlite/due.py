@@ -118,9 +118,12 @@ class _Open(NamedTuple):
 
 def _open_turns(rows: Rows, where: str, values: dict[str, Any]) -> Iterator[_Open]:
     """Return turns that are the next of their session and not parked, the oldest first."""
-    for row in map(_Open._make, rows.db.execute(_TURNS.format(where=where), values)):
-        check_state(row.state, place=f"turn {row.session_id}/{row.turn_id}")
-        yield row
+    return map(_Open._make, rows.db.execute(_TURNS.format(where=where), values))
+
+
+def _checked(turn: _Open) -> _Open:
+    check_state(turn.state, place=f"turn {turn.session_id}/{turn.turn_id}")
+    return turn
 
 
 def _freedom(now_ms: int, gone: Liveness) -> Callable[[_Open], bool]:
@@ -137,7 +140,7 @@ def _freedom(now_ms: int, gone: Liveness) -> Callable[[_Open], bool]:
 def _due_turns(rows: Rows, asked: Asked) -> tuple[DueTurn, ...]:
     is_free = _freedom(asked.now_ms, asked.gone)
     wanted = {} if asked.agents is None else {"agents": _names(asked.agents)}
-    ours = _open_turns(rows, _OURS if wanted else "", wanted)
+    ours = map(_checked, _open_turns(rows, _OURS if wanted else "", wanted))
     found = list(
         islice((turn for turn in ours if turn.state == "queued" or is_free(turn)), asked.limit)
     )
@@ -242,6 +245,7 @@ def _take(rows: Rows, found: _Open, wanted: WantedTurns, gone: Liveness) -> Clai
     session_id, turn_id = found.session_id, found.turn_id
     rows.db.execute("SAVEPOINT taken")
     try:
+        _checked(found)
         lease, turn, pages = leases.take(rows, session_id, turn_id, wanted.start, gone)
         is_known = wanted.known.get(session_id) == turn.session.head
         return ClaimedTurn(

@@ -86,7 +86,7 @@ def _queued(db: apsw.Connection, session: SessionRow) -> tuple[str, ...]:
     return tuple(turn_id for (turn_id,) in select(db, query, (session.no,)))
 
 
-def load_turn(rows: Rows, session_id: str, turn_id: str, since: int) -> TurnView | None:
+def load_turn(rows: Rows, session_id: str, turn_id: str, since: int = 0) -> TurnView | None:
     """Return a turn, with its journal from a page on while that is kept; None if there is none of this id."""
     if rows.find_session(session_id) is None:
         return None

@@ -16,6 +16,7 @@ WRITES = {
     "leave": "the worker leaves",
     "release": "a session is released",
     "take_over": "a turn is taken over",
+    "claim": "turns are claimed",
     "accept": "a turn is accepted",
     "request_cancel": "a wish to cancel",
     "fork": "a fork",
