@@ -130,6 +130,17 @@ CASES: dict[str, Case] = {
         ),
         "a",
     ),
+    "a session of a kind that is none": Case(
+        "UPDATE sessions SET kind = 'zombie' WHERE id = 'a'",
+        ("load_session", "load_turn", "submit", "commit", "take_over"),
+        "session a",
+    ),
+    "a starter that is not there": Case(
+        "UPDATE sessions SET started_by = 999 WHERE id = 'a'", ("load_session",), "session a"
+    ),
+    "a root that is not there": Case(
+        "UPDATE sessions SET root = 999 WHERE id = 'a'", ("load_session",), "session a"
+    ),
     "a parent that is not there": Case(
         "UPDATE sessions SET parent = 999 WHERE id = 'f'",
         (

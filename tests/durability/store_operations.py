@@ -7,12 +7,26 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 
+import msgspec
+
 from tests.durability.workload import Worker, blob, commit, item, new_turn, unit
 from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import InvalidInput
-from windlass.ports import Start, Store, Wait, WaitAnswer
+from windlass.ports import (
+    AcceptTurn,
+    AnswerWait,
+    CancelTurn,
+    Errand,
+    NewItem,
+    PostItem,
+    Start,
+    Store,
+    Wait,
+    WaitAnswer,
+)
 
 WAIT = Wait(key="w_ask", kind="approval", session_id="s0", turn_id="t0")
+CHILD = AcceptTurn(session_id="c0", turn_id="t0", turn=new_turn("c0", 0), kind="child")
 YES = WaitAnswer(value={"ok": True}, by="ada", now_ms=2_000)
 LARGE = b"another blob" * 1_000
 
@@ -53,6 +67,47 @@ async def _submitted(store: Store) -> int:
         unit("s0", 0, position, generation=1).entries for position in range(len(turn.pages))
     ]
     return len(turn.pages) - 1
+
+
+ERRANDS: tuple[Errand, ...] = (
+    CHILD,
+    PostItem(session_id="s1", item=NewItem(item_id="up", content={"n": 1})),
+    CancelTurn(session_id="s1", turn_id="t0", reason="enough"),
+    AnswerWait(key=WAIT.key, answer=YES),
+    PostItem(session_id="s9", item=NewItem(item_id="gone")),
+)
+
+
+async def _send(store: Store, _: Worker, generation: int) -> object:
+    sent = msgspec.structs.replace(unit("s0", 0, 1, generation=generation), errands=ERRANDS)
+    receipt = await store.submit(sent).durable()
+    assert len(receipt.errands) == len(ERRANDS)
+    return receipt
+
+
+async def _sent(store: Store) -> int:
+    """A page and what its errands did are there together, and once."""
+    pages = await _submitted(store)
+    assert await _errands_run(store) == pages
+    return pages
+
+
+async def _run_errands(store: Store, _: Worker, __: int) -> object:
+    return await store.run_errands(ERRANDS, now_ms=2_000)
+
+
+async def _errands_run(store: Store) -> int:
+    child = await store.load_turn("c0", "t0")
+    inbox, turn = await store.inbox("s1"), await store.load_turn("s1", "t0")
+    assert turn is not None
+    found = {
+        0 if child is None else len((await store.inbox("c0")).queued_turns),
+        len(inbox.items),
+        int(turn.cancel is not None),
+        await _resolved(store),
+    }
+    assert len(found) == 1
+    return found.pop()
 
 
 async def _commit(store: Store, _: Worker, generation: int) -> object:
@@ -130,6 +185,8 @@ async def _cancelled(store: Store) -> int:
 
 OPERATIONS = (
     StoreOperation(name="submit", run=_submit, landed=_submitted, is_fenced=True),
+    StoreOperation(name="errands", run=_send, landed=_sent, is_fenced=True),
+    StoreOperation(name="run_errands", run=_run_errands, landed=_errands_run),
     StoreOperation(name="commit", run=_commit, landed=_committed, is_fenced=True),
     StoreOperation(name="accept", run=_accept, landed=_accepted),
     StoreOperation(name="start", run=_start, landed=_started),

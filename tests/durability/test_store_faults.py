@@ -40,7 +40,7 @@ FAULTS: dict[str, tuple[CallKind, int]] = {
 WHILE_OPEN = ("write-error", "disk-full", "read-only", "sync-error", "read-error")
 BREAKS_EVERY_COMMIT = ("write-error", "disk-full", "read-only", "sync-error")
 SYNC_FAILS_ONCE = Fault(kind="sync", code=apsw.SQLITE_IOERR_FSYNC)
-MUST_OUTLIVE_A_RESTART = ("submit", "commit", "accept", "resolve_wait")
+MUST_OUTLIVE_A_RESTART = ("submit", "errands", "commit", "accept", "resolve_wait")
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import base64
 import json
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,18 @@ from windlass.guards.secret import Secret, register_secret
 from windlass.journal import Claimed, JournalPage, Recorded, TurnStarted
 from windlass.kernel.messages import Text
 from windlass.kernel.outcomes import Finished
-from windlass.ports import NewItem, NewTurn, TurnRequest, Wait, WaitAnswer
+from windlass.ports import (
+    AcceptTurn,
+    AnswerWait,
+    CancelTurn,
+    Errand,
+    NewItem,
+    NewTurn,
+    PostItem,
+    TurnRequest,
+    Wait,
+    WaitAnswer,
+)
 from windlass.ports.views import fold_journal
 from windlass.stores.sqlite import SqliteStore
 
@@ -125,7 +137,17 @@ async def write_everywhere(store: SqliteStore, text: str) -> None:
         key="w_1", kind="approval", session_id="a", turn_id="t1", title=text, detail={"d": text}
     )
     returned = result("a", 0, value={"body": text, "long": long}, args={"url": text, text: "a key"})
-    await store.submit(unit("a", 1, returned, waits=(wait,))).durable()
+    second = Wait(key="w_2", kind="child", session_id="a", turn_id="t1")
+    await store.submit(unit("a", 1, returned, waits=(wait, second))).durable()
+    asked = NewTurn(agent="helper", request=request, submitter=text, by=text)
+    errands = (
+        AcceptTurn(session_id="c", turn_id="t1", turn=asked, kind="child"),
+        PostItem(session_id="c", item=NewItem(item_id="i1", content={"in": long})),
+        AnswerWait(key="w_2", answer=WaitAnswer(value=text, by="c")),
+        CancelTurn(session_id="c", turn_id="t1", reason=text),
+    )
+    sent = await store.submit(unit("a", 2, errands=errands)).durable()
+    assert [one.status for one in sent.errands] == ["done"] * 4
     await store.resolve_wait("w_1", WaitAnswer(value={"answer": text}, by="ann"))
     await store.enqueue("a", NewItem(item_id="i1", content={"in": text}))
     end = ending(text)
@@ -352,9 +374,22 @@ async def test_no_refusal_shows_what_was_refused(store: SqliteStore) -> None:
     assert loud == []
 
 
+async def send(store: SqliteStore, errand: Errand) -> object:
+    return await store.submit(unit("a", 0, errands=(errand,))).durable()
+
+
 async def test_no_refusal_shows_a_secret_that_was_taken_for_a_name(store: SqliteStore) -> None:
     worker = await store.join(until_ms=UNTIL_MS, now_ms=0)
     await begin(store, "a", worker)
+    of_agent = NewTurn(agent=PLAIN, request=TurnRequest())
+    misnamed: tuple[Errand, ...] = (
+        AcceptTurn(session_id=PLAIN, turn_id="t1", turn=new_turn()),
+        AcceptTurn(session_id="c", turn_id=PLAIN, turn=new_turn()),
+        AcceptTurn(session_id="c", turn_id="t1", turn=of_agent),
+        PostItem(session_id="a", item=NewItem(item_id=PLAIN)),
+        PostItem(session_id=PLAIN, item=NewItem(item_id="i1")),
+        CancelTurn(session_id="a", turn_id=PLAIN),
+    )
     refused: list[Callable[[], Awaitable[object]]] = [
         lambda: store.load_session(PLAIN),
         lambda: store.renew(PLAIN, until_ms=1).durable(),
@@ -363,6 +398,8 @@ async def test_no_refusal_shows_a_secret_that_was_taken_for_a_name(store: Sqlite
         lambda: UnitShortcuts(store).commit(
             "a", "t1", ending(settle=(PLAIN,)), generation=GENERATION
         ),
+        lambda: store.run_errands((CancelTurn(session_id=PLAIN, turn_id="t1"),), now_ms=0),
+        *(partial(send, store, errand) for errand in misnamed),
     ]
 
     loud = []

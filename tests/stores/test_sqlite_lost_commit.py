@@ -10,19 +10,31 @@ import apsw
 import pytest
 
 from tests.runtime import turns
-from tests.runtime.turns import GENERATION, UNTIL_MS, begin, ending, new_turn, reply, unit
+from tests.runtime.turns import GENERATION, UNTIL_MS, begin, begins, ending, new_turn, reply, unit
 from tests.unit_shortcuts import UnitShortcuts
 from windlass.guards.secret import Secret, register_secret
-from windlass.ports import NewItem, Wait, WaitAnswer
+from windlass.ports import (
+    AcceptTurn,
+    AnswerWait,
+    CancelTurn,
+    Errand,
+    ErrandReceipt,
+    NewItem,
+    PostItem,
+    Unit,
+    Wait,
+    WaitAnswer,
+)
 from windlass.stores.sqlite import SqliteStore
 
 KEY = "sk-canary-4711"
 WAIT = Wait(key="w_1", kind="approval", session_id="a", turn_id="t1")
+PARKED = Wait(key="w_parked", kind="child", session_id="parked", turn_id="t1")
 Do: TypeAlias = Callable[[SqliteStore, str], Awaitable[object]]
 
 
 async def prepared(path: Path) -> tuple[SqliteStore, str]:
-    """Return a store with a turn under way, one that has ended, one that is queued, an item, and a wait."""
+    """Return a store with a turn under way, one that has ended and began a child, a parked and a queued one."""
     register_secret(Secret(KEY, name="KEY"))
     store = SqliteStore(path)
     await store.open()
@@ -31,7 +43,11 @@ async def prepared(path: Path) -> tuple[SqliteStore, str]:
     await store.submit(unit("a", 0, reply("a", 0), waits=(WAIT,))).durable()
     await store.enqueue("a", NewItem(item_id="i1", content={"n": 1}))
     await begin(store, "ended", worker)
-    await UnitShortcuts(store).commit("ended", "t1", ending(), generation=GENERATION)
+    told = AcceptTurn(session_id="kid", turn_id="t1", turn=new_turn(), kind="child")
+    await store.submit(unit("ended", 0, commit=ending(), errands=(told,))).durable()
+    await store.submit(unit("kid", 0, start=begins(worker), commit=ending())).durable()
+    await begin(store, "parked", worker)
+    await store.submit(unit("parked", 0, waits=(PARKED,), parks=True)).durable()
     await store.accept("queued", "t1", new_turn())
     return store, worker
 
@@ -53,6 +69,37 @@ async def join(store: SqliteStore, worker: str) -> object:
     return len(await store.join(until_ms=UNTIL_MS, now_ms=0))
 
 
+def errands(note: str = "up") -> tuple[Errand, ...]:
+    """Return an errand of each kind, and one of each that is dropped: of a turn, which is then told so."""
+    return (
+        AcceptTurn(session_id="c", turn_id="t1", turn=new_turn(note), kind="child"),
+        PostItem(session_id="ended", item=NewItem(item_id="i9", content=note)),
+        AnswerWait(key="w_parked", answer=WaitAnswer(value=note, by="c")),
+        CancelTurn(session_id="parked", turn_id="t1", reason=note),
+        AcceptTurn(session_id="d", turn_id="t1", turn=new_turn(), most=0, rejects="w_1"),
+        PostItem(session_id="nowhere", item=NewItem(item_id="i9")),
+        AnswerWait(key="w_none", answer=WaitAnswer()),
+        CancelTurn(session_id="ended", turn_id="t1"),
+    )
+
+
+async def send(store: SqliteStore, unit: Unit, worker: str) -> object:
+    receipt = await store.submit(unit).durable()
+    return (receipt.page, receipt.committed, named(receipt.errands, worker))
+
+
+async def run_alone(store: SqliteStore, worker: str) -> object:
+    return named(await store.run_errands(errands()[:4] + errands()[5:], now_ms=9), worker)
+
+
+def named(receipts: tuple[ErrandReceipt, ...], worker: str) -> list[object]:
+    """Return receipts without the names of workers, which are different in every file."""
+    return [
+        (one.status, one.session_id, one.turn_id, one.owner == worker, one.reason)
+        for one in receipts
+    ]
+
+
 async def fork(store: SqliteStore, worker: str) -> object:
     return await store.fork("ended", "f", now_ms=1)
 
@@ -65,6 +112,19 @@ WRITES: dict[str, Do] = {
     "commit": lambda store, _: UnitShortcuts(store).commit(
         "a", "t1", ending(), generation=GENERATION
     ),
+    "unit with errands": lambda store, worker: send(
+        store, unit("a", 1, reply("a", 1), errands=errands()), worker
+    ),
+    "unit of errands alone": lambda store, worker: send(
+        store, unit("a", 1, errands=errands()), worker
+    ),
+    "unit with a secret in its errands": lambda store, worker: send(
+        store, unit("a", 1, reply("a", 1), errands=errands(f"no {KEY}")), worker
+    ),
+    "commit with errands": lambda store, worker: send(
+        store, unit("a", 1, commit=ending(), errands=errands()), worker
+    ),
+    "errands of no unit": run_alone,
     "cancel": lambda store, _: store.request_cancel("a", "t1", reason="enough"),
     "cancel with a secret": lambda store, _: store.request_cancel("a", "t1", reason=f"no {KEY}"),
     "take over": take_over,

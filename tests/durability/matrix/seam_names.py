@@ -24,6 +24,7 @@ def unit_name(unit: Unit) -> str:
     found += [_entry_name(entry) for entry in told]
     found += [f"ask {wait.kind}" for wait in unit.waits]
     found += ["park"] * unit.parks + ["commit"] * (unit.commit is not None)
+    found += [f"send {type(errand).__name__}" for errand in unit.errands]
     return " + ".join(found)
 
 

@@ -71,7 +71,7 @@ class SeamStore:
     ) -> Ticket[UnitReceipt]:
         if unit.commit is None:
             return self._submit(unit, after)
-        rest = msgspec.structs.replace(unit, commit=None)
+        rest = msgspec.structs.replace(unit, commit=None, errands=())
         if rest.is_fenced:
             after = self._submit(rest, after)
             position = unit.position + bool(unit.entries)
@@ -82,6 +82,7 @@ class SeamStore:
                 position=position,
                 commit=unit.commit,
                 blobs=unit.blobs,
+                errands=unit.errands,
             )
         if not self._outside.is_dead:
             self._beneath.keep_copy()

@@ -115,17 +115,18 @@ class SqliteErrands:
 
     @contextmanager
     def undone_if_dropped(self, session_id: str | None) -> Iterator[None]:
-        """Do what is inside in a savepoint."""
+        """Do what is inside in a savepoint. After a fault of the disk none is left: the transaction went with it."""
         rows = self._rows
         rows.db.execute("SAVEPOINT errand")
         try:
             yield
         except errands.DROPS:
             rows.db.execute("ROLLBACK TO errand")
-            rows.forget_session(session_id)
-            raise
-        finally:
             rows.db.execute("RELEASE errand")
+            if session_id is not None:  # else it found nothing to act on
+                rows.forget_session(session_id)
+            raise
+        rows.db.execute("RELEASE errand")
 
     def wait(self, key: str) -> Wait | None:
         """Return the wait of a key."""

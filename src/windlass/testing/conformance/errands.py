@@ -19,9 +19,10 @@ from windlass.testing.conformance.scene import Driven, Scene, new_turn
 YES = WaitAnswer(value="yes", by="eva", now_ms=5)
 
 
-def post(session_id: str = "s2", item_id: str = "i1", **more: Any) -> PostItem:
+def post(session_id: str = "s2", item_id: str = "i1", *, now_ms: int = 0, **more: Any) -> PostItem:
     """Return the errand that posts an item."""
-    return PostItem(session_id=session_id, item=NewItem(item_id=item_id, **more))
+    item = NewItem(item_id=item_id, **more)
+    return PostItem(session_id=session_id, item=item, now_ms=now_ms)
 
 
 def begin(session_id: str = "s2", turn_id: str = "t2", text: str = "go", **more: Any) -> AcceptTurn:

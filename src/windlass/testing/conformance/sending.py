@@ -144,6 +144,22 @@ async def errands_into_one_session_run_as_they_were_told(scene: Scene, turn: Dri
     expect(await items_in(scene, "new"), ["i1"])
 
 
+async def an_item_came_when_the_errand_says_or_else_its_unit_or_its_caller(scene: Scene) -> None:
+    """One that is withdrawn is kept from then on, and goes when it came longer ago than the retention."""
+    turn = await scene.begin()
+    await scene.accept(session_id="s2")
+    told = (post(item_id="told", now_ms=100), post(item_id="unit"))
+    await scene.write(turn.unit(commit=ending(now_ms=200), errands=told))
+    await scene.run(post(item_id="caller"), now_ms=300)
+    for item_id in ("told", "unit", "caller"):
+        await scene.store.withdraw("s2", item_id)
+
+    times = (100, 101, 200, 201, 300, 301)
+    found = [(await scene.store.vacuum(now_ms=now, retention_ms=0)).items for now in times]
+
+    expect(found, [0, 1, 0, 1, 0, 1])
+
+
 # ------------------------------------------------------------------ with their unit, or not at all
 
 

@@ -162,6 +162,18 @@ async def a_tree_has_no_more_sessions_at_work_than_are_allowed(scene: Scene, tur
     expect(known.status, "known")
 
 
+async def of_errands_that_find_no_room_those_run_first_whose_sessions_are_locked_first(
+    scene: Scene, turn: Driven
+) -> None:
+    names = ("z", "m", "a", "b")
+
+    receipts = await scene.send(turn, *(child(name, most=2) for name in names))
+
+    found = {receipt.session_id: receipt.status for receipt in receipts}
+    wanted = {"z": "dropped", "m": "dropped", "a": "done", "b": "done"}
+    expect(found, wanted, "what became of each")
+
+
 async def what_has_ended_makes_room(scene: Scene, turn: Driven) -> None:
     await scene.send(turn, child("c1", most=1))
     (receipt,) = await scene.send(turn, child("c2", most=1))

@@ -8,7 +8,17 @@ from typing import Any
 
 from windlass import journal
 from windlass.errors import StoreUnavailable
-from windlass.ports import Store, Ticket, Unit, UnitReceipt
+from windlass.ports import (
+    AcceptTurn,
+    AnswerWait,
+    CancelTurn,
+    Errand,
+    PostItem,
+    Store,
+    Ticket,
+    Unit,
+    UnitReceipt,
+)
 from windlass.testing.crashing.crash_point import Fuse
 
 WRITES = {
@@ -17,6 +27,7 @@ WRITES = {
     "release": "a session is released",
     "take_over": "a turn is taken over",
     "claim": "turns are claimed",
+    "run_errands": "errands are run",
     "accept": "a turn is accepted",
     "request_cancel": "a wish to cancel",
     "fork": "a fork",
@@ -49,6 +60,14 @@ _ENTRIES: dict[type[journal.Entry], str] = {
 }
 
 
+_ERRANDS: dict[type[Errand], str] = {
+    AcceptTurn: "a turn for another session",
+    PostItem: "an item for another session",
+    AnswerWait: "an answer for another turn",
+    CancelTurn: "a cancel for another turn",
+}
+
+
 class WriteNames:
     """Names units by what they hold. Remembers calls by their keys: a result names only the key."""
 
@@ -71,6 +90,8 @@ class WriteNames:
             yield "the turn parks"
         if unit.commit is not None:
             yield "the turn's end"
+        for errand in unit.errands:
+            yield _ERRANDS[type(errand)]
 
     def _entry(self, entry: journal.Entry) -> str:
         if not isinstance(entry, (journal.Claimed, journal.Recorded)):
