@@ -288,6 +288,12 @@ class CallHooks:
             ended = _with(ended, with_part(ended.outcome, Text(text=said.prompt)))
         return ended
 
+    def pass_unseen(self) -> None:
+        """Let a result through that no tool gave: it says only what became of the call, as the next drive is to see it."""
+        self.is_presented = True
+        if self._hooks.records_looks("tools"):
+            self._record("presented", CallPresented())
+
     def hidden(self, ended: CompletedToolCall) -> CompletedToolCall:
         """Return a call whose result no plugin has looked at, as it may be shown."""
         if not self._is_to_be_seen(ended):

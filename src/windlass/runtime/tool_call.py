@@ -284,7 +284,7 @@ class ToolCallRun(CallHost):
         turn, recovery = self.turn, self.turn.recovery
         assert recovery is not None  # noqa: S101 - the caller looked
         decided = None if self.hooks is None else self.hooks.decided_before()
-        if decided is not None:
+        if decided is not None and decided.verdict != "deny":
             self._replace_args(decided)
         said = turn.row(f"{self._asked.key}/decide")
         if said is not None:
@@ -491,7 +491,10 @@ class ToolCallRun(CallHost):
             return self.hooks.hidden(self.completed)
         if self.completed is not None or not self.has_begun:
             return self.completed
-        return self._unknown("the turn was cancelled while it ran")
+        ended = self._unknown("the turn was cancelled while it ran")
+        if self.hooks is not None:
+            self.hooks.pass_unseen()
+        return ended
 
     def _use(self, args: dict[str, Any]) -> None:
         """Make these the arguments of the call: what is claimed and recorded names them."""
