@@ -17,10 +17,12 @@ from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.lives import live
 from tests.durability.matrix.mutants import mutated
 from tests.durability.matrix.redrive import check_redrive, end_of
+from tests.durability.matrix.replayed import replay_of
 from tests.durability.matrix.second_deaths import first_death, how_far
 from tests.durability.matrix.steps import CONTRACTS
 from tests.durability.matrix.verdict import End, check_cell, check_invariants, check_result
 from windlass.kernel import canonical
+from windlass.runtime.turn_record import messages_in
 
 STORES = ("memory", "sqlite")
 SEAMS = [cell.seam for cell in CELLS]
@@ -89,10 +91,15 @@ async def test_a_turn_whose_worker_dies_ends_as_the_table_says(
     first = await live(kept, ledger, dies_at=number)
     assert first.result is None
     assert first.trace == tuple(SEAMS[: number + 1])
+    left = await replay_of(kept, ledger)
     second = await live(kept, ledger)
     assert second.result is not None
     end = await end_of(kept)
     check_cell(cell, ledger, end)
+    said = messages_in(end.page.nodes)
+    if left is not None:
+        assert left.messages == said[: len(left.messages)]
+    assert await replay_of(kept, ledger) is not None
     check_result(second.result, end)
     if all(nature_of(tool) in REPEATABLE for tool in cell.windows):
         assert committed(end) == await uncut(tmp_path)

@@ -10,6 +10,7 @@ from tests.durability.matrix.beneath import Kept, KeptInFile, KeptInMemory
 from tests.durability.matrix.ledger import Ledger
 from tests.durability.matrix.lives import live
 from tests.durability.matrix.redrive import check_redrive, end_of
+from tests.durability.matrix.replayed import replay_of
 from windlass.kernel.outcomes import Stopped
 
 
@@ -59,6 +60,7 @@ async def test_a_turn_in_which_everybody_said_no_ends_again_as_it_did(
     assert no == {"parcel": "error", "order": "error", "refund": "denied"}
     assert ledger.counts("started")["refund"] == 0
     await check_redrive(kept, ledger)
+    assert await replay_of(kept, ledger) is not None
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,7 @@ async def test_a_cancelled_turn_ends_again_as_it_did(
     assert ledger.counts("started")["send"] == 1
     assert ledger.counts("started")["ring"] == 0
     await check_redrive(kept, ledger)
+    assert await replay_of(kept, ledger) is not None
 
 
 async def test_a_redrive_that_has_to_execute_something_is_noticed(tmp_path: Path) -> None:

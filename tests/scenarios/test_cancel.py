@@ -108,6 +108,27 @@ async def _n_results(rt: Runtime[str], wanted: int) -> bool:
     return len(done) == wanted
 
 
+async def test_a_call_that_hears_of_the_cancel_with_its_answer_ends_the_turn_with_the_reason(
+    memory_stage: Stage,
+) -> None:
+    """The mark is found by the call that waits, before any worker has looked for marks."""
+    desk = Desk(is_open=False)
+    model = ScriptedModel([calls(("pay", {"cents": 5}), ("work", {"n": 1}))])
+    both = [*payer(Desk(), model).toolbox, *worker(desk, model).toolbox]
+    async with memory_stage.runtime(Agent("a", model=model, tools=both)) as rt:
+        store = rt._services.store
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await desk.entered.wait()
+        (wait,) = await store.list_waits()
+        await store.request_cancel("s", "t", reason="enough")
+        await rt.deny(wait.wait.key)
+        desk.gate.set()
+        result = await handle.result(timeout=HANGS_S)
+
+    assert result.outcome == CANCELLED
+    assert [one.outcome.status for one in result.tool_calls] == ["denied", "ok"]
+
+
 async def test_a_tool_can_see_that_its_turn_was_cancelled(stage: Stage) -> None:
     entered, release, seen = asyncio.Event(), asyncio.Event(), list[bool]()
 

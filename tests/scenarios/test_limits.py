@@ -9,14 +9,25 @@ import msgspec
 import pytest
 
 from tests.limits import HANGS_S
+from tests.plugins.hooks.hooked import hooked
 from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import told
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo, worker
-from windlass import Limits
+from windlass import Agent, Limits, TurnResult, tool
 from windlass.kernel import ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Stopped
-from windlass.testing import FunctionModel, ScriptedModel, call, calls, say
+from windlass.models.scripted import placed
+from windlass.ports import PluginTurn
+from windlass.testing import (
+    FunctionModel,
+    Scenario,
+    ScriptedModel,
+    call,
+    calls,
+    kill_everywhere,
+    say,
+)
 
 UNLIMITED = [
     field.name
@@ -109,6 +120,55 @@ async def test_limits_are_counted_over_crashes(stage: Stage) -> None:
         reason="limit", detail="The turn used 120 tokens, the limit is 100."
     )
     assert len(fresh.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "n_bodies"),
+    [(Limits(max_tool_calls=2), 1), (Limits(max_tokens=25), 3)],
+    ids=["tool calls", "tokens"],
+)
+async def test_a_limit_holds_wherever_the_process_dies(limits: Limits, n_bodies: int) -> None:
+    """Also where the last reply is on disk and the end is not: a hook is asked in between."""
+    script = (call("work", n=1), calls(("work", {"n": 2}), ("work", {"n": 3})), say("Never."))
+    bodies: set[int] = set()
+    seen: list[int] = []
+
+    async def leave(turn: PluginTurn, _outcome: object) -> None:
+        await turn.attach(b"a write in the middle of a hook")
+
+    def answer(request: ModelRequest) -> ModelReply:
+        place = sum(message.role == "assistant" for message in request.messages)
+        seen.append(place)
+        return placed(tokens(script[place], 20), place)
+
+    @tool(effect="idempotent")
+    async def work(n: int) -> str:
+        """Work."""
+        bodies.add(n)
+        return "worked"
+
+    def scenario() -> Scenario:
+        bodies.clear()
+        seen.clear()
+        return Scenario(
+            agents=lambda: Agent(
+                "a",
+                model=FunctionModel(answer),
+                tools=[work],
+                limits=limits,
+                plugins=[hooked("leaves", after_turn=leave)],
+            ),
+            run=lambda rt: rt.session("s").run("Go.", turn_id="t"),
+            check=check,
+        )
+
+    def check(result: TurnResult[str]) -> None:
+        assert isinstance(result.outcome, Stopped)
+        assert result.outcome.reason == "limit"
+        assert len(bodies) == n_bodies
+        assert max(seen) == 1
+
+    await kill_everywhere(scenario)
 
 
 async def test_no_more_bodies_run_at_once_than_may(stage: Stage) -> None:

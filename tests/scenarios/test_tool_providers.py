@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
 from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told
-from tests.scenarios.stage import Desk, Stage
+from tests.scenarios.stage import Desk, Stage, until
 from windlass import Agent, tool
 from windlass.kernel.outcomes import Stopped
 from windlass.ports.tool import Tool
-from windlass.testing import ScriptedModel, call, say
+from windlass.testing import ScriptedModel, call, calls, say
 
 
 class Shelf:
@@ -42,6 +42,18 @@ async def look() -> str:
 async def hear() -> str:
     """Listen."""
     return "heard"
+
+
+def worker(work_at: Callable[[int], Awaitable[None]]) -> Tool:
+    """Return a tool that works somewhere."""
+
+    @tool(effect="keyed")
+    async def work(n: int = 0) -> str:
+        """Work."""
+        await work_at(n)
+        return f"worked {n}"
+
+    return work
 
 
 def offered(model: ScriptedModel) -> list[list[str]]:
@@ -101,20 +113,11 @@ async def test_what_an_iteration_was_offered_is_what_it_has_after_a_crash(
 ) -> None:
     desk = Desk(is_open=False)
 
-    def worker(desk: Desk) -> Tool:
-        @tool(effect="keyed")
-        async def work() -> str:
-            """Work."""
-            await desk.work()
-            return "worked"
-
-        return work
-
     model = ScriptedModel([call("work"), say("Done.")])
     fresh = Desk()
-    before = Shelf([worker(desk)])
+    before = Shelf([worker(desk.work)])
     after = {
-        "same": Shelf([worker(fresh)]), "other": Shelf([worker(fresh), hear]),
+        "same": Shelf([worker(fresh.work)]), "other": Shelf([worker(fresh.work), hear]),
         "gone": Shelf([hear]),
     }[then]  # fmt: skip
     async with stage.runtime(Agent("a", model=model, tools=[before])) as lost:
@@ -128,8 +131,71 @@ async def test_what_an_iteration_was_offered_is_what_it_has_after_a_crash(
     assert result.text == "Done."
     assert len(model.requests) == 2
     assert offered(model)[0] == ["work"]
+    assert len(after.contexts) == 2  # for the call that runs again, and for the next iteration
     if then == "gone":  # begun, lost, and nobody is left who could run it again
         assert [one.status for one in last_told(model)] == ["unknown"]
     else:
-        assert [one.text for one in last_told(model)] == ["worked"]
+        assert [one.text for one in last_told(model)] == ["worked 0"]
         assert len(fresh.runs) == 1
+
+
+async def test_what_the_journal_answers_is_not_looked_up_again(stage: Stage) -> None:
+    """Three iterations, each with other tools, are replayed; the calls of the fourth need the tools once for all."""
+    desk, looks_before = Desk(is_open=False), list[int]()
+
+    async def noted(_n: int) -> None:
+        looks_before.append(len(after.contexts))
+
+    both = calls(("work", {"n": 1}), ("work", {"n": 2}), ("look", {}))
+    model = ScriptedModel([call("look"), call("hear"), call("look"), both, say("Done.")])
+    before = Shelf([look], [look, hear], [look], [look, worker(desk.work)])
+    after = Shelf([look, worker(noted)])
+    async with stage.runtime(Agent("a", model=model, tools=[before])) as lost:
+        await lost.session("s").submit("Go.", turn_id="t")
+        await until(lambda: len(desk.runs) == 2)
+        stage.kill(lost)
+        async with stage.runtime(Agent("a", model=model, tools=[after])) as rt:
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
+        desk.gate.set()
+
+    assert result.text == "Done."
+    assert looks_before == [1, 1]
+    assert len(after.contexts) == 2  # the second is for the next iteration
+    assert [one.text for one in last_told(model)[-3:]] == ["worked 1", "worked 2", "seen"]
+
+
+async def test_a_provider_that_is_away_when_a_call_is_to_run_again_brings_no_tools(
+    stage: Stage,
+) -> None:
+    desk = Desk(is_open=False)
+    model = ScriptedModel([call("work"), say("Done.")])
+    after = Shelf(RuntimeError("away"), [hear])
+    async with stage.runtime(Agent("a", model=model, tools=[Shelf([worker(desk.work)])])) as lost:
+        await lost.session("s").submit("Go.", turn_id="t")
+        await desk.entered.wait()
+        stage.kill(lost)
+        async with stage.runtime(Agent("a", model=model, tools=[after])) as rt:
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
+        desk.gate.set()
+
+    assert result.text == "Done."
+    assert [one.status for one in last_told(model)] == ["unknown"]
+    assert len(after.contexts) == 2
+
+
+async def test_a_cancelled_turn_looks_nothing_up(stage: Stage) -> None:
+    desk = Desk(is_open=False)
+    model = ScriptedModel([call("work"), say("Done.")])
+    after = Shelf([worker(desk.work)])
+    async with stage.runtime(Agent("a", model=model, tools=[Shelf([worker(desk.work)])])) as lost:
+        await lost.session("s").submit("Go.", turn_id="t")
+        await desk.entered.wait()
+        stage.kill(lost)
+        async with stage.runtime() as office:
+            await office.cancel("s", "t", "enough")
+        async with stage.runtime(Agent("a", model=model, tools=[after])) as rt:
+            result = await rt.turn("s", "t").result(timeout=HANGS_S)
+        desk.gate.set()
+
+    assert result.outcome == Stopped(reason="cancelled", detail="enough")
+    assert after.contexts == []

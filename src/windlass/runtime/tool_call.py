@@ -284,7 +284,7 @@ class ToolCallRun(CallHost):
         turn, recovery = self.turn, self.turn.recovery
         assert recovery is not None  # noqa: S101 - the caller looked
         decided = None if self.hooks is None else self.hooks.decided_before()
-        if decided is not None:
+        if decided is not None and decided.verdict != "deny":
             self._replace_args(decided)
         said = turn.row(f"{self._asked.key}/decide")
         if said is not None:

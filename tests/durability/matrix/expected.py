@@ -150,10 +150,9 @@ after: answered deferred
 before: take over
 after: take over
 tools looked up (10)
-tools looked up (11)
 before: answer deferred + result order
 after: answer deferred + result order
-tools looked up (12)
+tools looked up (11)
 model 9 asked                                               | ask 9
 model 9 replied                                             | buy 9
 before: reply 9 + ask approval + park                       | buy 9
@@ -164,15 +163,14 @@ before: answered approval
 after: answered approval
 before: take over (2)
 after: take over (2)
-tools looked up (13)
-tools looked up (14)
+tools looked up (12)
 before: answer approval + leave refund + claim refund
 after: answer approval + leave refund + claim refund        | refund claimed
 refund inside                                               | refund inside
 refund done                                                 | refund done
 before: result refund                                       | refund done
 after: result refund
-tools looked up (15)
+tools looked up (13)
 model 10 asked                                              | ask 10
 model 10 replied                                            | buy 10
 before: reply 10 + claim ring                               | buy 10
@@ -185,12 +183,12 @@ before: result ring                                         | ring done
 after: result ring
 before: mail is taken
 after: mail is taken
-tools looked up (16)
+tools looked up (14)
 model 11 asked                                              | ask 11
 before: mail                                                | ask 11
 after: mail                                                 | ask 11
 model 11 replied                                            | buy 11
-tools looked up (17)                                        | buy 11
+tools looked up (15)                                        | buy 11
 model 12 asked                                              | buy 11, ask 12
 before: reply 11 + repair                                   | buy 11, ask 12
 after: reply 11 + repair                                    | ask 12
@@ -202,9 +200,7 @@ before: expired provider
 after: expired provider
 before: take over (3)
 after: take over (3)
-tools looked up (18)
-tools looked up (19)
-tools looked up (20)
+tools looked up (16)
 model 12 asked (2)                                          | ask 12
 model 12 replied                                            | buy 12
 before: reply 12                                            | buy 12

@@ -16,7 +16,7 @@ from windlass.ports.directives import ReplaceArgs, ShortCircuit
 from windlass.ports.plugin import AskedCall, Plugin
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.ports.policy import Ask, Deny
-from windlass.testing import call, say
+from windlass.testing import Scenario, call, calls, kill_everywhere, say
 
 
 async def done(
@@ -90,6 +90,35 @@ async def test_a_no_to_the_new_arguments_holds_though_the_old_ones_were_fine(
     assert of(result) == wanted
     assert ledger.bodies == []
     assert guard.saw == [1, 2]
+
+
+@pytest.mark.parametrize("n_calls", [1, 2])
+async def test_a_no_to_the_new_arguments_holds_wherever_the_process_dies(n_calls: int) -> None:
+    """The call that was denied is kept with the arguments that the model gave."""
+    ledger = Ledger()
+    script = (calls(*[("act", {"x": 1})] * n_calls), call("act", x=5), say("Done."))
+
+    def guard(_turn: PluginTurn, call: AskedCall) -> object:
+        return {1: DOUBLES, 2: Deny(reason="Not 2.")}.get(call.args["x"])
+
+    def scenario() -> Scenario:
+        return Scenario(
+            agents=lambda: Agent(
+                "a",
+                model=ledger.model(script),
+                tools=[ledger.tool()],
+                plugins=[hooked("guard", before_tool=guard), hooked("same", before_tool=guard)],
+            ),
+            run=lambda rt: rt.session("s").run("Go.", turn_id="t"),
+            check=check,
+        )
+
+    def check(result: TurnResult[Any]) -> None:
+        assert not result.parked
+        found = [(one.args["x"], one.outcome.status) for one in result.tool_calls]
+        assert found == [*[(1, "denied")] * n_calls, (5, "ok")]
+
+    await kill_everywhere(scenario)
 
 
 async def test_a_question_about_the_new_arguments_is_asked(memory_stage: Stage) -> None:
