@@ -176,6 +176,7 @@ async def test_new_code_with_or_without_a_tool_provider_does_not_break_a_turn_in
 
     assert len(desk.runs) == 1  # the recorded call was not run again
     assert len(model.requests) == 2  # nor was its reply bought again
+    assert [one.outcome.value for one in result.tool_calls] == ["a book"]
     assert result.text == "Done."
 
 

@@ -112,8 +112,9 @@ class Drive:
         self._is_stopping = False
         self._is_begun = False
         self._was_accepted = job.accept is None
-        # What the machine said and was not shown yet.
-        self._said: list[Event] = []
+        # What the machine said and was not shown yet; and what it said as it was ended from here.
+        self._said: list[Event]
+        self._last_words: list[Event]
 
     @property
     def is_accepted(self) -> bool:
@@ -288,7 +289,8 @@ class Drive:
         turn.limits = limits_of(turn.program, started)
         output = output_of(turn.program, turn.request, started)
         place = (turn.session_id, turn.turn_id)
-        config = config_of(turn.program, started, place, turn.request)
+        syncs = None if turn.recovery is None else turn.recovery.syncs
+        config = config_of(turn.program, started, place, turn.request, syncs=syncs)
         turn.memory.use_prefix(config.system_prompt)
         history, opening = with_opening(turn.memory.messages, place, started, turn.request)
         records = tuple([ConversationRecord(message=message) for message in opening])
@@ -367,8 +369,8 @@ class Drive:
             if turn.is_live and (turn.is_cancelled or has_limits):
                 ends = self._stops_before(turn, effect)
                 if ends is not None:
-                    machine.finish(ends)
-                    continue
+                    self._finish(turn, ends)
+                    return
             if type(effect) is CallModel:
                 n_calls += 1
                 if n_calls % _YIELD_EVERY == 0:
@@ -385,6 +387,7 @@ class Drive:
             if hooks is not None:
                 hooks.settle(effect.id)
             if tools.ends is not None:
+                self._tell_results(turn)
                 self._finish(turn, tools.ends)
                 return
 
@@ -410,6 +413,16 @@ class Drive:
                 turn.feed.tell(said, until=turn.lane.mark())
         return effect
 
+    def _tell_results(self, turn: Turn) -> None:
+        """Show what the machine says to results, and go no further."""
+        assert turn.machine is not None  # noqa: S101 - effects are being performed
+        said: list[Event] = []
+        turn.machine.advance(said)
+        if type(said[-1]) is TurnEnded:
+            said.pop()
+        if turn.is_live:
+            turn.feed.tell(said, until=turn.lane.mark())
+
     def _cancelled(self) -> Stopped:
         return Stopped(reason="cancelled", detail=clean_text(self._cancel_reason or ""))
 
@@ -421,11 +434,16 @@ class Drive:
     def _finish(
         self, turn: Turn, outcome: Outcome, completed: tuple[CompletedToolCall, ...] = ()
     ) -> None:
-        """End the turn from here: results that are there are kept."""
-        assert turn.machine is not None  # noqa: S101 - effects are being performed
-        turn.machine.finish(cleaned(outcome), completed)
-        while self._advance(turn) is not None:
-            pass  # a turn that has ended asks for nothing more; what it says is shown
+        """End the turn from here: results that are there are kept.
+
+        What the machine says to that is in no entry, so it is shown when the commit is durable.
+        """
+        machine = turn.machine
+        assert machine is not None  # noqa: S101 - effects are being performed
+        machine.finish(cleaned(outcome), completed)
+        last: list[Event] = []
+        machine.advance(last)
+        self._last_words = [event for event in last if type(event) is not TurnEnded]
 
     # ------------------------------------------------------------------ ending
 
@@ -445,6 +463,8 @@ class Drive:
         is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls
         turn.memory.committed(machine.messages, commit, is_plain=is_plain)
         # Delivery comes after the commit and cannot undo it.
+        if self._last_words:
+            turn.feed.tell(self._last_words, until=turn.lane.mark())
         turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
         turn.feed.end()
         if hooks is not None:
@@ -458,6 +478,7 @@ class Drive:
         generation = job.generation if job.generation is not None else memory.next_generation()
         feed = services.feeds.of(memory.session_id).turn(job.turn_id)
         self._turn = self._models = self._tools = self._checkpoints = None
+        self._said, self._last_words = [], []
         self._was_accepted = self.is_accepted
         lane = self._lane = Lane(
             services.store,

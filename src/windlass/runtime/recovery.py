@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from windlass.folds.answers import place_in, syncs_first
 from windlass.journal import Claimed, DirectAnswered, JournalRow, RecordedMoment, TurnJournal, diff
 from windlass.journal.commands import DirectCallCommand, as_written, read_command
 from windlass.journal.keys import call_key
@@ -31,6 +32,8 @@ class Recovery:
         self._turn = turn
         self.journal = journal
         self.last_effect = 0
+        # Whether the machine asks for an environment first, as far as the journal tells.
+        self.syncs: bool | None = None
         for row in journal.rows():
             self._count(row)
         # How often each call was claimed.
@@ -53,7 +56,10 @@ class Recovery:
             spent.count_direct(row.key, row.command, row.outcome)
         if row.reserved is not None or row.lost:
             spent.count_lost(lost_lines(row))
-        number = row.key.split("/")[5].partition(".")[0]
+        place = place_in(row.key)
+        if self.syncs is None:
+            self.syncs = syncs_first(place)
+        number = place[1].partition(".")[0]
         if number.isdigit():
             self.last_effect = max(self.last_effect, int(number))
 

@@ -145,9 +145,14 @@ def tools_of(program: Program, started: TurnStarted) -> tuple[ToolSpec, ...]:
 
 
 def config_of(
-    program: Program, started: TurnStarted, place: tuple[str, str], request: TurnRequest
+    program: Program,
+    started: TurnStarted,
+    place: tuple[str, str],
+    request: TurnRequest,
+    *,
+    syncs: bool | None = None,
 ) -> TurnConfig:
-    """Return the configuration of the turn at `place`, its session and id."""
+    """Return the configuration of the turn at `place`, its session and id; `syncs` is what its journal tells of that."""
     if started.driver == COMPACTION:
         return TurnConfig(
             driver=compaction_with(request.overrides.get("compact", {})),
@@ -169,7 +174,7 @@ def config_of(
         "tools": tools_of(program, started),
         "max_iterations": limits_of(program, started).max_iterations,
         "generation": started.generation,
-        "sync_environment": _syncs(program, started),
+        "sync_environment": _syncs(program, started) if syncs is None else syncs,
         "progress": False,
     }
     # Most turns of an agent differ in their ids alone, which were checked at the door.
