@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.folds.witness import Witness
 from tests.scenarios.stage import STORES, Stage
+
+
+@pytest.fixture(autouse=True)
+def shown_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What live feeds show in a scenario is what its rows fold to. The folder is there for as long as this looks."""
+    witness = Witness()
+    with witness.watching(monkeypatch):
+        yield
+    witness.check_now()
 
 
 @pytest.fixture(params=STORES)

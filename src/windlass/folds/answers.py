@@ -48,12 +48,23 @@ def place_in(key: str) -> Place:
     return tuple(key.split("/")[4:])
 
 
+def syncs_first(place: Place) -> bool | None:
+    """Return whether the machine of a turn with a row at this place asks for an environment first.
+
+    Then its first model call is its second effect. None: the row does not tell. It is told nowhere else, and stays as it
+    was when the turn began: other numbers would be other keys.
+    """
+    if place[0] == "sync_environment":
+        return True
+    return place[1] != "1" if place[0] == "model_call" else None
+
+
 class Answers:
     """What is recorded of a turn so far."""
 
     def __init__(self) -> None:
         self.started: TurnStarted | None = None
-        # Whether the machine asks for an environment first: known from the number of its first model call.
+        # Whether the machine asks for an environment first, once that is known.
         self.syncs: bool | None = None
         self._last_effect = 0
         self._moments: dict[Place, RecordedMoment] = {}
@@ -81,12 +92,11 @@ class Answers:
     def note(self, entry: Claimed | Recorded) -> Place:
         """Take in what was claimed or recorded; return its place."""
         place = place_in(entry.key)
-        kind, effect_id = place[:2]
-        number = effect_id.partition(".")[0]
+        number = place[1].partition(".")[0]
         if number.isdigit():
             self._last_effect = max(self._last_effect, int(number))
-        if self.syncs is None and kind in ("model_call", "sync_environment"):
-            self.syncs = kind == "sync_environment" or effect_id != "1"
+        if self.syncs is None:
+            self.syncs = syncs_first(place)
         command = entry.command
         if isinstance(command, ToolCallCommand) and place[-1] in _OF_THE_CALL:
             self._ran.setdefault(place[:-1], command)

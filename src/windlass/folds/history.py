@@ -44,7 +44,9 @@ def history_before(session: SessionView, turn: TurnView) -> Chain[Message]:
     """
     n_before = session.head if turn.receipt is None else turn.receipt.head - 1
     first = session.head - len(session.pages)
-    if n_before < first:
+    if (
+        n_before <= first and first > 0
+    ):  # a turn may have opened the frame that the pages begin with
         found = f"the pages from {first + 1} on"
         raise InvalidInput.at("session.pages", found, f"those before page {n_before + 1}")
     said: list[Message] = []

@@ -323,6 +323,8 @@ class Drive:
         is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls
         turn.memory.committed(machine.messages, commit, is_plain=is_plain)
         # Delivery comes after the commit and cannot undo it.
+        if performer.last_words:
+            turn.feed.tell(performer.last_words, until=turn.lane.mark())
         turn.tell_fact(TurnEnded(outcome=outcome), "end", "0")
         turn.feed.end()
         if hooks is not None:

@@ -73,7 +73,7 @@ class FoldedTurns:
         view = await self._store.load_turn(session_id, turn_id)
         if view is None:
             return 0
-        history = await self._history(view)
+        history = await history_of(self._store, view)
         return len(TurnFold.of(view, history, pages=pages, waits=waits).facts)
 
     async def _read(self, key: _Key, reading: _Reading) -> FoldedTurn | None:
@@ -85,7 +85,7 @@ class FoldedTurns:
             if view is None:
                 return None
             if fold is None:
-                fold = TurnFold.of(view, await self._history(view))
+                fold = TurnFold.of(view, await history_of(self._store, view))
             else:
                 fold.absorb(view)
             self._keep(key, fold)
@@ -94,18 +94,18 @@ class FoldedTurns:
             if self._reading.get(key) is reading:
                 del self._reading[key]
 
-    async def _history(self, view: TurnView) -> Chain[Message]:
-        """Return what the session's frame held before a turn; nothing of one that has not begun."""
-        if view.turn_index is None or view.is_reclaimed:
-            return Chain()
-        pages = await self._store.load_history(view.session_id, before=view.turn_index, frame=True)
-        return _frame_in(pages)
-
     def _keep(self, key: _Key, fold: TurnFold) -> None:
         self._folds[key] = fold
         self._folds.move_to_end(key)
         if len(self._folds) > _MAX_FOLDS:
             self._folds.popitem(last=False)
+
+
+async def history_of(store: Store, view: TurnView) -> Chain[Message]:
+    """Return what the frame of a turn held when the turn began; nothing of one that has not begun."""
+    if view.turn_index is None or view.is_reclaimed:
+        return Chain()
+    return _frame_in(await store.load_history(view.session_id, before=view.turn_index, frame=True))
 
 
 def _frame_in(pages: Iterable[HistoryPage]) -> Chain[Message]:

@@ -65,8 +65,9 @@ class Performer:
         item = request.overrides.get("item")
         if item is not None:
             self.checkpoints.taken.append(item)
-        # What the machine said and was not shown yet.
+        # What the machine said and was not shown yet; and what it said as it was ended from here.
         self._said: list[Event] = []
+        self.last_words: list[Event] = []
 
     async def run(self) -> bool:
         """Perform the turn's effects until it has its outcome; False: it has to wait.
@@ -106,8 +107,8 @@ class Performer:
             if has_limits or turn.is_cancelled:
                 ends = self._stops_before(effect)
                 if ends is not None:
-                    machine.finish(ends)
-                    continue
+                    self.finish(ends)
+                    return
             if type(effect) is CallModel:
                 n_calls += 1
                 if n_calls % _YIELD_EVERY == 0:
@@ -124,6 +125,7 @@ class Performer:
             if hooks is not None:
                 hooks.settle(effect.id)
             if tools.ends is not None:
+                self._tell_results()
                 self.finish(tools.ends)
                 return
 
@@ -149,6 +151,15 @@ class Performer:
                 turn.feed.tell(said, until=turn.lane.mark())
         return effect
 
+    def _tell_results(self) -> None:
+        """Show what the machine says to results, and go no further."""
+        turn, said = self._turn, list[Event]()
+        self.machine.advance(said)
+        if type(said[-1]) is TurnEnded:
+            said.pop()
+        if turn.is_live:
+            turn.feed.tell(said, until=turn.lane.mark())
+
     # ------------------------------------------------------------------ ending
 
     @property
@@ -169,12 +180,16 @@ class Performer:
         self.finish(self._cancelled())
 
     def finish(self, outcome: Outcome) -> None:
-        """End the turn from here: results that are there are kept."""
+        """End the turn from here: results that are there are kept.
+
+        What the machine says to that is in no entry, so it is shown when the commit is durable.
+        """
         completed = self.tools.interrupted()
         self._turn.completed += completed
         self.machine.finish(cleaned(outcome), completed)
-        while self._advance() is not None:
-            pass  # a turn that has ended asks for nothing more; what it says is shown
+        last: list[Event] = []
+        self.machine.advance(last)
+        self.last_words = [event for event in last if type(event) is not TurnEnded]
 
 
 def _is_cancelled(outcome: Outcome) -> bool:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from windlass.errors import ReplayMismatch
+from windlass.folds.answers import place_in, syncs_first
 from windlass.journal import Claimed, DirectAnswered, JournalRow, RecordedMoment, TurnJournal, diff
 from windlass.journal.commands import DirectCallCommand, as_written, body_of, read_command
 from windlass.journal.keys import call_key
@@ -24,7 +25,6 @@ from windlass.runtime.turn_signals import ParkTurn
 
 M = TypeVar("M", bound=RecordedMoment)
 # What a turn's first effect may be recorded as. A call by a plugin may be made in any of them.
-_FIRST = ("sync_environment", "model_call", "model_hooks", "checkpoint")
 
 
 class Recovery:
@@ -36,7 +36,8 @@ class Recovery:
         # Whether the turn has ended: then what is not recorded was nothing.
         self.is_over = view.state == "done"
         self.last_effect = 0
-        self._first = ""
+        # Whether the machine asks for an environment first, as far as the journal tells.
+        self.syncs: bool | None = None
         for row in journal.rows():
             self._count(row)
         # How often each call was claimed.
@@ -59,24 +60,12 @@ class Recovery:
             spent.count_direct(row.key, row.command, row.outcome)
         if row.reserved is not None or row.lost:
             spent.count_lost(lost_lines(row))
-        kind, effect_id = row.key.split("/", 6)[4:6]
-        number = effect_id.partition(".")[0]
+        place = place_in(row.key)
+        if self.syncs is None:
+            self.syncs = syncs_first(place)
+        number = place[1].partition(".")[0]
         if number.isdigit():
             self.last_effect = max(self.last_effect, int(number))
-            if number == "1" and kind in _FIRST:
-                self._first = kind
-
-    @property
-    def syncs(self) -> bool | None:
-        """Whether the turn asks for its environment before each iteration; None: it has not begun to.
-
-        Effects are numbered in the order in which the machine asks. So a turn that began one way stays so, whatever
-        tools and plugins there are now: else every number would be another, and no recorded answer would be found.
-        """
-        if self._first:
-            return self._first == "sync_environment"
-        # Of all that a turn may begin with, only an environment that changed nothing is not recorded.
-        return True if self.last_effect > 1 else None
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None:
         """Return what was recorded for this, if it was.

@@ -63,10 +63,8 @@ class Recovery(Protocol):
     journal: TurnJournal
     last_effect: int
     is_over: bool
+    syncs: bool | None
     claims: Mapping[str, int]
-
-    @property
-    def syncs(self) -> bool | None: ...
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
     def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
@@ -402,15 +400,14 @@ class Turn:
             self.feed.show_threadsafe(self._as_preview(event, correlation))
 
     def tell_fact(self, event: Event, about: str, correlation: str = "") -> None:
-        """Show a fact once all that was added so far is durable.
+        """Show a fact that is new once all that was added so far is durable.
 
         Its id follows from what it is `about`, so that every drive of the turn gives it the same one.
         """
-        if self.is_live:
-            set_field(event, "id", self.ids.event(about))
-            if correlation:
-                set_field(event, "correlation_id", self.ids.correlation(correlation))
-            self.feed.hold(event, until=self.lane.mark())
+        set_field(event, "id", self.ids.event(about))
+        if correlation:
+            set_field(event, "correlation_id", self.ids.correlation(correlation))
+        self.feed.hold(event, until=self.lane.mark())
 
     def _as_preview(self, event: Event, correlation: str) -> Event:
         # It was made to be shown and has not been seen yet, so it may still be changed.

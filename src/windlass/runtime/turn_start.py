@@ -152,10 +152,7 @@ def config_of(
     *,
     syncs: bool | None = None,
 ) -> TurnConfig:
-    """Return the configuration of the turn at `place`, its session and id.
-
-    `syncs` is whether it began to ask for its environment, if its journal says so.
-    """
+    """Return the configuration of the turn at `place`, its session and id; `syncs` is what its journal tells of that."""
     if started.driver == COMPACTION:
         return TurnConfig(
             driver=compaction_with(request.overrides.get("compact", {})),

@@ -287,7 +287,8 @@ def landed(turn: TurnFacts, unit: Unit, has_page: Callable[[], bool]) -> UnitRec
         return UnitReceipt(page=unit.position + 1)
     if turn.state != "done":  # a unit that commits did not land, or it would be
         return None
-    if unit.commit is not None and turn.commit_digest == unit.commit.digest():
+    is_same_end = unit.commit is not None and turn.commit_digest == unit.commit.digest()
+    if is_same_end and (not unit.entries or has_page()):
         return UnitReceipt(page=turn.pages, committed=receipt_of(turn))
     if unit.generation < turn.session.generation:
         raise lease_lost(turn.session, unit.generation)

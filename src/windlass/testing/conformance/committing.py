@@ -117,6 +117,15 @@ async def an_end_with_other_content_is_refused(scene: Scene, turn: Driven) -> No
     await scene.refused(IdempotencyConflict, scene.commit(later, ending("two")))
 
 
+async def the_same_end_behind_other_entries_is_refused(scene: Scene, turn: Driven) -> None:
+    unit = turn.unit(reply(turn), commit=ending())
+    receipt = await scene.write(unit)
+
+    await scene.unchanged(scene.write(unit), receipt)
+    other = turn.unit(reply(turn, text="other words"), commit=ending())
+    await scene.refused(IdempotencyConflict, other)
+
+
 async def an_end_onto_another_head_is_refused(scene: Scene, turn: Driven) -> None:
     for head in (1, -1):
         await scene.refused(HeadMoved, scene.commit(turn, ending(head=head)))
