@@ -109,7 +109,7 @@ async def _n_results(rt: Runtime[str], wanted: int) -> bool:
 
 
 async def test_a_call_that_hears_of_the_cancel_with_its_answer_ends_the_turn_with_the_reason(
-    memory_stage: Stage,
+    memory_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mark is found by the call that waits, before any worker has looked for marks."""
     desk = Desk(is_open=False)
@@ -120,6 +120,7 @@ async def test_a_call_that_hears_of_the_cancel_with_its_answer_ends_the_turn_wit
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         (wait,) = await store.list_waits()
+        monkeypatch.setattr(rt._worker, "kick", lambda *_: None)
         await store.request_cancel("s", "t", reason="enough")
         await rt.deny(wait.wait.key)
         desk.gate.set()
