@@ -57,11 +57,12 @@ class SessionCache:
         """Return a session without an unfinished turn, for a turn that is new to it.
 
         Raises:
-            HeadMoved: it has an unfinished turn, or this turn has ended already.
+            HeadMoved: it has an unfinished turn, or this turn has ended already; or only errands begin turns in it,
+                and the store is to say so before anything is spent on this one.
         """
         known = self._sessions.get(session_id)
         if known is not None and known.is_owned:
-            return self.keep(known)
+            return self.keep(_open(known))
         try:
             view, memory = await self._look(session_id)
         except UnknownSession:
@@ -70,7 +71,7 @@ class SessionCache:
             raise HeadMoved(f"session {session_id}: another turn is under way")
         if any(page.turn_id == turn_id for page in view.pages):
             raise HeadMoved(f"session {session_id}: turn {turn_id} has ended")
-        return self._take(view, memory)
+        return self._take(view, _open(memory))
 
     async def _look(self, session_id: str) -> tuple[SessionView, SessionMemory]:
         """Ask the store for a session. A cached history is read again only if the head has moved."""
@@ -95,3 +96,10 @@ class SessionCache:
             if memory.is_idle:
                 del self._sessions[session_id]
             memory.is_idle = True
+
+
+def _open(memory: SessionMemory) -> SessionMemory:
+    """Return a session in which callers begin turns."""
+    if not memory.is_open:
+        raise HeadMoved(f"session {memory.session_id}: only errands begin turns in it")
+    return memory

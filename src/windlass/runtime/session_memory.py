@@ -17,6 +17,7 @@ from windlass.kernel.history import trust_history
 from windlass.kernel.projector import SentPrefix, take_prefix
 from windlass.kernel.value import Json
 from windlass.ports import SessionView, TurnCommit
+from windlass.ports.unit import CHAT
 
 _PREFIX_EVERY = 64
 """About how many messages a reader of a session may have to hash."""
@@ -31,8 +32,8 @@ class SessionMemory:
     """A session as its worker knows it: history as messages, and what earlier turns decided."""
 
     __slots__ = (
-        "_prefix", "_prefix_at", "agent", "generation", "head", "is_announced", "is_idle", "is_owned", "messages",
-        "plugin_memories", "remembered", "session_id", "unknown_calls", "usage",
+        "_prefix", "_prefix_at", "agent", "generation", "head", "is_announced", "is_idle", "is_open", "is_owned",
+        "messages", "plugin_memories", "remembered", "session_id", "unknown_calls", "usage",
     )  # fmt: skip
 
     def __init__(self, session_id: str, *, agent: str, generation: int = 0, head: int = 0) -> None:
@@ -43,6 +44,8 @@ class SessionMemory:
         # Whether this worker has it, so that its next turn starts under the same generation.
         self.is_owned = False
         self.is_idle = False
+        # Whether callers may begin turns in it; else only errands do.
+        self.is_open = True
         self.messages: Chain[Message] = Chain()
         # How many messages had been said when their digest was stored last; and that, until it was used.
         self._prefix_at = 0
@@ -61,6 +64,7 @@ class SessionMemory:
         """Return the memory of a session as the store shows it, with its last frame at least."""
         memory = cls(view.session_id, agent=view.agent, generation=view.generation, head=view.head)
         memory.usage = view.usage
+        memory.is_open = view.kind == CHAT
         said: list[Message] = []
         for page in view.pages:
             memory._take(page.nodes, said)

@@ -149,11 +149,11 @@ class SqliteErrands:
             if errand.most is not None:
                 errands.check_room(self._at_work_beside(target), errand.most)
 
-        family = turns.Family(errand.kind, self._started_by, self._root)
+        place = turns.TreePlace(errand.kind, self._started_by, self._root)
         unit = Unit.accepting(errand.session_id, errand.turn_id, errand.turn)
         request = self._asked[number]
         assert request is not None  # noqa: S101 - it is encoded with the errand
-        begun = turns.Begun(family, check_room)
+        begun = turns.Begun(place, check_room)
         return turns.admit(self._rows, unit, errand.turn, request, self._encoder, begun).known
 
     def _at_work_beside(self, target: SessionRow | None) -> int:

@@ -74,7 +74,7 @@ class Origin(NamedTuple):
     parent_head: int | None = None
 
 
-class Family(NamedTuple):
+class TreePlace(NamedTuple):
     """What a session is for, and which tree it belongs to: the session that began it, and the one at the top."""
 
     kind: SessionKind = CHAT
@@ -85,7 +85,7 @@ class Family(NamedTuple):
 class Begun(NamedTuple):
     """How an errand begins a session that is new, and what it asks of a tree before a new turn comes into it."""
 
-    family: Family
+    place: TreePlace
     check_room: Callable[[SessionRow | None], None]
 
 
@@ -126,8 +126,8 @@ def admit(
         begun.check_room(session)
     if session is None:
         origin = Origin(0, strand_seed(session_id))
-        family = Family() if begun is None else begun.family
-        session = create_session(rows, session_id, turn.agent, turn.now_ms, origin, family)
+        place = TreePlace() if begun is None else begun.place
+        session = create_session(rows, session_id, turn.agent, turn.now_ms, origin, place)
     arrived = rows.next_arrival(session)
     submitter = encoder.words(turn.submitter or "") or None
     by = encoder.words(turn.by or "") or None
@@ -148,11 +148,11 @@ def create_session(
     agent: str,
     now_ms: int,
     origin: Origin,
-    family: Family = Family(),  # noqa: B008 - a constant: a chat at the top of its tree
+    place: TreePlace = TreePlace(),  # noqa: B008 - a constant: a chat at the top of its tree
 ) -> SessionRow:
     """Make a session."""
     session = rows.sessions[session_id] = SessionRow(session_id)
-    values = (session_id, agent, now_ms, *origin, *family)
+    values = (session_id, agent, now_ms, *origin, *place)
     session.fill(first(rows.db, _INSERT_SESSION, values))
     session.seen, session.head_checked = rows.version, True
     return session

@@ -283,7 +283,7 @@ async def an_errand_rejects_no_wait_of_another_turn(scene: Scene, turn: Driven) 
 # ------------------------------------------------------------------ what goes with a session
 
 
-async def _family(scene: Scene) -> None:
+async def _grown_tree(scene: Scene) -> None:
     """Let `s1` have begun `c1`, which has begun `c2`; a chat that `c1` began has begun `c4`; all have ended."""
     turn = await scene.begin()
     await scene.send(turn, child("c1"))
@@ -301,7 +301,7 @@ async def _are_deleted(scene: Scene, *names: str) -> None:
 
 
 async def a_session_that_is_deleted_takes_along_what_it_began(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     before = [await scene.session(name) for name in ("talk", "c4")]
 
     report = await scene.store.delete_session("s1", now_ms=1)
@@ -314,7 +314,7 @@ async def a_session_that_is_deleted_takes_along_what_it_began(scene: Scene) -> N
 
 
 async def a_child_that_is_deleted_leaves_what_is_above_it(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     top = await scene.session("s1")
 
     await scene.store.delete_session("c1", now_ms=1)
@@ -326,7 +326,7 @@ async def a_child_that_is_deleted_leaves_what_is_above_it(scene: Scene) -> None:
 
 
 async def a_tree_in_which_a_turn_is_unfinished_is_not_deleted(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     await scene.run(begin("c2", "t2"))
 
     for session_id in ("s1", "c1", "c2"):
@@ -341,7 +341,7 @@ async def a_tree_in_which_a_turn_is_unfinished_is_not_deleted(scene: Scene) -> N
 
 
 async def a_chat_at_work_below_a_session_does_not_hold_it(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     await scene.accept("t2", session_id="talk")
 
     await scene.store.delete_session("s1", now_ms=1)
@@ -350,7 +350,7 @@ async def a_chat_at_work_below_a_session_does_not_hold_it(scene: Scene) -> None:
 
 
 async def a_fork_of_a_child_outlives_its_tree(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     fork = await scene.store.fork("c2", "f1")
 
     await scene.store.delete_session("s1", now_ms=1)
@@ -359,7 +359,7 @@ async def a_fork_of_a_child_outlives_its_tree(scene: Scene) -> None:
 
 
 async def the_id_of_a_deleted_child_is_not_used_again(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     await scene.store.delete_session("c1", now_ms=1)
     turn = await scene.begin("t2", worker_id=(await scene.session("s1")).owner or "")
 
@@ -371,7 +371,7 @@ async def the_id_of_a_deleted_child_is_not_used_again(scene: Scene) -> None:
 
 @with_crash
 async def kinds_and_trees_are_there_after_a_crash(scene: Scene) -> None:
-    await _family(scene)
+    await _grown_tree(scene)
     await scene.store.delete_session("c2", now_ms=1)
 
     await scene.keeps(scene.everything)
