@@ -96,12 +96,12 @@ def flip(column: str, at: int = 40) -> str:
     return f"unhex({before} || {other} || {after})"
 
 
-JOURNAL = ("load_turn", "submit", "commit", "take_over")
+JOURNAL = ("load_turn", "submit", "commit", "take_over", "claim")
 CASES: dict[str, Case] = {
     # --- 56: rows in a state that is none
     "unknown turn state": Case(
         f"UPDATE turns SET state = 'zombie' WHERE {T3_ROW}",
-        ("load_turn", "submit", "commit", "take_over", "due"),
+        ("load_turn", "submit", "commit", "take_over", "due", "claim", "list_turns"),
         "t3",
     ),
     "unknown state of a queued turn": Case(
@@ -509,6 +509,7 @@ BYTES = {
     "journal page": ("log", "page", f"{T3} AND seq = 1", "load_turn"),
     "journal link": ("log", "link", f"{T3} AND seq = 1", "load_turn"),
     "history page": ("log", "page", f"{HISTORY} AND seq = 1", "load_session"),
+    "history page, in parts": ("log", "page", f"{HISTORY} AND seq = 1", "load_history"),
     "history page of an ended turn": ("log", "page", f"{HISTORY} AND seq = 1", "load_ended"),
     "request": ("log", "page", f"{A} AND strand = -(SELECT no FROM turns WHERE {T3_ROW})", "load_turn"),
     "body": ("bodies", "data", "is_blob = 0", "load_turn"),

@@ -139,6 +139,17 @@ async def _started(store: Store) -> int:
     return (await store.load_session("s1")).generation
 
 
+async def _claim(store: Store, worker: Worker, _: int) -> object:
+    return await store.claim(
+        worker.worker_id,
+        agents=[new_turn("s1", 0).agent],
+        limit=5,
+        until_ms=worker.until_ms,
+        now_ms=1_000,
+        session_id="s1",
+    )
+
+
 async def _resolve(store: Store, _: Worker, __: int) -> object:
     receipt = await store.resolve_wait(WAIT.key, YES)
     assert receipt.answer == YES
@@ -195,3 +206,5 @@ OPERATIONS = (
     StoreOperation(name="put_blob", run=_put_blob, landed=_blob_is_there),
     StoreOperation(name="request_cancel", run=_cancel, landed=_cancelled),
 )
+CLAIM = StoreOperation(name="claim", run=_claim, landed=_started)
+"""Lands once as the others do; asked again, it gives what is left, which is nothing."""

@@ -15,7 +15,7 @@ import pytest
 
 from tests.durability.faulty_vfs import CallKind, Fault, FaultyVfs
 from tests.durability.recording_vfs import unregistered_name
-from tests.durability.store_operations import OPERATIONS, StoreOperation, prepare
+from tests.durability.store_operations import CLAIM, OPERATIONS, StoreOperation, prepare
 from tests.durability.workload import Worker
 from windlass.errors import Retry, StoreContended, StoreUnavailable, WindlassError
 from windlass.stores.sqlite import SqliteStore
@@ -227,7 +227,7 @@ async def run_clean(bench: Bench, operation: StoreOperation) -> list[object]:
 
 @pytest.mark.parametrize("stays", [False, True], ids=["once", "stays"])
 @pytest.mark.parametrize("name", WHILE_OPEN)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", [*OPERATIONS, CLAIM], ids=lambda operation: operation.name)
 def test_a_fault_at_any_disk_call_is_a_typed_refusal_and_the_same_call_then_lands_once(
     bench: Bench, operation: StoreOperation, name: str, stays: bool
 ) -> None:
@@ -320,7 +320,7 @@ def test_a_fault_while_a_store_opens_is_a_typed_refusal_and_it_opens_later(
         pytest.fail("no end")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", [*OPERATIONS, CLAIM], ids=lambda operation: operation.name)
 def test_a_lock_that_is_never_released_is_contention_and_the_same_call_then_lands_once(
     bench: Bench, operation: StoreOperation
 ) -> None:
@@ -346,7 +346,7 @@ def test_a_lock_that_is_never_released_is_contention_and_the_same_call_then_land
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", [*OPERATIONS, CLAIM], ids=lambda operation: operation.name)
 def test_a_lock_that_is_released_in_time_is_not_noticed(
     bench: Bench, operation: StoreOperation
 ) -> None:

@@ -98,6 +98,18 @@ async def _take_over(store: SqliteStore) -> object:
     )
 
 
+async def _claim(store: SqliteStore) -> object:
+    (claimed,) = await store.claim(
+        _worker(store),
+        agents=["helper"],
+        limit=1,
+        until_ms=LATER_MS * 2,
+        now_ms=LATER_MS,
+        session_id="a",
+    )
+    return claimed
+
+
 async def _start(store: SqliteStore) -> object:
     return await UnitShortcuts(store).start(
         "a", "t4", turns.begins(_worker(store)), generation=GENERATION
@@ -122,6 +134,9 @@ DOORS: dict[str, Door] = {
         "a", "t3", ending("end of t3", head=2, usage=(USED,)), generation=GENERATION
     ),
     "take_over": _take_over,
+    "claim": _claim,
+    "load_history": lambda store: store.load_history("a"),
+    "list_turns": lambda store: store.list_turns(),
     "start": _start,
     "fork": lambda store: store.fork("a", "g"),
     "due": lambda store: store.due(LATER_MS),

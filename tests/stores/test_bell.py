@@ -1,4 +1,4 @@
-"""The bell: one look for all who watch, none for nobody, and no trouble for the loop."""
+"""The bell: one look for all who watch, none while nothing does, and no trouble for the loop."""
 
 # ruff: noqa: ASYNC240 - a file that is taken away is what one of them is about
 

@@ -1,4 +1,4 @@
-"""What is due to one worker, and what it is given: what waits for others costs next to nothing, what is damaged no one."""
+"""What is due to one worker, and what it is given: turns of others cost next to nothing, and damaged ones stop no other."""
 
 from __future__ import annotations
 

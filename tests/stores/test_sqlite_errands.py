@@ -172,6 +172,7 @@ async def test_a_deep_tree_is_deleted_whole(store: SqliteStore, path: Path) -> N
 
     assert report.pages == 2 * 201
     db = raw(path)
-    assert db.execute("SELECT count(*) FROM log").fetchall() == [(0,)]
+    # But for the one that keeps the last number from being given out again.
+    assert db.execute("SELECT count(*) FROM log WHERE session <> 0").fetchall() == [(0,)]
     assert db.execute("SELECT count(*) FROM sessions WHERE deleted_ms = 9").fetchall() == [(201,)]
     db.close()

@@ -69,7 +69,7 @@ async def worked_in(path: Path) -> None:
 
 
 def take_log_away(path: Path) -> None:
-    """Leave a file alone, as in a copy that somebody was sent."""
+    """Leave the file without its log, as in a copy."""
     for suffix in ("-wal", "-shm"):
         path.with_name(f"{path.name}{suffix}").unlink()
 

@@ -2,7 +2,7 @@
 
 Law 1. One look in a period, however many watch; none while nothing watches.
 Law 2. Trouble stays here: a look that fails is made again, and one who fails to be told keeps no other from it.
-Law 3. All are told once at the first look after somebody came: what was written a moment before is not missed.
+Law 3. All are told once at the first look after one has come: what was written a moment before is not missed.
 """
 
 from __future__ import annotations

@@ -207,9 +207,10 @@ def claim(rows: Rows, wanted: WantedTurns, gone: Liveness) -> tuple[ClaimedTurn,
         InvalidInput: the worker has not joined.
         JournalCorrupt, FormatUnsupported: the turn of the session that was named cannot be read.
     """
-    earlier: tuple[ClaimedTurn, ...] | None = rows.earlier
-    if earlier and all(leases.is_held(rows, one.lease) for one in earlier):
-        return earlier
+    earlier: tuple[ClaimedTurn, ...] = rows.earlier or ()
+    landed = tuple(one for one in earlier if leases.is_held(rows, one.lease))
+    if landed:
+        return landed
     leases.check_joined(rows, wanted.start.worker_id)
     claimed: list[ClaimedTurn] = []
     but = set(wanted.but)
@@ -242,22 +243,27 @@ def _free_turns(
 
 def _take(rows: Rows, found: _Open, wanted: WantedTurns, gone: Liveness) -> ClaimedTurn | None:
     """Take one turn; None: it cannot be read. Then it is left as it was, and keeps no other from being taken."""
-    session_id, turn_id = found.session_id, found.turn_id
     rows.db.execute("SAVEPOINT taken")
     try:
-        _checked(found)
-        lease, turn, pages = leases.take(rows, session_id, turn_id, wanted.start, gone)
-        is_known = wanted.known.get(session_id) == turn.session.head
-        return ClaimedTurn(
-            lease=lease,
-            turn=reads.view_turn(rows, turn, pages),
-            session=reads.load_session(rows, session_id, "none" if is_known else "frame"),
-        )
+        claimed = _take_up(rows, found, wanted, gone)
     except ReplayError:
-        rows.forget_session(session_id)
+        rows.forget_session(found.session_id)
         rows.db.execute("ROLLBACK TO taken")
+        rows.db.execute("RELEASE taken")
         if wanted.session_id is not None:
             raise
         return None
-    finally:
-        rows.db.execute("RELEASE taken")
+    rows.db.execute("RELEASE taken")
+    return claimed
+
+
+def _take_up(rows: Rows, found: _Open, wanted: WantedTurns, gone: Liveness) -> ClaimedTurn:
+    session_id, turn_id = found.session_id, found.turn_id
+    _checked(found)
+    lease, turn, pages = leases.take(rows, session_id, turn_id, wanted.start, gone)
+    is_known = wanted.known.get(session_id) == turn.session.head
+    return ClaimedTurn(
+        lease=lease,
+        turn=reads.view_turn(rows, turn, pages),
+        session=reads.load_session(rows, session_id, "none" if is_known else "frame"),
+    )

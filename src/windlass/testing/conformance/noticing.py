@@ -41,7 +41,7 @@ async def _behind(
         told += found.changes
         if not found.has_more:
             return tuple(told)
-        expect_that(found.mark != mark, "whoever asks on gets on")
+        expect_that(found.mark != mark, "the next mark is further on")
         mark = found.mark
 
 
