@@ -32,7 +32,7 @@ async def opened(path: Path) -> SqliteStore:
 async def frozen_turn(folder: Path, name: str, session_id: str, turn_id: str) -> Kept:
     """Return a turn of a frozen file, and the agent that it was written by."""
     store = await opened(thawed(folder, name))
-    view, session = await read(store, session_id, turn_id)  # type: ignore[arg-type]  # a store
+    view, session = await read(store, session_id, turn_id)
     await store.close()
     return Kept(Runtime(helper())._programs["helper"], view, session)
 
