@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.limits import HANGS_S
@@ -15,6 +17,8 @@ from windlass import Agent, Runtime, ToolContext, tool
 from windlass.errors import SessionDeleted, UnknownSession
 from windlass.kernel import ModelRequest
 from windlass.kernel.outcomes import Finished, Stopped
+from windlass.ports import Due
+from windlass.stores.memory import MemoryStore
 from windlass.testing import FunctionModel, ScriptedModel, call, calls, say
 
 CANCELLED = Stopped(reason="cancelled", detail="enough")
@@ -108,19 +112,22 @@ async def _n_results(rt: Runtime[str], wanted: int) -> bool:
     return len(done) == wanted
 
 
-async def test_a_call_that_hears_of_the_cancel_with_its_answer_ends_the_turn_with_the_reason(
-    memory_stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The mark is found by the call that waits, before any worker has looked for marks."""
+class UntoldStore(MemoryStore):
+    """Tells no worker that a turn is to be cancelled."""
+
+    async def due(self, now_ms: int, **which: Any) -> Due:
+        return msgspec.structs.replace(await super().due(now_ms, **which), cancels=())
+
+
+async def test_a_waiting_call_that_finds_the_mark_ends_the_turn_with_its_reason() -> None:
     desk = Desk(is_open=False)
     model = ScriptedModel([calls(("pay", {"cents": 5}), ("work", {"n": 1}))])
     both = [*payer(Desk(), model).toolbox, *worker(desk, model).toolbox]
-    async with memory_stage.runtime(Agent("a", model=model, tools=both)) as rt:
-        store = rt._services.store
+    store = UntoldStore()
+    async with Runtime(Agent("a", model=model, tools=both), store=store) as rt:
         handle = await rt.session("s").submit("Go.", turn_id="t")
         await desk.entered.wait()
         (wait,) = await store.list_waits()
-        monkeypatch.setattr(rt._worker, "kick", lambda *_: None)
         await store.request_cancel("s", "t", reason="enough")
         await rt.deny(wait.wait.key)
         desk.gate.set()
