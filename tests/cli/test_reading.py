@@ -92,8 +92,13 @@ def test_a_turn_is_shown_alone_and_as_json(made: Path) -> None:
     shown = windlass("show", "bob", "--turn", "three", cwd=made).stdout
     (found,) = values(windlass("show", "ada", "--turn", "two", "--json", cwd=made))
 
+    (parked,) = values(windlass("show", "bob", "--turn", "three", "--json", cwd=made))
+
     assert "three  parked, unfinished" in shown
+    assert "user Pay." in shown
+    assert "assistant → pay(cents=5)" in shown
     assert "approval: Run pay? (open)" in shown
+    assert [message["role"] for message in parked["messages"]] == ["user", "assistant"]
     assert found["state"] == "done"
     assert [message["role"] for message in found["messages"]] == ["user", "assistant"]
 
@@ -122,7 +127,7 @@ JSON = [
     ("sessions", "`sessions`"),
     ("show ada", "`show SESSION`"),
     ("show bob --turn three", "`show --turn`"),
-    ("show bob --journal", "`show --journal`, `tail`"),
+    ("show bob --journal", "`show --journal`"),
     ("waits", "`waits`"),
     ("waits --kind approval", "`waits`"),
     ("usage", "`usage`"),
@@ -161,6 +166,8 @@ def test_exports_and_answers_have_the_keys_that_the_guide_names(folder: Path) ->
     assert set(turn) == documented("`export`, then")
     assert set(answer) == documented("`approve`, `deny`")
     assert set(rest[-1]) == documented("`tail`, when the state changes")
+    for each in rest[:-1]:
+        assert set(each) == documented("`tail`, for each [fact](streaming.md#the-events)")
 
 
 def test_a_session_that_is_not_there_is_a_line_and_2(made: Path) -> None:
@@ -179,7 +186,17 @@ def test_tail_shows_the_turn_under_way_until_it_rests(made: Path) -> None:
     shown = windlass("tail", "bob", cwd=made).stdout
     found = values(windlass("tail", "bob", "--json", cwd=made))
 
-    assert "turn three: parked (approval)" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert [line[0] for line in lines] == ["used", "reply", "wait", "turn"]
+    assert lines[1] == ["reply", "→", "pay(cents=5)"]
+    assert lines[2][2:] == ["approval:", "Run", "pay?"]
+    assert shown.splitlines()[-1] == "turn three: parked (approval)"
+    facts = [each["event"] for each in found[:-1]]
+    assert [fact["type"] for fact in facts] == ["usage_reported", "model_finished", "wait_opened"]
+    # printf bob/three | sha256sum | cut -c-16
+    assert [fact["id"] for fact in facts] == [
+        "e_d689ddbf6cadb04a.1", "e_d689ddbf6cadb04a.2", "e_d689ddbf6cadb04a.wait1",
+    ]  # fmt: skip
     assert found[-1]["state"] == "parked"
     assert [wait["kind"] for wait in found[-1]["waits"]] == ["approval"]
 

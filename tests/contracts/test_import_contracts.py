@@ -22,7 +22,7 @@ CYCLES = "No cycles"
 DOOR = "One door"
 ALL = {LAYERS, PURE, PICKLE, STRANGERS, CYCLES, DOOR}
 
-PURE_PACKAGES = ("errors", "guards", "journal", "kernel")
+PURE_PACKAGES = ("errors", "folds", "guards", "journal", "kernel")
 
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 VERDICT = re.compile(r"^(?P<name>.+?) (?P<verdict>KEPT|BROKEN)\b", re.MULTILINE)
@@ -112,6 +112,14 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
             id="ports-tools",
         ),
         pytest.param(
+            LAYERS, {"ports/model.py": "import windlass.folds.turn_fold"}, id="ports-folds"
+        ),
+        pytest.param(
+            LAYERS,
+            {"folds/planted.py": "import windlass.tools.planted", "tools/planted.py": ""},
+            id="folds-tools",
+        ),
+        pytest.param(
             LAYERS,
             {"net/client.py": "", "tools/planted.py": "import windlass.net.client"},
             id="tools-net",
@@ -156,6 +164,12 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
         pytest.param(PURE, {"guards/planted.py": "import secrets"}, id="guards-secrets"),
         pytest.param(PURE, {"errors.py": "import logging"}, id="errors-logging"),
         pytest.param(PURE, {"journal/keys.py": "import uuid"}, id="journal-uuid"),
+        pytest.param(PURE, {"folds/planted.py": "import asyncio"}, id="folds-asyncio"),
+        pytest.param(
+            PURE,
+            {"ports/views.py": "import time", "folds/planted.py": "import windlass.ports.views"},
+            id="folds-through-a-port",
+        ),
         pytest.param(PICKLE, {"kernel/planted.py": "import pickle"}, id="kernel-pickle"),
         pytest.param(PICKLE, {"stores/rows.py": "from marshal import loads"}, id="store-marshal"),
         pytest.param(PICKLE, {"__init__.py": "import shelve"}, id="root-shelve"),
@@ -229,6 +243,7 @@ def test_a_full_house_with_every_library_behind_its_door_keeps_every_contract(
         {
             "journal/keys.py": "import windlass.kernel",
             "ports/store.py": "import windlass.journal.keys",
+            "folds/planted.py": "import windlass.ports.store",
             "net/client.py": "import httpx",
             "stores/memory.py": "import windlass.ports.store",
             "stores/sqlite/connection.py": "import apsw, windlass.ports.store",

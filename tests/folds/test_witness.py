@@ -57,7 +57,7 @@ def _early(facts: list[Event]) -> list[Event]:
 async def test_a_fold_that_tells_something_else_is_caught(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, fault: Callable[[list[Event]], list[Event]]
 ) -> None:
-    def fold(view: TurnView, history: Chain[Message]) -> Iterable[Event]:
+    def fold(view: TurnView, history: Chain[Message] | None) -> Iterable[Event]:
         return fault(list(facts_of(view, history)))
 
     witness = Witness(fold)

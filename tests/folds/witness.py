@@ -29,7 +29,7 @@ from windlass.stores.memory import MemoryStore
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing.crashing.crashing_store import CrashingStore
 
-Fold = Callable[[TurnView, Chain[Message]], Iterable[Event]]
+Fold = Callable[[TurnView, Chain[Message] | None], Iterable[Event]]
 
 
 class _Seen(NamedTuple):

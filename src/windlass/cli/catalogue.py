@@ -26,7 +26,7 @@ COMMANDS: Final = (
     Command("run", "run", "run one turn and print its answer"),
     Command("sessions", "sessions", "list the sessions of a store"),
     Command("show", "turns", "show a session, a turn or its journal"),
-    Command("tail", "turns", "follow a session's journal as it grows"),
+    Command("tail", "tail", "follow a session's turns, whichever process drives them"),
     Command("waits", "waits", "list what turns are waiting for"),
     Command("approve", "waits", "approve a call that waits"),
     Command("deny", "waits", "deny a call that waits"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 import msgspec
@@ -77,11 +78,13 @@ def page_record(page: HistoryPage) -> Record:
         "turn": page.turn_id,
         "committed_ms": page.committed_ms,
         "outcome": plain(page.outcome),
-        "messages": [
-            {"id": each.id, "role": each.role, "parts": plain(each.parts)}
-            for each in page_messages(page)
-        ],
+        "messages": message_records(page_messages(page)),
     }
+
+
+def message_records(messages: Iterable[Message]) -> list[Record]:
+    """Return messages."""
+    return [{"id": each.id, "role": each.role, "parts": plain(each.parts)} for each in messages]
 
 
 def usage_record(usage: UsageReport) -> Record:

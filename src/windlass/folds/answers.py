@@ -89,8 +89,8 @@ class Answers:
                 if type(entry) is Recorded and type(entry.outcome) in _LOOKS:
                     self._looked_at_later.add(place_in(entry.key))
 
-    def note(self, entry: Claimed | Recorded) -> Place:
-        """Take in what was claimed or recorded; return its place."""
+    def note(self, entry: Claimed | Recorded) -> Place | None:
+        """Take in what was claimed or recorded; return the place of an outcome that is new."""
         place = place_in(entry.key)
         number = place[1].partition(".")[0]
         if number.isdigit():
@@ -102,8 +102,9 @@ class Answers:
             self._ran.setdefault(place[:-1], command)
         elif isinstance(command, AwaitEventCommand):
             self._awaited.setdefault(place, command.wait_key)
-        if type(entry) is Recorded:
-            self._moments.setdefault(place, entry.outcome)
+        if type(entry) is not Recorded or place in self._moments:
+            return None
+        self._moments[place] = entry.outcome
         return place
 
     def waited_for(self, place: Place) -> str | None:

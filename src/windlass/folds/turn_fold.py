@@ -17,7 +17,7 @@ from windlass.errors import InvalidInput
 from windlass.folds.answers import Answers, Place
 from windlass.folds.history import with_opening
 from windlass.journal.entries import Claimed, Recorded, TurnStarted
-from windlass.journal.moments import CheckpointGiven, EventAwaited
+from windlass.journal.moments import CheckpointGiven, EventAwaited, RecordedMoment
 from windlass.journal.pages import JournalPage
 from windlass.kernel import (
     Chain,
@@ -45,7 +45,6 @@ from windlass.ports.waits import Wait, WaitView
 _STANDARD = StandardDriver()
 # They tell the same facts: only the outcome differs, and that is stored.
 _STANDARD_DRIVERS = ("standard", "structured")
-_NO_HISTORY: Chain[Message] = Chain()
 
 
 class _Unsent:
@@ -74,7 +73,7 @@ class TurnFold:
         session_id: str,
         turn_id: str,
         request: TurnRequest | None,
-        history: Chain[Message] = _NO_HISTORY,
+        history: Chain[Message] | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -84,7 +83,7 @@ class TurnFold:
         self.n_waits = 0
         self._ids = TurnIds(session_id, turn_id)
         self._request = request
-        self._history = history
+        self._history: Chain[Message] = Chain() if history is None else history
         self._answers = Answers()
         self._waits: dict[str, tuple[int, Wait]] = {}
         self._machine: TurnMachine | None = None
@@ -97,7 +96,7 @@ class TurnFold:
     def of(
         cls,
         view: TurnView,
-        history: Chain[Message] = _NO_HISTORY,
+        history: Chain[Message] | None = None,
         *,
         pages: int | None = None,
         waits: int | None = None,
@@ -173,8 +172,8 @@ class TurnFold:
                 self._begin(entry)
             elif type(entry) is Recorded or type(entry) is Claimed:
                 place = self._answers.note(entry)
-                if type(entry) is Recorded:
-                    self._tell_beside(place, entry)
+                if place is not None and type(entry) is Recorded:
+                    self._tell_beside(place, entry.outcome)
                 self._advance()
 
     def _begin(self, started: TurnStarted) -> None:
@@ -183,9 +182,9 @@ class TurnFold:
         _, self._opening = with_opening(Chain(), place, started, self._request)
         self._advance()
 
-    def _tell_beside(self, place: Place, entry: Recorded) -> None:
+    def _tell_beside(self, place: Place, outcome: RecordedMoment) -> None:
         """Tell what the machine does not say: an answer to a wait, and what was taken out of the inbox."""
-        outcome, ids = entry.outcome, self._ids
+        ids = self._ids
         if isinstance(outcome, EventAwaited):
             number, wait = self._waits.get(self._answers.waited_for(place) or "", (0, None))
             if wait is not None:
@@ -288,6 +287,6 @@ class TurnFold:
         return answers.results(asked)
 
 
-def facts_of(view: TurnView, history: Chain[Message] = _NO_HISTORY) -> tuple[Event, ...]:
+def facts_of(view: TurnView, history: Chain[Message] | None = None) -> tuple[Event, ...]:
     """Return the facts of a turn as its rows hold them; of a turn whose journal is gone, its end."""
     return tuple(TurnFold.of(view, history).facts)

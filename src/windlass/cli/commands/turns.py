@@ -1,13 +1,11 @@
-"""`windlass show` and `tail`: a session, a turn, and a turn's journal, also as it grows."""
+"""`windlass show`: a session, a turn, and a turn's journal."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
-from cyclopts import Parameter
 from rich.tree import Tree
 
 from windlass import journal
@@ -16,12 +14,13 @@ from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_store
 from windlass.cli.terminal import console, ending, line, one_line
 from windlass.errors import UnknownSession
+from windlass.folds import TurnFold, history_before
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, Store, TurnView
 
+Messages: TypeAlias = tuple[messages.Message, ...]
 _STYLES = {"user": "cyan", "assistant": "green", "tool": "dim", "system": "magenta"}
-_LOOK_S = 0.25
 
 
 def show(
@@ -40,22 +39,24 @@ def show(
         journal: the journal: what was asked, what came back
     """
 
-    async def read(rows: Store) -> tuple[SessionView, TurnView | None]:
+    async def read(rows: Store) -> tuple[SessionView, TurnView | None, Messages]:
         view = await rows.load_session(session)
         last = view.pages[-1].turn_id if view.pages else None
         turn_id = (view.active or last) if turn is None and journal else turn
         found = None if turn_id is None else await rows.load_turn(session, turn_id)
         if turn_id is not None and found is None:
             raise UnknownSession(f"turn: session {session} has no turn {turn_id}", field="turn")
-        return view, found
+        if found is None:
+            return view, None, ()
+        return view, found, TurnFold.of(found, history_before(view, found)).messages
 
-    found, shown = with_store(store, read)
+    found, shown, said = with_store(store, read)
     if shown is not None and journal:
         _show_journal(shown, json=json)
     elif json:
-        output.write_json(_session_record(found) if shown is None else _turn_record(shown))
+        output.write_json(_session_record(found) if shown is None else _turn_record(shown, said))
     else:
-        console().print(_session_tree(found) if shown is None else _turn_tree(shown))
+        console().print(_session_tree(found) if shown is None else _turn_tree(shown, said))
 
 
 # ---------------------------------------------------------------------- a session, a turn
@@ -82,7 +83,7 @@ def _session_tree(view: SessionView) -> Tree:
     return tree
 
 
-def _add_messages(branch: Tree, shown: list[messages.Message]) -> None:
+def _add_messages(branch: Tree, shown: Iterable[messages.Message]) -> None:
     for message in shown:
         is_result = any(isinstance(part, messages.ToolResult) for part in message.parts)
         role = "tool" if is_result else message.role
@@ -90,7 +91,7 @@ def _add_messages(branch: Tree, shown: list[messages.Message]) -> None:
         branch.add(line((f"{role} ", _STYLES.get(role, "")), (text, "not bold default")))
 
 
-def _turn_record(view: TurnView) -> output.Record:
+def _turn_record(view: TurnView, said: Messages) -> output.Record:
     return {
         "session": view.session_id,
         "turn": view.turn_id,
@@ -98,19 +99,18 @@ def _turn_record(view: TurnView) -> output.Record:
         "state": view.state,
         "outcome": output.plain(view.outcome),
         "input": None if view.request is None else output.plain(view.request.input),
-        "messages": None if view.page is None else output.page_record(view.page)["messages"],
+        "messages": output.message_records(said),
         "waits": [{**output.wait_record(each.wait), "state": each.state} for each in view.waits],
         "takeovers": view.takeovers,
         "units": len(view.pages),
     }
 
 
-def _turn_tree(view: TurnView) -> Tree:
+def _turn_tree(view: TurnView, said: Messages) -> Tree:
     about = f"  {view.state}, {ending(view.outcome)}"
     tree = Tree(line((view.turn_id, "bold cyan"), (about, "default")))
-    if view.page is not None:
-        _add_messages(tree, output.page_messages(view.page))
-    elif view.request is not None:
+    _add_messages(tree, said)
+    if not said and view.request is not None:  # it has not begun
         tree.add(line((f"user {one_line(terminal.text_of(view.request.input), 200)}", "")))
     for wait in view.waits:
         tree.add(line((f"{wait.wait.kind}: {wait.wait.title} ({wait.state})", "yellow")))
@@ -203,90 +203,3 @@ def _show_journal(view: TurnView, *, json: bool) -> None:
         cells.append((str(each.unit), each.entry, effect, each.asked, each.answered))
     heads = ("unit", "entry", "effect", "asked", "came back")
     terminal.print_table(heads, cells, ("dim", "cyan"), empty="its journal is no longer kept")
-
-
-# ---------------------------------------------------------------------- as it grows
-
-
-def tail(
-    session: SessionWord,
-    /,
-    *,
-    follow: Annotated[bool, Parameter(name=["--follow", "-f"])] = False,
-    store: StoreOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Watch the unfinished turn until it ends or waits; with --follow, also all later turns.
-
-    Args:
-        follow: continue after the turn has ended
-    """
-    watched = _Tail(session, is_json=json)
-    with_store(store, lambda rows: watched.watch(rows, follow=follow))
-
-
-class _Tail:
-    """Reads the store again and again, and shows what is new."""
-
-    def __init__(self, session: str, *, is_json: bool) -> None:
-        self._session = session
-        self._is_json = is_json
-        self._units: dict[str, int] = {}
-        self._states: dict[str, str] = {}
-        self._head: int | None = None
-
-    async def watch(self, rows: Store, *, follow: bool) -> None:
-        """Look until there is nothing more to see."""
-        while True:
-            view = await rows.load_session(self._session, history=False)
-            pending = [turn for turn, state in self._states.items() if state != "done"]
-            ended = await self._ended(rows, view.head)
-            for turn_id in dict.fromkeys([*pending, *ended, *filter(None, [view.active])]):
-                await self._look(rows, turn_id)
-            rests = view.active is None or self._states.get(view.active) in ("parked", "done")
-            if rests and not follow:
-                return
-            await asyncio.sleep(_LOOK_S)
-
-    async def _ended(self, rows: Store, head: int) -> list[str]:
-        """Return the turns that ended since the last look: one may start and end between two."""
-        before, self._head = self._head, head
-        if before is None or head <= before:
-            return []
-        pages = (await rows.load_session(self._session)).pages
-        return [page.turn_id for page in pages[before - head :]]
-
-    async def _look(self, rows: Store, turn_id: str) -> None:
-        turn = await rows.load_turn(self._session, turn_id)
-        if turn is None:
-            return
-        for each in _journal_rows(turn, self._units.get(turn_id, 0)):
-            self._show_row(turn, each)
-        self._units[turn_id] = len(turn.pages)
-        if self._states.get(turn_id) != turn.state:
-            self._states[turn_id] = turn.state
-            self._show_state(turn)
-
-    def _show_row(self, turn: TurnView, row: JournalRow) -> None:
-        if self._is_json:
-            _write_row(turn, row)
-            return
-        answered = f"  ⇒ {row.answered}" if row.answered else ""
-        start = (f"{row.unit:>3} {row.entry:<9}", "cyan")
-        console().print(line(start, (row.asked, "default"), (answered, "green")))
-
-    def _show_state(self, turn: TurnView) -> None:
-        waits = [each.wait for each in turn.waits if each.state == "open"]
-        if self._is_json:
-            record = {
-                "session": self._session,
-                "turn": turn.turn_id,
-                "state": turn.state,
-                "outcome": output.plain(turn.outcome),
-                "waits": [output.wait_record(wait) for wait in waits],
-            }
-            output.write_json(record)
-            return
-        told = ending(turn.outcome) if turn.state == "done" else ", ".join(w.kind for w in waits)
-        words = f"turn {turn.turn_id}: {turn.state}{f' ({told})' if told else ''}"
-        console().print(line((words, "bold")))
