@@ -13,10 +13,10 @@ from windlass.folds.cursor import (
     read_cursor,
     write_cursor,
 )
-from windlass.folds.history import history_before, needs_history
+from windlass.folds.history import frame_in
 from windlass.folds.turn_fold import TurnFold, facts_of
 
 __all__ = [
-    "BEGINNING", "Cursor", "Place", "TurnFold", "facts_behind", "facts_of", "history_before", "needs_history",
-    "place_of", "read_cursor", "write_cursor",
+    "BEGINNING", "Cursor", "Place", "TurnFold", "facts_behind", "facts_of", "frame_in", "place_of", "read_cursor",
+    "write_cursor",
 ]  # fmt: skip

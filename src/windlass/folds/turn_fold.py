@@ -60,7 +60,7 @@ _UNSENT = _Unsent()
 class TurnFold:
     """What the rows of a turn say so far.
 
-    `history` is what its frame held when it began (`history_before`). Without it a call whose id was in use there has
+    `history` is what its frame held when it began. Without it a call whose id was in use there has
     another id than it had live, and a turn that sums up has nothing to sum up.
 
     facts: all so far, in order.

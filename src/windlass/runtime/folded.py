@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from windlass.folds import TurnFold
-from windlass.journal import FrameOpened, HistoryPage
-from windlass.kernel import Chain, ConversationRecord, Message
-from windlass.kernel.history import trust_history
+from windlass.folds import TurnFold, frame_in
+from windlass.kernel import Chain, Message
 from windlass.ports import Store, TurnView
 
 # How many turns stay folded. Each holds what its turn has said, and the frame before it.
@@ -105,18 +102,4 @@ async def history_of(store: Store, view: TurnView) -> Chain[Message]:
     """Return what the frame of a turn held when the turn began; nothing of one that has not begun."""
     if view.turn_index is None or view.is_reclaimed:
         return Chain()
-    return _frame_in(await store.load_history(view.session_id, before=view.turn_index, frame=True))
-
-
-def _frame_in(pages: Iterable[HistoryPage]) -> Chain[Message]:
-    """Return the messages of the last frame among pages of history."""
-    said: list[Message] = []
-    for page in pages:
-        for node in page.nodes:
-            if type(node) is ConversationRecord:
-                said.append(node.message)
-            elif type(node) is FrameOpened:
-                said.clear()
-    frame = Chain(said)
-    trust_history(frame)
-    return frame
+    return frame_in(await store.load_history(view.session_id, before=view.turn_index, frame=True))

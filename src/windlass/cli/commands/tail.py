@@ -7,14 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from windlass.api.watching import history_of
 from windlass.cli import output, terminal
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_store
 from windlass.cli.terminal import console, ending, line, one_line
-from windlass.folds import TurnFold
 from windlass.kernel import Event, events
 from windlass.ports import Store, TurnView
+from windlass.runtime.folded import FoldedTurns
 
 _LOOK_S = 0.25
 
@@ -42,18 +41,20 @@ class _Tail:
     def __init__(self, session: str, *, is_json: bool) -> None:
         self._session = session
         self._is_json = is_json
-        self._folds: dict[str, TurnFold] = {}
+        # How many facts of each turn were shown.
+        self._shown: dict[str, int] = {}
         self._states: dict[str, str] = {}
         self._head: int | None = None
 
     async def watch(self, rows: Store, *, follow: bool) -> None:
         """Look until there is nothing more to see."""
+        folded = FoldedTurns(rows)
         while True:
             view = await rows.load_session(self._session, history=False)
             pending = [turn for turn, state in self._states.items() if state != "done"]
             ended = await self._ended(rows, view.head)
             for turn_id in dict.fromkeys([*pending, *ended, *filter(None, [view.active])]):
-                await self._look(rows, turn_id)
+                await self._look(folded, turn_id)
             rests = view.active is None or self._states.get(view.active) in ("parked", "done")
             if rests and not follow:
                 return
@@ -67,23 +68,17 @@ class _Tail:
         pages = (await rows.load_session(self._session)).pages
         return [page.turn_id for page in pages[before - head :]]
 
-    async def _look(self, rows: Store, turn_id: str) -> None:
-        turn = await rows.load_turn(self._session, turn_id)
-        if turn is None or self._states.get(turn_id) == "done":
+    async def _look(self, folded: FoldedTurns, turn_id: str) -> None:
+        found = await folded.of(self._session, turn_id)
+        if found is None or self._states.get(turn_id) == "done":
             return
-        fold = self._folds.get(turn_id)
-        if fold is None:
-            history = await history_of(rows, turn)
-            fold = self._folds[turn_id] = TurnFold(self._session, turn_id, turn.request, history)
-        n_seen = len(fold.facts)
-        fold.absorb(turn)
-        for fact in fold.facts[n_seen:]:
+        turn, facts = found.view, found.fold.facts
+        for fact in facts[self._shown.get(turn_id, 0) :]:
             self._show_fact(turn, fact)
+        self._shown[turn_id] = len(facts)
         if self._states.get(turn_id) != turn.state:
             self._states[turn_id] = turn.state
             self._show_state(turn)
-        if turn.state == "done":
-            del self._folds[turn_id]
 
     def _show_fact(self, turn: TurnView, fact: Event) -> None:
         if self._is_json:

@@ -14,10 +14,10 @@ from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_store
 from windlass.cli.terminal import console, ending, line, one_line
 from windlass.errors import UnknownSession
-from windlass.folds import TurnFold, history_before
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, Store, TurnView
+from windlass.runtime.folded import FoldedTurns
 
 Messages: TypeAlias = tuple[messages.Message, ...]
 _STYLES = {"user": "cyan", "assistant": "green", "tool": "dim", "system": "magenta"}
@@ -43,12 +43,12 @@ def show(
         view = await rows.load_session(session)
         last = view.pages[-1].turn_id if view.pages else None
         turn_id = (view.active or last) if turn is None and journal else turn
-        found = None if turn_id is None else await rows.load_turn(session, turn_id)
-        if turn_id is not None and found is None:
-            raise UnknownSession(f"turn: session {session} has no turn {turn_id}", field="turn")
-        if found is None:
+        if turn_id is None:
             return view, None, ()
-        return view, found, TurnFold.of(found, history_before(view, found)).messages
+        found = await FoldedTurns(rows).of(session, turn_id)
+        if found is None:
+            raise UnknownSession(f"turn: session {session} has no turn {turn_id}", field="turn")
+        return view, found.view, found.fold.messages
 
     found, shown, said = with_store(store, read)
     if shown is not None and journal:
