@@ -14,7 +14,7 @@ from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, T
 from windlass.kernel.responses import NOTHING_CAME, CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import AtCheckpoint, InboxItem, Refuse
-from windlass.ports.inbox import item_parts
+from windlass.ports.inbox import item_parts, wake_in
 from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.outputs import read_value
@@ -183,10 +183,5 @@ class Checkpoints:
 
 
 def _cause(item: InboxItem, origin: InputOrigin) -> TurnCause:
-    content = item.content if isinstance(item.content, dict) else {}
-    return TurnCause(
-        id=item.item_id,
-        event_type=str(content.get("event_type", "wake")),
-        origin=origin,
-        text=str(content.get("text", "")),
-    )
+    said = wake_in(item.content)
+    return TurnCause(id=item.item_id, event_type=said.event_type, origin=origin, text=said.text)
