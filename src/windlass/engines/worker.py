@@ -5,6 +5,8 @@ Law 2. One turn of a session at a time. The store says which; this worker only l
 Law 3. Each look finds what no worker drives: turns whose worker is gone, turns that were answered, queued turns, inbox items
     of idle sessions. Looking only reads; an idle worker writes nothing but its lease.
 Law 4. A worker drives only agents that it has. It releases a session in which a turn of another agent is queued.
+
+Length: a look at all sessions and a look into one are the same acts.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from windlass.ports import (
     WaitAnswer,
 )
 from windlass.ports.inbox import turn_of_item
+from windlass.ports.waits import waits_for_itself
 from windlass.runtime.drive import Parked
 from windlass.runtime.folded import FoldedTurns
 from windlass.runtime.program import Program
@@ -43,6 +46,8 @@ from windlass.runtime.turn_record import TurnRecord
 
 _log = logging.getLogger("windlass")
 _MAX_DROPPED = 100
+# Which page of a journal to begin at, for a reader that wants none.
+_NO_PAGES = 2**31
 _GRACE_S = 10.0
 _ASIDE_S = 1.0
 
@@ -363,13 +368,17 @@ class Worker:
         self._drives.start(memory, program, job)
 
     async def _open_inbox(self, inbox: DueInbox) -> None:
-        """Wake the turn under way, or begin a turn with the first item."""
+        """Wake the turn under way, here or where it is parked; or begin a turn with the first item."""
         driving = self._drives.by_session.get(inbox.session_id)
         if driving is not None:
             if inbox.now:
                 driving.drive.wake()
             return
-        if inbox.active is not None or inbox.agent not in self.programs:
+        if inbox.active is not None:
+            if inbox.now:
+                await self._wake_parked(inbox.session_id, inbox.active)
+            return
+        if inbox.agent not in self.programs:
             return
         services = self.services
         turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
@@ -377,6 +386,15 @@ class Worker:
             turn_id = turn_of_item(inbox.first.item_id)
             await services.store.accept(inbox.session_id, turn_id, turn)
             self.kick()
+
+    async def _wake_parked(self, session_id: str, turn_id: str) -> None:
+        """Let a turn that waits for nothing but children or a time take in what came for it."""
+        with self._drives.taking_up((session_id, turn_id)):
+            view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+            if view is None or view.state != "parked" or view.agent not in self.programs:
+                return
+            if waits_for_itself(view.waits):
+                await self._resume(session_id, turn_id)
 
     def _drive_ended(
         self, session_id: str, turn_id: str, ended: TurnRecord | Parked | None
