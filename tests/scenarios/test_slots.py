@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.limits import HANGS_S
-from tests.scenarios.stage import Stage
+from tests.scenarios.stage import Desk, Stage, until
+from tests.scenarios.workers import echo, worker
 from windlass import Agent, Runtime, Session, ToolContext, tool
 from windlass.kernel import ModelReply, ModelRequest, ToolResult
+from windlass.ports import TurnInfo
 from windlass.testing import FunctionModel, call, say
 
 Way = Callable[[Session[Any]], Awaitable[str]]
@@ -104,3 +106,27 @@ async def test_a_turn_that_no_longer_waits_for_a_slot_takes_none(stage: Stage) -
             await first
 
     assert last.text == "Done."
+
+
+async def test_a_turn_that_is_to_be_tried_again_while_no_slot_is_free_is_tried_when_one_is(
+    stage: Stage,
+) -> None:
+    failing, desk = ["first"], Desk(is_open=False)
+
+    async def deps(info: TurnInfo) -> None:
+        if info.session_id == "first" and failing:
+            failing.pop()
+            raise OSError("not yet")
+
+    async with stage.runtime(worker(desk, echo()), deps=deps, max_turns=1) as rt:
+        handle = await rt.session("first").submit("Hello.", turn_id="t")
+        await until(lambda: not failing and not rt._worker.driving)
+        busy = await rt.session("second").submit("work", turn_id="t")
+        await desk.entered.wait()
+        stage.later(1, rt)
+        await rt._worker.look()
+        desk.gate.set()
+        await busy.result(timeout=HANGS_S)
+        result = await handle.result(timeout=HANGS_S)
+
+    assert result.text == "You said: Hello."

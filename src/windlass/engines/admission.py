@@ -6,11 +6,11 @@ import asyncio
 from os import urandom
 
 from windlass import errors
-from windlass.engines.resting import waits_for_itself
 from windlass.engines.worker import Worker
 from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
 from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.ports.waits import waits_for_itself
 from windlass.runtime.body import RUNS_IN
 from windlass.runtime.services import Services
 from windlass.runtime.starting import NONE_GIVEN

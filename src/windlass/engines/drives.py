@@ -203,10 +203,11 @@ class Drives:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         self.again[key] = self._services.clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
 
-    def due_again(self) -> tuple[TurnKey, ...]:
-        """Return the turns whose pause is over."""
+    def due_again(self, session_id: str | None = None) -> tuple[TurnKey, ...]:
+        """Return the turns whose pause is over, of all sessions or of one."""
         now_ms = self._services.clock.now_ms()
-        found = tuple(key for key, due_ms in self.again.items() if due_ms <= now_ms)
+        wanted = (key for key in self.again if session_id in (None, key[0]))
+        found = tuple(key for key in wanted if self.again[key] <= now_ms)
         for key in found:
             del self.again[key]
         return found

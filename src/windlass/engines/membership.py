@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from windlass.errors import LeaseLost, StoreError, WindlassError
 from windlass.ports import DueInbox, InboxItem, NewTurn, TurnRequest
-from windlass.ports.inbox import item_parts
+from windlass.ports.inbox import item_parts, wake_in
 from windlass.runtime.services import Services
 
 _log = logging.getLogger("windlass")
@@ -79,7 +79,7 @@ _EVERY_MS = 6 * 3_600_000
 
 
 def turn_for(inbox: DueInbox, *, submitter: str, now_ms: int) -> NewTurn:
-    """Return the turn that the first item of an idle session's inbox begins: its input, or its command."""
+    """Return the turn that the first item of an idle session's inbox begins: its input, its command, or what it tells."""
     item = inbox.first
     return NewTurn(
         agent=inbox.agent,
@@ -95,6 +95,8 @@ def _request_of(item: InboxItem) -> TurnRequest:
     if item.kind == "command" and content.get("command") == _COMPACT:
         wanted = content.get("options") or {}
         return TurnRequest(overrides={"item": item.item_id, _COMPACT: wanted})
+    if item.kind == "wake":
+        return TurnRequest(overrides={"item": item.item_id, "wake": wake_in(content)._asdict()})
     return TurnRequest(input=item_parts(content), overrides={"item": item.item_id})
 
 

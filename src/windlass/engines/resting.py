@@ -11,7 +11,7 @@ Law 2. What a resting turn waits for are the leaves: the waits that something ou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ import msgspec
 from windlass.engines.drives import Drives
 from windlass.errors import EngineError, SessionDeleted, UnknownSession
 from windlass.ports import Store, TurnView, Wait, WaitView
+from windlass.ports.waits import waits_for_itself
 from windlass.runtime.services import Services
 from windlass.runtime.store_watch import StoreWatch
 from windlass.runtime.turn_record import TurnRecord
@@ -30,13 +31,6 @@ SOON_MS = 60_000
 _MAX_DEPTH = 64
 # News from other processes is best effort: this often a caller looks for itself.
 _LOOK_S = 5.0
-_BY_ITSELF = frozenset({"child", "timer"})
-
-
-def waits_for_itself(waits: Iterable[WaitView]) -> bool:
-    """Whether a parked turn waits for nothing but children and timers."""
-    kinds = {one.wait.kind for one in waits if one.state == "open"}
-    return bool(kinds) and kinds <= _BY_ITSELF
 
 
 class Leaves(NamedTuple):

@@ -5,33 +5,38 @@ Law 2. One turn of a session at a time. The store says which; this worker only l
 Law 3. Each look finds what no worker drives: turns whose worker is gone, turns that were answered, queued turns, inbox items
     of idle sessions. Looking only reads; an idle worker writes nothing but its lease.
 Law 4. A worker drives only agents that it has. It releases a session in which a turn of another agent is queued.
+
+Length: a look at all sessions and a look into one are the same acts.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from windlass.engines.drives import Drives, Slots, TurnKey
 from windlass.engines.membership import Housekeeping, Membership, turn_for
 from windlass.engines.resting import Resting
 from windlass.engines.session_cache import SessionCache
-from windlass.errors import HeadMoved, StoreError, WindlassError
+from windlass.errors import HeadMoved, SessionDeleted, StoreError, UnknownSession, WindlassError
 from windlass.ports import (
     ClaimedTurn,
     Due,
     DueInbox,
     DueTurn,
+    DueWait,
     Engine,
     ErrandReceipt,
     NewTurn,
     TurnRequest,
     TurnView,
+    Wait,
     WaitAnswer,
 )
 from windlass.ports.inbox import turn_of_item
+from windlass.ports.waits import waits_for_itself
 from windlass.runtime.drive import Parked
 from windlass.runtime.folded import FoldedTurns
 from windlass.runtime.program import Program
@@ -43,6 +48,8 @@ from windlass.runtime.turn_record import TurnRecord
 
 _log = logging.getLogger("windlass")
 _MAX_DROPPED = 100
+# Which page of a journal to begin at, for a reader that wants none.
+_NO_PAGES = 2**31
 _GRACE_S = 10.0
 _ASIDE_S = 1.0
 
@@ -130,9 +137,9 @@ class Worker:
         """Wake what errands have touched here; other workers find it themselves."""
         for receipt in receipts:
             if receipt.status == "dropped":
-                _log.warning(
-                    "an errand to session %s was dropped: %s", receipt.session_id, receipt.reason
-                )
+                # The session of a wait that is gone is not known.
+                to = f"session {receipt.session_id}" if receipt.session_id else "a wait"
+                _log.warning("an errand to %s was dropped: %s", to, receipt.reason)
                 self.dropped.append(receipt)
             else:
                 self.wake(receipt.session_id)
@@ -202,15 +209,13 @@ class Worker:
 
     async def look(self) -> None:
         """Find what is due, begin what can be begun, and tidy up."""
-        store, now_ms = self.services.store, self.services.clock.now_ms()
+        now_ms = self.services.clock.now_ms()
         try:
             due = await self._due(now_ms)
             for cancel in due.cancels:
-                driving = self._drives.get(cancel.session_id, cancel.turn_id)
-                if driving is not None:
-                    view = await store.load_turn(cancel.session_id, cancel.turn_id)
-                    driving.drive.cancel((view.cancel if view is not None else None) or "")
-            if await self._expire(due, now_ms):
+                await self._hear_cancel(cancel.session_id, cancel.turn_id)
+            if due.waits:
+                await self._expire(due.waits, now_ms)
                 due = await self._due(now_ms)
             self._drives.look()
             await self._take_due(due)
@@ -226,45 +231,82 @@ class Worker:
         agents, worker_id = tuple(self.programs), self.services.worker_id
         return await self.services.store.due(now_ms, agents=agents, worker_id=worker_id)
 
-    async def _expire(self, due: Due, now_ms: int) -> bool:
-        """Answer the waits whose time is over; say whether there were any."""
+    async def _expire(self, waits: Iterable[DueWait | Wait], now_ms: int) -> None:
+        """Answer waits whose time is over."""
         too_late = WaitAnswer(status="expired", now_ms=now_ms)
-        for wait in due.waits:
+        for wait in waits:
             with self._drives.taking_up((wait.session_id, wait.turn_id)):
                 await self.services.store.resolve_wait(wait.key, too_late)
-        return bool(due.waits)
+
+    async def _hear_cancel(self, session_id: str, turn_id: str) -> None:
+        """End a turn that is driven here, if the store says that it is to end."""
+        driving = self._drives.get(session_id, turn_id)
+        if driving is not None:
+            view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+            if view is not None and view.cancel is not None:
+                driving.drive.cancel(view.cancel)
 
     async def drive(self, session_id: str) -> int | None:
         """Drive one session until nothing of it is due; return when something will be, if that is known."""
-        store, now_ms = self.services.store, self.services.clock.now_ms
+        drives = self._drives
         while True:
-            due = await self._due(now_ms())
-            for inbox in due.inboxes:
-                if inbox.session_id == session_id:
-                    await self._open_inbox(inbox)
-            waits = [one.wait for one in await store.list_waits(session_id=session_id)]
-            times = [wait.expires_ms for wait in waits if wait.expires_ms is not None]
-            if any(time_ms <= now_ms() for time_ms in times):
-                await self._expire(due, now_ms())
-                continue
-            for claimed in await self._claim(1, session_id):
-                await self._drive_claimed(claimed)
-            driving = self._drives.by_session.get(session_id)
-            if driving is None:
-                return min(times, default=None)
+            waits_ms = await self._expire_in(session_id)
+            await self._try_again(session_id)
+            with suppress(UnknownSession, SessionDeleted):
+                await self._look_into(session_id)
+            driving = drives.by_session.get(session_id)
+            if driving is None or self._is_closing:
+                again_ms = [
+                    at_ms for (name, _), at_ms in drives.again.items() if name == session_id
+                ]
+                return min((*waits_ms, *again_ms), default=None)
             await driving.end()
+
+    async def _expire_in(self, session_id: str) -> list[int]:
+        """Answer the waits of one session whose time is over; return when the others' is."""
+        now_ms = self.services.clock.now_ms()
+        found = await self.services.store.list_waits(session_id=session_id)
+        timed = [
+            (one.wait.expires_ms, one.wait) for one in found if one.wait.expires_ms is not None
+        ]
+        await self._expire([wait for at_ms, wait in timed if at_ms <= now_ms], now_ms)
+        return [at_ms for at_ms, _ in timed if at_ms > now_ms]
+
+    async def _look_into(self, session_id: str) -> None:
+        """Find what is due in one session, and begin what can be begun."""
+        store, driving = self.services.store, self._drives.by_session.get(session_id)
+        if driving is not None:
+            await self._hear_cancel(session_id, driving.turn_id)
+            driving.drive.look()
+        session = await store.load_session(session_id, history=False)
+        items = (await store.inbox(session_id)).items
+        waiting = [item for item in items if item.state == "pending"]
+        if waiting:
+            inbox = DueInbox(
+                session_id=session_id,
+                agent=session.agent,
+                active=session.active,
+                now=any(item.when == "now" for item in waiting),
+                first=waiting[0],
+            )
+            await self._open_inbox(inbox)
+        if driving is None and session.active is None and session.queued:
+            first = await store.load_turn(session_id, session.queued[0], since=_NO_PAGES)
+            if first is not None and first.agent not in self.programs:
+                await self._make_way(session_id, session.owner)
+        for claimed in () if self._is_closing else await self._claim(1, session_id):
+            await self._drive_claimed(claimed)
 
     async def _take_due(self, due: Due) -> None:
         drives, slots = self._drives, self.slots
-        for key in drives.due_again():
-            with drives.taking_up(key):
-                await self._resume(*key)
+        await self._try_again()
         ours: list[DueTurn] = []
         for turn in due.turns:
             key = (turn.session_id, turn.turn_id)
             if turn.agent not in self.programs:
-                with drives.taking_up(key):
-                    await self._make_way(turn)
+                if turn.why == "queued":
+                    with drives.taking_up(key):
+                        await self._make_way(turn.session_id, turn.owner)
             elif key not in drives.again and turn.session_id not in drives.by_session:
                 ours.append(turn)
         if not ours or self._is_closing:
@@ -279,6 +321,16 @@ class Worker:
             # Another worker was faster; or a turn cannot be read, which is told when it is taken up by itself.
             names = {(claimed.lease.session_id, claimed.lease.turn_id) for claimed in given}
             await self._resume_first([t for t in ours if (t.session_id, t.turn_id) not in names])
+
+    async def _try_again(self, session_id: str | None = None) -> None:
+        """Drive turns again whose pause is over, of all sessions or of one; those without a slot as soon as there is one."""
+        drives = self._drives
+        for key in drives.due_again(session_id):
+            if self.slots.are_taken():
+                drives.again[key], self._was_full = 0, True
+                continue
+            with drives.taking_up(key):
+                await self._resume(*key)
 
     async def _resume_first(self, due: list[DueTurn]) -> None:
         services = self.services
@@ -310,14 +362,14 @@ class Worker:
             memory = self._cache.taken(claimed.session)
             await self._drive_known(memory, view, lease.generation, lease.takeovers)
 
-    async def _make_way(self, turn: DueTurn) -> None:
-        """Release a session in which a turn of an agent that this worker lacks is queued."""
-        memory = self._cache.get(turn.session_id)
-        if turn.owner == self.services.worker_id and turn.why == "queued":
-            view = await self.services.store.load_session(turn.session_id, history=False)
+    async def _make_way(self, session_id: str, owner: str | None) -> None:
+        """Release a session of this worker's in which a turn of an agent that it lacks is queued."""
+        memory = self._cache.get(session_id)
+        if owner == self.services.worker_id:
+            view = await self.services.store.load_session(session_id, history=False)
             generation = memory.generation if memory is not None else view.generation
-            self._cache.forget(turn.session_id)
-            await self.services.store.release(turn.session_id, generation=generation)
+            self._cache.forget(session_id)
+            await self.services.store.release(session_id, generation=generation)
 
     async def _resume(self, session_id: str, turn_id: str) -> None:
         """Drive a turn again that this worker could not go on with before."""
@@ -363,13 +415,17 @@ class Worker:
         self._drives.start(memory, program, job)
 
     async def _open_inbox(self, inbox: DueInbox) -> None:
-        """Wake the turn under way, or begin a turn with the first item."""
+        """Wake the turn under way, here or where it is parked; or begin a turn with the first item."""
         driving = self._drives.by_session.get(inbox.session_id)
         if driving is not None:
             if inbox.now:
                 driving.drive.wake()
             return
-        if inbox.active is not None or inbox.agent not in self.programs:
+        if inbox.active is not None:
+            if inbox.now:
+                await self._wake_parked(inbox.session_id, inbox.active)
+            return
+        if inbox.agent not in self.programs:
             return
         services = self.services
         turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
@@ -377,6 +433,15 @@ class Worker:
             turn_id = turn_of_item(inbox.first.item_id)
             await services.store.accept(inbox.session_id, turn_id, turn)
             self.kick()
+
+    async def _wake_parked(self, session_id: str, turn_id: str) -> None:
+        """Let a turn that waits for nothing but children or a time take in what came for it."""
+        with self._drives.taking_up((session_id, turn_id)):
+            view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+            if view is None or view.state != "parked" or view.agent not in self.programs:
+                return
+            if waits_for_itself(view.waits):
+                await self._resume(session_id, turn_id)
 
     def _drive_ended(
         self, session_id: str, turn_id: str, ended: TurnRecord | Parked | None

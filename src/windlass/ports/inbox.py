@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -42,6 +42,19 @@ def item_parts(content: Json) -> tuple[Part, ...]:
         parts: tuple[Part, ...] = msgspec.convert(content["parts"], tuple[Part, ...])
         return parts
     return ()
+
+
+class Wake(NamedTuple):
+    """What an item of kind `wake` says: what kind of event it was, and its words."""
+
+    event_type: str
+    text: str
+
+
+def wake_in(content: Json) -> Wake:
+    """Return what the content of a wake says."""
+    said = content if isinstance(content, dict) else {}
+    return Wake(str(said.get("event_type", "wake")), str(said.get("text", "")))
 
 
 class NewItem(JsonValue, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, TypeAlias
 
 from windlass.errors import InvalidInput
@@ -22,6 +23,8 @@ WaitKind: TypeAlias = Literal[
     "child",
     "question",
 ]
+BY_ITSELF: frozenset[WaitKind] = frozenset({"child", "timer"})
+"""The kinds of waits that need no person."""
 AnswerStatus: TypeAlias = Literal["answered", "rejected", "expired", "superseded"]
 ANSWERED: AnswerStatus = "answered"
 WaitState: TypeAlias = Literal["open", "answered", "rejected", "expired", "superseded"]
@@ -72,6 +75,15 @@ class WaitView(Value, kw_only=True):
     answer: WaitAnswer | None = None
     consumed: bool = False
     page: int = 0
+
+
+def waits_for_itself(waits: Iterable[WaitView]) -> bool:
+    """Whether what is open of these waits is for children and times alone: something, and nothing that needs a person.
+
+    A turn that waits so gets on by itself, and an item for now wakes it.
+    """
+    kinds = {one.wait.kind for one in waits if one.state == "open"}
+    return bool(kinds) and kinds <= BY_ITSELF
 
 
 def check_turn_in_session(session_id: str | None, turn_id: str | None) -> None:

@@ -1,6 +1,9 @@
 """Checkpoints: where input that came meanwhile enters a turn, and an answer of the wrong shape is sent back.
 
 Law 1. Only a turn that is live takes something from the inbox. What an earlier drive took is in the journal.
+Law 2. A turn that waits for nothing but children or a time has no checkpoint until they answer, and is woken by an item
+    for now. It takes the item at once and parks again: what it took comes again at its next checkpoint, and what it
+    ends without waits in the inbox again.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, T
 from windlass.kernel.responses import NOTHING_CAME, CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import AtCheckpoint, InboxItem, Refuse
-from windlass.ports.inbox import item_parts
+from windlass.ports.inbox import item_parts, wake_in
+from windlass.ports.waits import waits_for_itself
 from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.outputs import read_value
@@ -147,6 +151,19 @@ class Checkpoints:
                 messages.append(InjectedMessage(role="user", parts=parts, origin=origin))
         return CheckpointDelivery(messages=tuple(messages), causes=tuple(causes))
 
+    async def hold_items(self) -> None:
+        """Take what waits for now before the turn parks, so that no item wakes it twice."""
+        turn = self._turn
+        if not (self.has_items and turn.is_live and waits_for_itself(turn.waits.values())):
+            return
+        store, session_id = turn.services.store, turn.session_id
+        items = (await store.inbox(session_id)).items
+        if any(item.when == "now" and item.state == "pending" for item in items):
+            await turn.lane.durable()
+            await store.take_inbox(
+                session_id, turn.turn_id, generation=turn.generation, limit=len(items)
+            )
+
     async def _take_items(self) -> tuple[InboxItem, ...]:
         """Take what waits for now: all of it, or the oldest alone and the rest at the checkpoints that follow."""
         self.has_items = False
@@ -183,10 +200,5 @@ class Checkpoints:
 
 
 def _cause(item: InboxItem, origin: InputOrigin) -> TurnCause:
-    content = item.content if isinstance(item.content, dict) else {}
-    return TurnCause(
-        id=item.item_id,
-        event_type=str(content.get("event_type", "wake")),
-        origin=origin,
-        text=str(content.get("text", "")),
-    )
+    said = wake_in(item.content)
+    return TurnCause(id=item.item_id, event_type=said.event_type, origin=origin, text=said.text)

@@ -256,6 +256,7 @@ class Drive:
             # From here on the store decides which came first, a cancel or this end.
             self._performing = None
         if not has_ended:
+            await performer.checkpoints.hold_items()
             return await self._park(turn)
         record = await self._end(turn, started, hooks, performer)
         self._memory.is_owned = True

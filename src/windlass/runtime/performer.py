@@ -31,7 +31,7 @@ from windlass.runtime.outputs import output_of
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, TurnOver
-from windlass.runtime.turn_start import config_of, limits_of
+from windlass.runtime.turn_start import causes_of, config_of, limits_of
 
 # A turn that never has to wait yields to the loop's other tasks every so many model calls.
 _YIELD_EVERY = 4
@@ -50,7 +50,8 @@ class Performer:
         history, opening = with_opening(turn.memory.messages, place, started, request)
         records = tuple([ConversationRecord(message=message) for message in opening])
         turn.has_files = any(type(part) is Attachment for one in opening for part in one.parts)
-        turn.machine = self.machine = TurnMachine(config, history, records=records)
+        causes = causes_of(started, request)
+        turn.machine = self.machine = TurnMachine(config, history, records=records, causes=causes)
         turn.offered, turn.system_prompt = config.tools, config.system_prompt
         if program.providers:
             turn.provided = ProvidedTools(turn)

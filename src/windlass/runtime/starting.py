@@ -24,6 +24,7 @@ from windlass.runtime.turn_start import (
     is_compaction,
     plugin_names,
     start_record,
+    woken_by,
 )
 
 MAX_TAKEOVERS = 3
@@ -183,6 +184,9 @@ async def started_anew(
     clean = cleaned(parts, tuple[Part, ...])
     if clean is not parts:  # whoever accepted it did not know the secret
         parts, opening = clean, msgspec.structs.replace(opening, input=clean)
+    woken = woken_by((turn.session_id, turn.turn_id), request)
+    if woken:
+        opening = msgspec.structs.replace(opening, messages=(*opening.messages, *woken))
     started = start_record(
         program,
         request,

@@ -12,7 +12,7 @@ import msgspec
 from windlass.journal import TurnStarted
 from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, canonical
 from windlass.kernel.compaction import COMPACTION, compaction_with
-from windlass.kernel.messages import Message, Part
+from windlass.kernel.messages import InputOrigin, Message, Part, Text, TurnCause
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.standard import StandardDriver
 from windlass.kernel.value import EMPTY_DICT, set_field
@@ -101,6 +101,34 @@ def _record_of(
         ends=opening.ends,
     )
     return _for_summary(started) if is_compaction(request) else started
+
+
+def woken_by(place: tuple[str, str], request: TurnRequest) -> tuple[Message, ...]:
+    """Return the event that the turn at `place`, its session and id, begins with, if a wake began it."""
+    said = request.overrides.get("wake")
+    if said is None:
+        return ()
+    item_id: str = request.overrides["item"]
+    origin = InputOrigin(turn_id=place[1], input_id=item_id)
+    parts = (Text(text=said["text"]),)
+    return (Message(id=item_id, role="event", parts=parts, origin=origin),)
+
+
+def causes_of(started: TurnStarted, request: TurnRequest) -> tuple[TurnCause, ...]:
+    """Return why a turn runs that no person asked for, in the words of its start record."""
+    said = request.overrides.get("wake")
+    if said is None:
+        return ()
+    return tuple(
+        TurnCause(
+            id=message.id,
+            event_type=said["event_type"],
+            origin=message.origin,
+            text="".join(part.text for part in message.parts if type(part) is Text),
+        )
+        for message in started.messages
+        if message.id == request.overrides["item"] and message.origin is not None
+    )
 
 
 def is_compaction(request: TurnRequest) -> bool:

@@ -258,8 +258,6 @@ WHY_DUE: dict[str, Literal["queued", "answered", "abandoned"]] = {
     "running": "abandoned",
 }
 """Why a turn is to be driven, by its state. One that has begun is due only when its session is free."""
-LEAVES = frozenset({"child", "timer"})
-"""The kinds of waits that need no person: a turn that waits for these alone is woken by an item for now."""
 
 
 # ------------------------------------------------------------------ units

@@ -15,6 +15,7 @@ from windlass.ports import (
     DueTurn,
     DueWait,
 )
+from windlass.ports.waits import waits_for_itself
 from windlass.stores import rules
 from windlass.stores.memory import leases, sessions
 from windlass.stores.memory.leases import Workers
@@ -112,8 +113,7 @@ def _can_enter(session: SessionRow, *, is_now: bool) -> bool:
     turn = session.next_turn
     if turn is None or turn.state != "parked":
         return True
-    kinds = {view.wait.kind for view in turn.waits.values() if view.state == "open"}
-    return is_now and bool(kinds) and kinds <= rules.LEAVES
+    return is_now and waits_for_itself(turn.waits.values())
 
 
 def _due_waits(tables: Tables, now_ms: int) -> Iterator[DueWait]:
