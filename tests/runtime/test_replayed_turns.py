@@ -50,7 +50,7 @@ async def test_a_replay_that_asks_a_provider_is_seen(
 
     async def asking(self: Environments, effect: SyncEnvironment) -> EnvironmentSynced:
         assert self._turn.provided is not None
-        await self._turn.provided.look_up()
+        await self._turn.provided.look_up(self._turn)
         return await sync(self, effect)
 
     monkeypatch.setattr(Environments, "sync", asking)

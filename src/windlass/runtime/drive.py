@@ -62,7 +62,14 @@ from windlass.runtime.program import Program
 from windlass.runtime.recovery import Recovery
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
-from windlass.runtime.starting import Job, check_code, deps_by, is_blocked, started_anew
+from windlass.runtime.starting import (
+    Job,
+    ask_for_code,
+    deps_by,
+    is_blocked,
+    missing_code,
+    started_anew,
+)
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
 from windlass.runtime.turn_signals import ParkTurn, StopTurn
@@ -241,7 +248,9 @@ class Drive:
         hooks = Hooks(turn, plugins) if plugins or turn.recovery is not None else None
         try:
             started = await self._started(turn, hooks, job)
-            check_code(turn, started)
+            missing = missing_code(turn, started)
+            if missing is not None:
+                ask_for_code(turn, missing)
         except ParkTurn:
             return await self._park(turn)
         if hooks is not None:

@@ -51,7 +51,7 @@ class Environments:
             if turn.was_passed(effect.id):
                 return EnvironmentSynced(id=effect.id)
         turn.go_live()
-        failure = None if turn.provided is None else await turn.provided.look_up()
+        failure = None if turn.provided is None else await turn.provided.look_up(turn)
         built = failure or await self._build(effect)
         patches = EMPTY_DICT if hooks is None else hooks.place.take()
         if built is not None or patches:
@@ -97,16 +97,16 @@ class Environments:
 
 
 class ProvidedTools:
-    """The tools that providers bring to one turn."""
+    """The tools that providers bring to one turn: asked for anew in each iteration."""
 
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+    __slots__ = ("_is_due", "_looking")
+
+    def __init__(self) -> None:
         self._is_due = True
         self._looking = asyncio.Lock()
 
-    async def look_up(self) -> Failure | None:
+    async def look_up(self, turn: Turn) -> Failure | None:
         """Ask the providers what tools there are now, and put them beside the agent's own."""
-        turn = self._turn
         self._is_due = False
         tools = [tool for tool in turn.program.toolbox if tool.spec.name != FINDER]
         try:
@@ -121,14 +121,14 @@ class ProvidedTools:
             return Failure(message=f"a tool provider raised {name}", code="tool_provider")
         return None
 
-    async def find(self) -> None:
+    async def find(self, turn: Turn) -> None:
         """Have the tools here for a call that is to run: the journal has their specs, not their bodies.
 
         Calls that run side by side all ask for it. A provider that fails brings no tools.
         """
         async with self._looking:
             if self._is_due:
-                await self.look_up()
+                await self.look_up(turn)
 
 
 async def hooked_view(hooks: Hooks, place: str) -> HistoryView:

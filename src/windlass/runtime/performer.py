@@ -54,7 +54,7 @@ class Performer:
         turn.machine = self.machine = TurnMachine(config, history, records=records, causes=causes)
         turn.offered, turn.system_prompt = config.tools, config.system_prompt
         if program.providers:
-            turn.provided = ProvidedTools(turn)
+            turn.provided = ProvidedTools()
         self._turn = turn
         self._ends_at_once = started.ends
         self._hooks = hooks

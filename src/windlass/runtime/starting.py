@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -131,16 +131,14 @@ def missing_code(turn: Turn, started: TurnStarted) -> MissingCode | None:
     return None
 
 
-def check_code(turn: Turn, started: TurnStarted) -> None:
-    """Refuse to drive a turn that began with other code.
+def ask_for_code(turn: Turn, missing: MissingCode) -> NoReturn:
+    """Leave it to a person what becomes of a turn that began with other code.
 
     Raises:
-        ParkTurn: a person decides.
+        ParkTurn: always.
     """
-    missing = missing_code(turn, started)
-    if missing is not None:
-        _ask_person(turn, "mismatch", missing.about, missing.title, missing.detail)
-        raise ParkTurn
+    _ask_person(turn, "mismatch", missing.about, missing.title, missing.detail)
+    raise ParkTurn
 
 
 # ---------------------------------------------------------------------- the start record

@@ -303,9 +303,10 @@ class ToolCallRun(CallHost):
 
     async def _go_live(self) -> None:
         """Leave replay; the tools that providers bring have to be there again."""
-        self.turn.go_live()
-        if self.turn.provided is not None:
-            await self.turn.provided.find()
+        turn = self.turn
+        turn.go_live()
+        if turn.provided is not None:
+            await turn.provided.find(turn)
 
     def _take_up_decision(self, decided: object) -> None:
         """Take up what a person or the policy decided before the crash: they are not asked again."""
