@@ -8,6 +8,7 @@ from windlass.release import RELEASE
 
 if TYPE_CHECKING:
     from windlass.api.agent import Agent
+    from windlass.api.notices import Notice
     from windlass.api.runtime import Runtime
     from windlass.api.session import Session
     from windlass.api.turn_handle import TurnHandle
@@ -38,6 +39,7 @@ __all__ = [
     "HandOff",
     "Limits",
     "NotDone",
+    "Notice",
     "Pending",
     "Plugin",
     "Runtime",
@@ -75,6 +77,7 @@ _WHERE = {
     "HandOff": "windlass.kernel.tool_call",
     "Limits": "windlass.runtime.limits",
     "NotDone": "windlass.ports.tool",
+    "Notice": "windlass.api.notices",
     "Pending": "windlass.ports.tool",
     "Plugin": "windlass.ports.plugin",
     "Runtime": "windlass.api.runtime",
