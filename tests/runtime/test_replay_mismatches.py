@@ -180,3 +180,61 @@ async def test_a_finished_turn_with_digests_of_an_earlier_format_is_compared_by_
         )
 
     await check_same(turn.with_view(pages=with_entries(turn, old)))
+
+
+# ---------------------------------------------------------------------- the way through the turn
+
+
+@pytest.mark.parametrize(
+    ("syncs", "at", "told"),
+    [
+        (
+            True,
+            "s/t/1/0/sync_environment/1",
+            "$.effect: recorded model_call of iteration 0, now sync_environment of iteration 0",
+        ),
+        (None, "", ""),
+    ],
+)
+async def test_an_effect_more_than_the_journal_has_is_told(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, syncs: bool | None, at: str, told: str
+) -> None:
+    turn = await finished_turn(stage)
+    monkeypatch.setattr(Recovery, "syncs", syncs)
+
+    found = await replayed(turn)
+
+    assert (found.state, found.at) == ("differs" if syncs else "ends", at)
+    assert ", ".join(map(str, found.diff)) == told
+
+
+async def test_an_effect_less_than_the_journal_has_is_told(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = await played.PLAYS["tools_of_a_provider"](stage)
+    monkeypatch.setattr(Recovery, "syncs", False)
+
+    found = await replayed(turn)
+
+    assert (found.state, found.at) == ("differs", "s/t/1/0/model_call/1")
+    assert [str(place) for place in found.diff] == [
+        "$.effect: recorded sync_environment of iteration 0, now model_call of iteration 0"
+    ]
+
+
+async def test_a_call_that_the_journal_has_passed_without_it_is_told(stage: Stage) -> None:
+    """Of a passed effect only checkpoints and environments may have left nothing behind."""
+    turn = await played.PLAYS["every_contract"](stage)
+
+    def is_left(entry: Any) -> bool:  # noqa: ANN401 - an entry
+        return not getattr(entry, "key", "").endswith("/model_call/4")
+
+    pages = tuple(
+        msgspec.structs.replace(page, entries=tuple(filter(is_left, page.entries)))
+        for page in turn.view.pages
+    )
+
+    found = await replayed(turn.with_view(pages=pages))
+
+    assert (found.state, found.at, found.effects) == ("differs", "s/t/1/1/model_call/4", 2)
+    assert [str(place) for place in found.diff] == ["$.effect: added (model_call of iteration 1)"]

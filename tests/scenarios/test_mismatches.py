@@ -15,6 +15,7 @@ from windlass.kernel import ModelMessage, ModelRequest, Text
 from windlass.kernel.projector import ChatProjector, ProjectorView
 from windlass.ports.tool import Tool
 from windlass.runtime import turn_start
+from windlass.runtime.recovery import Recovery
 from windlass.testing import ScriptedModel, call, say
 
 
@@ -213,3 +214,23 @@ async def test_a_tool_that_is_gone_answers_an_error(stage: Stage) -> None:
     assert [one.outcome.status for one in result.tool_calls] == ["ok", "error"]
     assert result.tool_calls[1].outcome.value == "There is no tool called order."
     assert len(desk.runs) == 1
+
+
+async def test_a_turn_that_would_lead_another_way_parks_and_nothing_runs(
+    stage: Stage, other_release: pytest.MonkeyPatch
+) -> None:
+    """A release that asks for an environment first would find no recorded reply where it looks for one."""
+    desk, model = Desk(), script()
+    await parked_turn(stage, desk, model)
+    other_release.setattr(Recovery, "syncs", True)
+    async with stage.runtime(waiter(desk, model)) as rt:
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
+        (wait,) = result.waits
+        assert (wait.kind, wait.detail["key"]) == ("mismatch", "s/t/1/0/sync_environment/1")
+        assert (len(model.requests), len(desk.runs)) == (1, 1)
+        other_release.undo()
+        assert await rt.retry("s", "t") is True
+        result = await rt.turn("s", "t").result(timeout=HANGS_S)
+
+    assert result.text == "Done."
+    assert [one.outcome.value for one in result.tool_calls] == ["a book"]

@@ -105,6 +105,8 @@ class Performer:
         if hooks is not None:
             hooks.settle(0)
         while (effect := self._advance()) is not None:
+            if not turn.is_live and turn.recovery is not None:
+                turn.recovery.check_place(effect)
             if has_limits or turn.is_cancelled:
                 ends = self._stops_before(effect)
                 if ends is not None:

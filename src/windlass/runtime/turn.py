@@ -23,6 +23,7 @@ from windlass.journal.commands import AwaitEventCommand, Command, effect_digest,
 from windlass.journal.entries import Attempt, Claimed, DriveBegan, DriveEnded, Recorded, TurnStarted
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Event, ModelReply, Outcome, TurnIds, TurnMachine, canonical, events
+from windlass.kernel.effects import Asked
 from windlass.kernel.messages import Attachment, Message
 from windlass.kernel.responses import Failure
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
@@ -67,6 +68,7 @@ class Recovery(Protocol):
     claims: Mapping[str, int]
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
+    def check_place(self, effect: Asked) -> None: ...
     def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
 
 
