@@ -1,7 +1,8 @@
 """A witness: sees every fact that live feeds of this process show, and compares them with what the store folds to.
 
 The law: what feeds showed of a turn is what its rows fold to. Of a turn whose drives were all here and were not cut off,
-that is all of it; of any other, facts in their order, none twice. And rows fold the same in any portions.
+that is all of it; of any other, facts in their order, none twice. Rows fold the same in any portions, and the machine of
+a fold has said what the turn committed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import pytest
 from windlass.errors import JournalCorrupt, SessionDeleted, UnknownSession
 from windlass.folds import TurnFold, facts_of
 from windlass.journal import DriveBegan
-from windlass.kernel import Chain, Event, Message, canonical
+from windlass.kernel import Chain, ConversationRecord, Event, Message, canonical
+from windlass.kernel.compaction import CompactionDriver
 from windlass.ports import TurnView
 from windlass.runtime.drive import Drive, Parked
 from windlass.runtime.feed import SessionFeed, TurnFeed
@@ -162,9 +164,15 @@ class Witness:
             rest = iter(folded)
             told = f"{place}: shown, and not folded at its place"
             expect(all(line in rest for line in shown), told, shown, folded)
-        in_portions = lines(fold_in_portions(view, history).facts)
-        at_once = lines(facts_of(view, history))
-        expect(in_portions == at_once, f"{place}: in portions, and at once", in_portions, at_once)
+        at_once, portions = TurnFold.of(view, history), fold_in_portions(view, history)
+        found, wanted = lines(portions.facts), lines(at_once.facts)
+        expect(found == wanted, f"{place}: in portions, and at once", found, wanted)
+        machine = at_once._machine
+        if view.page is not None and machine is not None and machine.records:
+            said = lines(one for one in machine.records if type(one) is ConversationRecord)
+            kept = lines(one for one in view.page.nodes if type(one) is ConversationRecord)
+            is_sum = isinstance(machine._config.driver, CompactionDriver)
+            expect(said == kept or is_sum, f"{place}: said, and committed", said, kept)
 
 
 def fold_in_portions(view: TurnView, history: Chain[Message]) -> TurnFold:
@@ -178,9 +186,9 @@ def fold_in_portions(view: TurnView, history: Chain[Message]) -> TurnFold:
     return fold
 
 
-def lines(facts: Iterable[Event]) -> list[str]:
-    """Return facts as text that shows all of them."""
-    return [canonical.encode(fact).decode() for fact in facts]
+def lines(values: Iterable[object]) -> list[str]:
+    """Return facts, or other values, as text that shows all of them."""
+    return [canonical.encode(value).decode() for value in values]
 
 
 def expect(is_so: bool, claim: str, found: list[str], wanted: list[str]) -> None:
