@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.stores.test_frozen_files import thawed
-from windlass.api.watching import history_of
 from windlass.folds import facts_of, needs_history
 from windlass.kernel.events import Event
+from windlass.runtime.folded import history_of
 from windlass.stores.sqlite import SqliteStore
 
 # What a turn tells, by the end of the fact's id. Rows from before waits told their page come first.
