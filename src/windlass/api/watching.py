@@ -12,6 +12,7 @@ from windlass.folds import TurnFold, history_before
 from windlass.kernel import Chain, Event, Message, Outcome, events
 from windlass.ports import SessionView, Store, TurnView
 from windlass.runtime.reader import FeedReader
+from windlass.runtime.turn_record import messages_in
 
 if TYPE_CHECKING:
     from windlass.engines.admission import Admission
@@ -35,9 +36,9 @@ async def turn_view(admission: Admission, session_id: str, turn_id: str) -> Turn
 
 async def messages_so_far(admission: Admission, view: TurnView) -> tuple[Message, ...]:
     """Return a turn's messages: committed ones, or a view of what its journal holds."""
-    history: Chain[Message] = Chain()
-    if view.page is None and view.pages:
-        history = await history_of(admission.services.store, view)
+    if view.page is not None:
+        return messages_in(view.page.nodes)
+    history = await history_of(admission.services.store, view) if view.pages else None
     return TurnFold.of(view, history).messages
 
 
