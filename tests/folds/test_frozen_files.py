@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.stores.test_frozen_files import thawed
-from windlass.folds import facts_of, needs_history
+from windlass.folds import facts_of
 from windlass.kernel.events import Event
 from windlass.runtime.folded import history_of
 from windlass.stores.sqlite import SqliteStore
@@ -44,5 +44,4 @@ async def test_a_turn_of_an_earlier_release_is_told(
     history = await history_of(store, view)
     await store.close()
 
-    assert needs_history(view)
     assert [in_short(fact) for fact in facts_of(view, history)] == told

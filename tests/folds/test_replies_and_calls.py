@@ -19,6 +19,7 @@ from tests.folds.rows import (
 )
 from tests.folds.told import ALSO, WORK, also, fact, replied, returned, used
 from windlass.folds import facts_of
+from windlass.folds.answers import Answers
 from windlass.journal import (
     Claimed,
     DriveBegan,
@@ -34,6 +35,7 @@ from windlass.kernel import (
     ModelFailure,
     ModelFinished,
     ModelReply,
+    RunCode,
     Text,
     ToolCall,
     ToolFinished,
@@ -84,6 +86,10 @@ def test_nothing_is_said_before_there_is_a_reply() -> None:
 
 def test_a_journal_of_a_driver_that_is_not_known_tells_nothing_of_its_effects() -> None:
     assert facts_of(view(page(started(driver="code"), reply(1)))) == ()
+
+
+def test_a_journal_answers_nothing_that_no_driver_asks_for() -> None:
+    assert Answers().to(RunCode(id=1, language="python", code="1")) is None
 
 
 # ---------------------------------------------------------------------- calls
