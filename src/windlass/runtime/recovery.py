@@ -67,8 +67,7 @@ class Recovery:
         # Whether the turn has ended: then what is not recorded was nothing.
         self.is_over = view.state == "done"
         self.last_effect = 0
-        # Whether the machine asks for an environment first, as far as the journal tells.
-        self.syncs: bool | None = None
+        self._syncs: bool | None = None
         # By the number of each effect what it was: its iteration and kind.
         self._effects: dict[int, tuple[str, str]] = {}
         for row in journal.rows():
@@ -94,15 +93,22 @@ class Recovery:
         if row.reserved is not None or row.lost:
             spent.count_lost(lost_lines(row))
         iteration, *place = row.key.split("/")[3:]
-        if self.syncs is None:
-            # A turn that began one way stays so, whatever tools and plugins there are now: effects are numbered in the
-            # order in which the machine asks, and under other numbers no recorded answer would be found.
-            self.syncs = syncs_first(tuple(place))
+        if self._syncs is None:
+            self._syncs = syncs_first(tuple(place))
         number = place[1].partition(".")[0]
         if number.isdigit():
             self.last_effect = max(self.last_effect, int(number))
             if place[0] in _SAYS:
                 self._effects[int(number)] = iteration, _SAYS[place[0]]
+
+    @property
+    def syncs(self) -> bool | None:
+        """Whether the turn asks for its environment before each iteration; None: the journal does not tell.
+
+        Effects are numbered in the order in which the machine asks. So a turn that began one way stays so, whatever
+        tools and plugins there are now: under other numbers no recorded answer would be found.
+        """
+        return self._syncs
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None:
         """Return what was recorded for this, if it was.

@@ -64,8 +64,10 @@ class Recovery(Protocol):
     journal: TurnJournal
     last_effect: int
     is_over: bool
-    syncs: bool | None
     claims: Mapping[str, int]
+
+    @property
+    def syncs(self) -> bool | None: ...
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
     def check_place(self, effect: Asked) -> None: ...
