@@ -117,6 +117,7 @@ class Worker:
             await self._membership.stop()
             await self.services.aside.finish(_ASIDE_S)
             self.watch.close()
+            self.folded.close()
             self.services.feeds.close()
 
     def kick(self, session_id: str | None = None) -> None:
