@@ -141,7 +141,7 @@ async def test_a_worker_that_dies_during_recovery_leaves_a_call_as_the_table_say
         "after: pending + park",
         "before: answered deferred",
         "after: reply 9 + ask approval + park",
-        "after: take over (2)",
+        "after: claim (2)",
         "after: mail is taken",
         "after: ask provider + park",
         "after: expired provider",

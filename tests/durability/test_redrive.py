@@ -45,7 +45,7 @@ async def test_a_journal_driven_again_commits_the_same_bytes_and_executes_nothin
     await check_redrive(kept, ledger)
 
 
-@pytest.mark.parametrize("death", [None, "after: take over"])
+@pytest.mark.parametrize("death", [None, "after: claim"])
 async def test_a_turn_in_which_everybody_said_no_ends_again_as_it_did(
     tmp_path: Path, death: str | None
 ) -> None:

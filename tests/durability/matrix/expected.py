@@ -147,8 +147,8 @@ before: release
 after: release
 before: answered deferred
 after: answered deferred
-before: take over
-after: take over
+before: claim
+after: claim
 tools looked up (10)
 before: answer deferred + result order
 after: answer deferred + result order
@@ -161,8 +161,8 @@ before: release (2)
 after: release (2)
 before: answered approval
 after: answered approval
-before: take over (2)
-after: take over (2)
+before: claim (2)
+after: claim (2)
 tools looked up (12)
 before: answer approval + leave refund + claim refund
 after: answer approval + leave refund + claim refund        | refund claimed
@@ -198,8 +198,8 @@ before: release (3)
 after: release (3)
 before: expired provider
 after: expired provider
-before: take over (3)
-after: take over (3)
+before: claim (3)
+after: claim (3)
 tools looked up (16)
 model 12 asked (2)                                          | ask 12
 model 12 replied                                            | buy 12

@@ -65,13 +65,13 @@ AGAIN = [
     ("index", "done", "index inside", "inside"),
     ("vault", "inside", "vault done", "done"),
     ("vault", "done", "after: claim vault", "claimed"),
-    ("send", "inside", "after: take over", "early"),
+    ("send", "inside", "after: claim", "early"),
     ("send", "claimed", "before: result send", "early"),
     ("transfer", "inside", "transfer reconciled", "early"),
     ("transfer", "claimed", "transfer done", "done"),
     ("parcel", "done", "before: ask unknown_outcome + park", "early"),
     ("parcel", "inside", "after: answered unknown_outcome", "early"),
-    ("refund", "done", "after: take over", "early"),
+    ("refund", "done", "after: claim", "early"),
 ]
 
 
