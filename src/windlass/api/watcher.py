@@ -80,7 +80,10 @@ class Watcher:
 
     def begin_with(self, reader: FeedReader, place: Place) -> None:
         """Go on with a reader of the live feed that was opened before anything behind the place was shown."""
-        self._reader, self.place, self._drive = reader, place, reader.drive
+        self._reader, self.place = reader, place
+        drive = reader.drive
+        # Where the place is of another turn, the store says what is between.
+        self._drive = drive if drive is not None and drive.turn_id == place.turn_id else None
 
     async def begin(self, cursor: Cursor | None) -> None:
         """Begin behind a cursor; without one, behind all that there is now.
@@ -104,6 +107,9 @@ class Watcher:
             self._drive = drive
         elif reader.has_gap:
             self._needs_store = True
+        else:
+            # Since then another process may have driven the turn.
+            self._is_touched = True
 
     def _touched(self) -> None:
         self._is_touched = True
@@ -123,8 +129,8 @@ class Watcher:
 
     @property
     def cursor(self) -> str:
-        """Where this stands."""
-        live = "" if self._reader is None else self._reader.cursor
+        """Where this stands. In the middle of facts from the store the place says it all: the feed is ahead of it."""
+        live = "" if self._reader is None or self._ready else self._reader.cursor
         return write_cursor(self._session_id, live, self.place)
 
     # ------------------------------------------------------------------ reading
