@@ -86,6 +86,7 @@ class Repeating(MemoryStore):
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
         report = await super().delete_session(session_id, now_ms=now_ms)
         told = self._tables.told
+        told.pop()  # that it was deleted
         self._tables.tellings = told[-1].no if told else 0
         return report
 
@@ -184,7 +185,7 @@ async def test_a_store_that_breaks_a_law_is_told_which(
     [
         (HardOfHearing, "noticing: a_turn_is_told_from_its_acceptance_to_its_end"),
         (Hasty, "noticing: whoever_asks_on_misses_nothing_and_hears_nothing_twice"),
-        (Repeating, "noticing: what_is_deleted_is_left_out_and_hides_nothing"),
+        (Repeating, "noticing: what_is_deleted_is_told_as_such_and_hides_nothing"),
         (Trusting, "noticing: a_mark_of_another_store_is_refused"),
         (Trusting, "noticing: a_mark_that_is_none_is_refused"),
         (Insistent, "noticing: a_bell_that_was_left_rings_no_more"),

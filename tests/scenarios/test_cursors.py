@@ -259,3 +259,32 @@ async def test_an_observer_that_comes_late_gets_the_words_of_the_call_in_flight(
     assert isinstance(seen[0], events.ModelStarted)
     words = "".join(one.text for one in seen if isinstance(one, events.TextDelta))
     assert words == "I found it, booking."
+
+
+async def test_the_cursor_of_a_queued_turn_shows_nothing_of_the_turn_before_it(
+    stage: Stage,
+) -> None:
+    desk = Desk(is_open=False)
+    model = ScriptedModel([call("work"), say("First."), say("Second.")])
+    async with stage.runtime(worker(desk, model)) as rt:
+        first = await rt.session("s").submit("One.", turn_id="t1")
+        await asyncio.wait_for(desk.entered.wait(), HANGS_S)
+        second = await rt.session("s").submit("Two.", turn_id="t2")
+        async with asyncio.timeout(HANGS_S), rt.session("s").observe(second.cursor) as watched:
+            desk.gate.set()
+            seen = [await anext(aiter(watched))]
+            while not isinstance(seen[-1], events.TurnEnded):
+                seen.append(await anext(aiter(watched)))
+        await first.result(timeout=HANGS_S)
+        whole = [event async for event in second.events()]
+
+    assert facts(seen) == facts(whole)
+
+
+async def test_an_observer_of_a_session_that_is_deleted_comes_to_its_end(stage: Stage) -> None:
+    async with stage.runtime(Agent("a", model=echo())) as rt:
+        await rt.session("s").run("Hi.", turn_id="t")
+        async with stage.runtime(worker=False) as other, other.session("s").observe() as watched:
+            await rt.session("s").delete()
+            async with asyncio.timeout(HANGS_S):
+                assert [event async for event in watched] == []

@@ -164,3 +164,34 @@ async def test_a_damaged_wait_that_is_over_holds_up_no_other_turn(
 
     async with stage.runtime(agent, models=[asks]) as rt:
         assert (await rt.turn("whole", "t").result(timeout=HANGS_S)).text == "Done."
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_turn_begins_in_a_session_of_which_another_is_just_being_claimed(
+    tmp_path: Any,  # noqa: ANN401 - a path
+    kind: str,
+) -> None:
+    stage = Stage(kind, tmp_path)
+    taken, told = asyncio.Event(), asyncio.Event()
+    async with stage.runtime(Agent("a", model=echo())) as rt, stage.runtime(worker=False) as other:
+        store: Any = rt._services.store
+        claim = store.claim
+
+        async def told_late(*names: str, **wanted: Any) -> Any:  # noqa: ANN401 - as the store says
+            given = await claim(*names, **wanted)
+            if given:
+                taken.set()
+                await told.wait()
+            return given
+
+        store.claim = told_late
+        await rt.session("s").run("Zero.", turn_id="t0")  # the session is this worker's
+        await other.session("s").submit("One.", turn_id="t1")
+        await asyncio.wait_for(taken.wait(), HANGS_S)
+        running = asyncio.ensure_future(rt.session("s").run("Two.", turn_id="t2"))
+        await asyncio.sleep(0.05)
+        told.set()
+        result = await asyncio.wait_for(running, HANGS_S)
+        first = await rt.turn("s", "t1").result(timeout=HANGS_S)
+
+    assert (first.text, result.text) == ("Done.", "Done.")

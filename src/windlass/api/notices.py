@@ -54,7 +54,10 @@ class Notice(Value, kw_only=True):
 
 
 class Notices:
-    """All sessions as they go on: `async with rt.observe() as seen: async for notice in seen`."""
+    """All sessions as they go on: `async with rt.observe() as seen: async for notice in seen`.
+
+    cursor: behind the last notice that was handed out: pass it to `rt.observe` to go on from there, in any process.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Notices:
         self._is_over = False
         self._present: frozenset[str] = frozenset()
         self._gone: set[str] = set()
+        self.cursor = "" if cursor is None else cursor
 
     async def __aenter__(self) -> Self:
         worker = self._admission.worker
@@ -86,6 +90,7 @@ class Notices:
         try:
             if self._mark is None:
                 self._mark = (await worker.services.store.changes(None)).mark
+                self.cursor = _write_cursor(self._mark, 0)
             self._present = await self._roll()
             await self._read()
         except BaseException:
@@ -106,7 +111,9 @@ class Notices:
             )
         while not self._is_over:
             while self._waiting:
-                yield self._waiting.popleft()
+                notice = self._waiting.popleft()
+                self.cursor = notice.cursor
+                yield notice
             await self._wait()
             await self._read()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.errors import InvalidInput, SessionDeleted, UnknownSession
@@ -81,9 +81,8 @@ class Watcher:
     def begin_with(self, reader: FeedReader, place: Place) -> None:
         """Go on with a reader of the live feed that was opened before anything behind the place was shown."""
         self._reader, self.place = reader, place
-        drive = reader.drive
-        # Where the place is of another turn, the store says what is between.
-        self._drive = drive if drive is not None and drive.turn_id == place.turn_id else None
+        if reader.drive is not None and (place.fact or reader.drive.turn_id == place.turn_id):
+            self._drive = reader.drive
 
     async def begin(self, cursor: Cursor | None) -> None:
         """Begin behind a cursor; without one, behind all that there is now.
@@ -143,9 +142,9 @@ class Watcher:
             if self._ready:
                 return self._hand_out(self._ready.popleft())
             if self._needs_store:
-                await self._catch_up()
+                await self._unless_deleted(self._catch_up())
             elif (event := reader.take()) is not None:
-                await self._take(event, reader)
+                await self._unless_deleted(self._take(event, reader))
             elif reader.is_over or is_last:
                 return None
             elif resting is not None and resting.done():
@@ -161,6 +160,14 @@ class Watcher:
                 self._needs_store = True
             else:
                 await reader.news()
+
+    async def _unless_deleted(self, step: Awaitable[None]) -> None:
+        """Go on; of a session that was deleted nothing more is told."""
+        try:
+            await step
+        except SessionDeleted:
+            assert self._reader is not None  # noqa: S101 - it has begun
+            self._reader.close()
 
     @property
     def _is_driven(self) -> bool:
@@ -208,23 +215,16 @@ class Watcher:
     async def _catch_up(self) -> None:
         """Read all facts behind the place."""
         self._needs_store = self._is_touched = False
-        is_driven = self._is_driven
-        try:
-            found = await self._behind(None)
-        except SessionDeleted:
-            assert self._reader is not None  # noqa: S101 - it has begun
-            self._reader.finish()
-            return
-        # A drive that began meanwhile shows some of these itself: what is missing is found out with its first event.
-        if is_driven or not self._is_driven:
-            self._ready.extend(found)
+        self._ready.extend(await self._behind(None))
 
     async def _catch_up_with(self, drive: Drive) -> None:
         """Read the facts between the place and what a drive is going to show."""
         assert self._reader is not None  # noqa: S101 - it has begun
         self._is_touched = False
         if self.place.turn_id not in ("", drive.turn_id):
-            self._is_too_early = (await self._folded_place()).view.state == "queued"
+            at = await self._folded_place()
+            is_done = at.view.state == "done"
+            self._is_too_early = at.view.state == "queued" or drive.head < at.head - is_done
             if self._is_too_early:
                 return
         self._ready.extend(await self._behind(drive))
@@ -234,7 +234,8 @@ class Watcher:
         facts = folded.fold.facts
         last = self._reader.before.get(drive, "")
         if last:
-            n_shown = [fact.id for fact in facts].index(last) + 1
+            places = {fact.id: at for at, fact in enumerate(facts, 1)}
+            n_shown = places.get(last, len(facts))
         else:
             n_shown = await self._worker.folded.count_facts(
                 self._session_id, drive.turn_id, *drive.base

@@ -79,6 +79,7 @@ class Worker:
         # Sessions that may have more to do when the turn that is driven here has ended.
         self._busy_sessions: set[str] = set()
         self._was_full = False
+        self._is_claiming = False
         # The errands whose target was gone, the last of them.
         self.dropped: deque[ErrandReceipt] = deque(maxlen=_MAX_DROPPED)
         services.on_errands = self._errands_ran
@@ -117,6 +118,7 @@ class Worker:
             await self._membership.stop()
             await self.services.aside.finish(_ASIDE_S)
             self.watch.close()
+            self.folded.close()
             self.services.feeds.close()
 
     def kick(self, session_id: str | None = None) -> None:
@@ -198,7 +200,8 @@ class Worker:
         self._drives.start(memory, self.programs[turn.agent], job)
 
     def _check_free(self, session_id: str) -> None:
-        if session_id in self._drives.by_session:
+        # A claim that is under way may give a turn of any session.
+        if session_id in self._drives.by_session or self._is_claiming:
             raise HeadMoved(f"session {session_id}: another turn is under way")
 
     def _is_busy(self) -> bool:
@@ -326,7 +329,7 @@ class Worker:
         """Drive turns again whose pause is over, of all sessions or of one; those without a slot as soon as there is one."""
         drives = self._drives
         for key in drives.due_again(session_id):
-            if self.slots.are_taken():
+            if self.slots.are_taken() or key[0] in drives.by_session:
                 drives.again[key], self._was_full = 0, True
                 continue
             with drives.taking_up(key):
@@ -345,22 +348,29 @@ class Worker:
         """Take turns that nobody drives, but for those of sessions in which a turn has just begun here."""
         services, drives = self.services, self._drives
         later = [session_id for session_id, _ in drives.again]
-        return await services.store.claim(
-            services.worker_id,
-            agents=tuple(self.programs),
-            limit=limit,
-            until_ms=services.until_ms(),
-            now_ms=services.clock.now_ms(),
-            session_id=session_id,
-            but=(*drives.by_session, *later),
-            known=self._cache.heads(),
-        )
+        self._is_claiming = True
+        try:
+            return await services.store.claim(
+                services.worker_id,
+                agents=tuple(self.programs),
+                limit=limit,
+                until_ms=services.until_ms(),
+                now_ms=services.clock.now_ms(),
+                session_id=session_id,
+                but=(*drives.by_session, *later),
+                known=self._cache.heads(),
+            )
+        finally:
+            self._is_claiming = False
 
     async def _drive_claimed(self, claimed: ClaimedTurn) -> None:
-        lease, view = claimed.lease, claimed.turn
-        with self._drives.taking_up((lease.session_id, lease.turn_id)):
+        lease, view, drives = claimed.lease, claimed.turn, self._drives
+        key = (lease.session_id, lease.turn_id)
+        with drives.taking_up(key):
             memory = self._cache.taken(claimed.session)
             await self._drive_known(memory, view, lease.generation, lease.takeovers)
+            if drives.get(*key) is None:
+                drives.again[key] = 0  # it is this worker's now, and comes when the session is free
 
     async def _make_way(self, session_id: str, owner: str | None) -> None:
         """Release a session of this worker's in which a turn of an agent that it lacks is queued."""

@@ -132,7 +132,7 @@ class ClaimedTurn(Value, kw_only=True):
 
 
 ChangeKind: TypeAlias = Literal[
-    "accepted", "page", "ended", "opened", "answered", "parked", "cancelled", "arrived", "joined", "left",
+    "accepted", "page", "ended", "opened", "answered", "parked", "cancelled", "arrived", "deleted", "joined", "left",
 ]  # fmt: skip
 
 
@@ -140,7 +140,8 @@ class Change(Value, kw_only=True):
     """One thing that was written, in the order in which it was.
 
     A turn was accepted, a page was added to its journal (number `position`), it ended, it parked, it is to be
-    cancelled; a wait of it was opened or answered; an item arrived in the inbox of a session; a worker came or went.
+    cancelled; a wait of it was opened or answered; an item arrived in the inbox of a session; a session was deleted, and
+    of what was written in it before nothing else is told any more; a worker came or went.
     """
 
     kind: ChangeKind

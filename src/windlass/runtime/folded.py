@@ -60,8 +60,15 @@ class FoldedTurns:
         if reading is None or reading.has_begun:
             reading = self._reading[key] = _Reading()
             reading.task = asyncio.get_running_loop().create_task(self._read(key, reading))
+            reading.task.add_done_callback(_mark_seen)
         # A reader that leaves takes the read away from no other.
         return await asyncio.shield(reading.task)
+
+    def close(self) -> None:
+        """End the reads under way, and forget all turns."""
+        for reading in self._reading.values():
+            reading.task.cancel()
+        self._folds.clear()
 
     async def count_facts(self, session_id: str, turn_id: str, pages: int, waits: int) -> int:
         """Return how many facts the first pages and waits of a turn tell."""
@@ -103,3 +110,9 @@ async def history_of(store: Store, view: TurnView) -> Chain[Message]:
     if view.turn_index is None or view.is_reclaimed:
         return Chain()
     return frame_in(await store.load_history(view.session_id, before=view.turn_index, frame=True))
+
+
+def _mark_seen(task: asyncio.Task[FoldedTurn | None]) -> None:
+    """Let a failure rest that no reader is left to hear of."""
+    if not task.cancelled():
+        task.exception()

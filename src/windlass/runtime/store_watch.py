@@ -106,6 +106,8 @@ class StoreWatch:
         self._look = None
         if not look.cancelled() and (error := look.exception()) is not None:
             _log.error("following the store failed", exc_info=error)
+        elif self._is_rung:
+            self._ring()  # it rang while the last look was being ended
 
     async def _read(self) -> None:
         """Read what is new and tell it, until nothing more was rung for."""

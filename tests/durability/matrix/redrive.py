@@ -9,7 +9,7 @@ from tests.durability.matrix.outside import Closed
 from tests.durability.matrix.verdict import End
 from windlass.kernel import canonical
 
-WRITES = ["before: join", "before: take over", "before: commit", "before: leave"]
+WRITES = ["before: join", "before: claim", "before: commit", "before: leave"]
 
 
 async def end_of(kept: Kept) -> End:

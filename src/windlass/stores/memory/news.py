@@ -68,9 +68,9 @@ def _is_page(told: ToldRow) -> bool:
 
 
 def _is_there(told: ToldRow) -> bool:
-    """Whether it is not of a session that was deleted, nor of a journal that was reclaimed."""
+    """Whether it is not of a session that was deleted, but for that itself, nor of a journal that was reclaimed."""
     if told.session is not None and told.session.deleted_ms is not None:
-        return False
+        return told.kind == "deleted"
     return told.turn is None or told.turn.request is not None or told.kind not in _OF_JOURNAL
 
 

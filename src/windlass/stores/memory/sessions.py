@@ -139,6 +139,8 @@ def delete(tables: Tables, session_id: str, *, now_ms: int) -> DeleteReport:
     alone = held.difference(references(tables))
     for digest in alone:
         del tables.blobs[digest]
+    for session in tree:
+        news.tell(tables, "deleted", Changes(), session=session)
     news.reclaim(tables)
     return DeleteReport(session_id=session_id, pages=pages, bodies=len(alone))
 

@@ -71,7 +71,8 @@ _PAGES = (
 )
 _NEWS = (
     "SELECT news.after, news.no, news.kind, news.session, sessions.id, turns.id, worker, wait.wait"
-    " FROM news LEFT JOIN sessions ON sessions.no = news.session AND deleted_ms IS NULL"
+    " FROM news LEFT JOIN sessions ON sessions.no = news.session"
+    "  AND (deleted_ms IS NULL OR news.kind = 'deleted')"
     " LEFT JOIN turns ON turns.no = news.turn AND turns.session = news.session"
     " LEFT JOIN waits AS wait ON wait.no = news.wait AND wait.turn = news.turn AND wait.session = news.session"
     " WHERE news.no > :news ORDER BY news.no LIMIT :limit"

@@ -70,6 +70,7 @@ def _remove(rows: Rows, session: SessionRow, now_ms: int) -> Deleted:
         )
         pages, bodies = pages + gone.pages, bodies + gone.bodies
         blobs.extend(gone.blobs)
+    news.tell(rows.db, "deleted", session=session.no)
     return Deleted(pages, bodies, tuple(blobs))
 
 

@@ -223,16 +223,17 @@ async def turns_of_several_sessions_are_told_apart(scene: Scene) -> None:
     expect(await _kinds(scene, mark), wanted)
 
 
-async def what_is_deleted_is_left_out_and_hides_nothing(scene: Scene) -> None:
+async def what_is_deleted_is_told_as_such_and_hides_nothing(scene: Scene) -> None:
     mark, turn = await _whole_life(scene)
     at_the_end = await _now(scene)
     await scene.store.delete_session(turn.session_id, now_ms=1)
 
-    expect([one for one in await _kinds(scene, mark) if one[1]], [])
-    expect(await _kinds(scene, at_the_end), [])
+    wanted = [("deleted", turn.session_id, "")]
+    expect([one for one in await _kinds(scene, mark) if one[1]], wanted)
+    expect(await _kinds(scene, at_the_end), wanted)
     await scene.accept(session_id="s2")
 
-    wanted = [("accepted", "s2", "t1")]
+    wanted.append(("accepted", "s2", "t1"))
     expect([one for one in await _kinds(scene, mark) if one[1]], wanted)
     expect(await _kinds(scene, at_the_end), wanted)
 
