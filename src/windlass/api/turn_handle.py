@@ -149,12 +149,12 @@ class TurnStream(Generic[O]):
     async def __aenter__(self) -> Self:
         feed = self._admission.services.feeds.of(self._session_id)
         # Opened before the turn begins, so that no event is missed and the feed is not dropped meanwhile.
-        first = feed.read()
+        first, begin = feed.read(), feed.cursor
         try:
             self._handle = await self._begin()
             turn_id = self._handle.id
             self._watcher = Watcher(self._admission, self._session_id, only=turn_id)
-            self._watcher.begin_with(feed.read(first.cursor, only=turn_id), Place(turn_id, ""))
+            self._watcher.begin_with(feed.read(begin, only=turn_id), Place(turn_id, ""))
         finally:
             first.close()
         return self

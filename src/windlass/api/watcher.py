@@ -106,6 +106,9 @@ class Watcher:
             self._drive = drive
         elif reader.has_gap:
             self._needs_store = True
+        else:
+            # Since then another process may have driven the turn.
+            self._is_touched = True
 
     def _touched(self) -> None:
         self._is_touched = True
@@ -125,8 +128,8 @@ class Watcher:
 
     @property
     def cursor(self) -> str:
-        """Where this stands."""
-        live = "" if self._reader is None else self._reader.cursor
+        """Where this stands. In the middle of facts from the store the place says it all: the feed is ahead of it."""
+        live = "" if self._reader is None or self._ready else self._reader.cursor
         return write_cursor(self._session_id, live, self.place)
 
     # ------------------------------------------------------------------ reading

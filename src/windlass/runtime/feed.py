@@ -76,7 +76,7 @@ class SessionFeed:
         self._max_events = max_events
         self._clock = clock
         self._read_ms = clock.now_ms()
-        self._age_ms = 0
+        self._age_ms = self._used_ms = 0
         self._max_age_ms = int(max_age_s * 1_000)
         # The line: turns with their events, and how many units have to be durable. None for events: the turn ends here.
         self._held: deque[tuple[TurnFeed, list[Event] | None, int]] = deque()
@@ -98,8 +98,8 @@ class SessionFeed:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether it is idle and nothing is kept: another feed would do as well."""
-        return self.is_idle and not self._ring
+        """Whether it is idle, nothing is kept and its cursors are old: another feed would do as well."""
+        return self.is_idle and not self._ring and self._used_ms < self._age_ms - self._max_age_ms
 
     @property
     def has_live_turns(self) -> bool:
@@ -110,6 +110,10 @@ class SessionFeed:
     def has_readers(self) -> bool:
         """Whether anybody reads."""
         return any(not reader.is_left for reader in self._readers)
+
+    def use(self) -> None:
+        """Keep it for a while, although nothing may be shown: its cursors are handed out."""
+        self._used_ms = self._age_ms
 
     def turn(self, turn_id: str) -> TurnFeed:
         """Return what a turn's runner writes to.
@@ -162,9 +166,10 @@ class SessionFeed:
             before = {turn: turn.last_fact() for turn in self._live.values() if not turn.is_over}
         else:
             drive = self._shown_by(begin)
+        stands = None if waiting else begin
         self._join(waiting, begin)
         return FeedReader(
-            waiting, self._incarnation, begin, has_gap=has_gap, drive=drive, before=before
+            waiting, self._incarnation, stands, has_gap=has_gap, drive=drive, before=before
         )
 
     def _shown_by(self, position: int) -> TurnFeed | None:

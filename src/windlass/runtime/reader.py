@@ -30,9 +30,9 @@ MAX_PREVIEWS = 4_096
 """How many previews wait for one reader, after joining."""
 
 
-def write_cursor(incarnation: str, position: int) -> str:
-    """Name the place behind the event at `position` of one incarnation of a feed."""
-    return f"{incarnation}.{position}"
+def write_cursor(incarnation: str, position: int | None) -> str:
+    """Name the place behind the event at `position` of one incarnation of a feed; None is no place."""
+    return "" if position is None else f"{incarnation}.{position}"
 
 
 def read_cursor(text: str, incarnation: str) -> int | None:
@@ -63,12 +63,12 @@ class Drive(Protocol):
 
 
 class _Slot:
-    """One event that waits, or several deltas that became one."""
+    """One event that waits, or several deltas that became one. `position` is None if it cannot be gone on from."""
 
     __slots__ = ("drive", "event", "position", "text")
 
     def __init__(self, position: int, drive: Drive, event: Event) -> None:
-        self.position = position
+        self.position: int | None = position
         self.drive = drive
         self.event = event
         self.text: StringIO | None = None
@@ -161,9 +161,15 @@ class Waiting:
         return not self.is_ended
 
     def begin_at(self, position: int) -> None:
-        """Let what waits already stand at a position: it was shown before it, and is not to be shown again."""
+        """Let what waits already be given before a position: it was shown earlier.
+
+        Behind the last of it a reader goes on at the position. Before that there is no place to go on from, and all of
+        it is given anew.
+        """
         for slot in self._slots.values():
-            slot.position = position
+            slot.position = None
+        if self._last is not None:
+            self._last.position = position
 
     def take(self) -> _Slot:
         """Take out the oldest."""
@@ -254,6 +260,7 @@ class Waiting:
 class FeedReader:
     """The events of a feed from one place on, each with the cursor behind it.
 
+    In the middle of what a latecomer is given of the calls in flight, the cursor is empty: there is no place to go on from.
     `has_gap`: it could not go on where the caller was, and begins at the live end; the caller needs a
     fresh view. `drive` is what showed the last event that was read, or the one at the cursor. `before` has, of each drive
     that was under way when this began, the id of the last fact that it had shown, if any. A caller that stops
@@ -264,7 +271,7 @@ class FeedReader:
         self,
         waiting: Waiting,
         incarnation: str,
-        position: int,
+        position: int | None,
         *,
         has_gap: bool,
         drive: Drive | None = None,

@@ -76,6 +76,7 @@ class Feeds:
             feed = SessionFeed(session_id, incarnation=urandom(4).hex(), clock=self._clock)
             self._make_room()
         self._feeds[session_id] = feed
+        feed.use()
         return feed
 
     def _make_room(self) -> None:
