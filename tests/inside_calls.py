@@ -6,17 +6,48 @@ way: through the lane of the turn.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from windlass import ToolContext
 from windlass.journal import derived_session_id
-from windlass.kernel import Json
+from windlass.kernel import CompletedToolCall, Json, ToolOutcome
+from windlass.plugins import PluginTurn
 from windlass.ports import AcceptTurn, Errand, NewTurn, Store, TurnRequest, WaitKind, WaitView
 from windlass.ports.tool import Pending
+from windlass.ports.unit import CommitReceipt, TurnCommit
+from windlass.runtime.hooked_turn import HookedTurn
 from windlass.runtime.tool_call import ToolCallRun
 from windlass.runtime.turn import Turn
 
 CHILD_TURN = "t"
+
+
+def child_of(store: Store, session_id: str, turn_id: str, name: str) -> str:
+    """Return the id of the session of a child that a turn starts under a name."""
+    return derived_session_id(store.secret, "child", session_id, turn_id, name)
+
+
+def tree_of(store: Store, session_id: str, turn_id: str, *names: str) -> list[tuple[str, str]]:
+    """Return a turn and those below it, each started by the one before under the next name."""
+    found = [(session_id, turn_id)]
+    for name in names:
+        found.append((child_of(store, *found[-1], name), CHILD_TURN))
+    return found
+
+
+def send_with_end(turn: PluginTurn, *errands: Errand) -> None:
+    """Run errands with the commit of a turn, in one unit; for the hook that is asked last."""
+    assert isinstance(turn, HookedTurn)
+    lane = turn._turn.lane
+    commit = lane.commit
+
+    async def send_and_commit(end: TurnCommit, *, blobs: Iterable[str] = ()) -> CommitReceipt:
+        for errand in errands:
+            lane.run_errand(errand)
+        return await commit(end, blobs=blobs)
+
+    setattr(lane, "commit", send_and_commit)  # noqa: B010 - of this drive alone
 
 
 class InsideCall:
@@ -44,14 +75,20 @@ class InsideCall:
         return self._turn.services.clock.now_ms()
 
     def send(self, *errands: Errand) -> None:
-        """Run errands with the call's result, in one unit: nothing may be awaited between this and the body's end."""
-        for errand in errands:
-            self._turn.lane.run_errand(errand)
+        """Run errands with the call's result: they are added right behind it, so one unit has both."""
+        host, record = self._host, self._host._record
+
+        def record_and_send(outcome: ToolOutcome) -> CompletedToolCall:
+            completed = record(outcome)
+            for errand in errands:
+                self._turn.lane.run_errand(errand)
+            return completed
+
+        host._record = record_and_send  # type: ignore[method-assign]  # of this call alone
 
     def child(self, name: str) -> str:
         """Return the id of a child's session: the same for each run of the body."""
-        turn = self._turn
-        return derived_session_id(self.store.secret, "child", turn.session_id, turn.turn_id, name)
+        return child_of(self.store, self._turn.session_id, self._turn.turn_id, name)
 
     async def wait_for_time(self, for_ms: int) -> Pending:
         """Open a wait for a time; the call's result is that it came."""

@@ -293,3 +293,27 @@ async def test_an_inbox_of_a_session_that_is_not_there_is_unknown(memory_stage: 
             await rt.session("nobody").inbox()
         with pytest.raises(UnknownSession):
             await rt.session("nobody").history()
+
+
+@pytest.mark.parametrize("words", ["Second.", "Another."])
+async def test_an_item_that_was_reclaimed_and_comes_again_begins_a_turn_again_and_holds_up_no_other(
+    stage: Stage, words: str
+) -> None:
+    """The store has forgotten it: it knows an item for as long as `retention`."""
+    async with stage.runtime(worker(Desk(), echo()), retention=0) as rt:
+        session = rt.session("s")
+        await session.run("First.", turn_id="t")
+        await session.enqueue("Second.", key="note-1")
+        await until(lambda: _settled(session))
+        stage.clock.advance(1)
+        await rt.vacuum()
+
+        assert not (await session.enqueue(words, key="note-1")).known
+        await session.enqueue("Third.", when="next_turn", key="note-2")
+        await until(lambda: _settled(session))
+        await until(lambda: not rt._worker.driving)
+        turns = await turns_of(session)
+        last = await rt.turn("s", turns[-1]).result(timeout=HANGS_S)
+
+    assert len(turns) == 4
+    assert last.text == "You said: Third."

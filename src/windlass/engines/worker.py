@@ -15,12 +15,20 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from windlass.engines.drives import Drives, Slots, TurnKey
 from windlass.engines.membership import Housekeeping, Membership, turn_for
 from windlass.engines.resting import Resting
 from windlass.engines.session_cache import SessionCache
-from windlass.errors import HeadMoved, SessionDeleted, StoreError, UnknownSession, WindlassError
+from windlass.errors import (
+    HeadMoved,
+    IdempotencyConflict,
+    SessionDeleted,
+    StoreError,
+    UnknownSession,
+    WindlassError,
+)
 from windlass.ports import (
     ClaimedTurn,
     Due,
@@ -437,12 +445,22 @@ class Worker:
             return
         if inbox.agent not in self.programs:
             return
-        services = self.services
-        turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
         with suppress(WindlassError):  # another worker was faster
-            turn_id = turn_of_item(inbox.first.item_id)
-            await services.store.accept(inbox.session_id, turn_id, turn)
+            await self._begin_with_item(inbox)
             self.kick()
+
+    async def _begin_with_item(self, inbox: DueInbox) -> None:
+        """Accept the turn that the first item of an idle session begins."""
+        services, item = self.services, inbox.first
+        turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
+        accept = partial(services.store.accept, inbox.session_id)
+        try:
+            is_over = (await accept(turn_of_item(item.item_id), turn)).state == "done"
+        except IdempotencyConflict:
+            is_over = True
+        if is_over:
+            # It came before, and was reclaimed since: the turn that it began then takes nothing more.
+            await accept(turn_of_item(f"{item.item_id}.{item.arrived}"), turn)
 
     async def _wake_parked(self, session_id: str, turn_id: str) -> None:
         """Let a turn that waits for nothing but children or a time take in what came for it."""

@@ -32,7 +32,10 @@ def blobs_in(content: Json) -> Iterator[str]:
 
 
 def turn_of_item(item_id: str) -> str:
-    """Return the id of the turn that an inbox item begins: the same in every process."""
+    """Return the id of the turn that an inbox item begins: the same in every process.
+
+    Of an item that comes again after it was reclaimed, the name is its id and when it arrived.
+    """
     return f"i_{sha256(item_id.encode()).hexdigest()[:32]}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.journal import TurnStarted
-from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, canonical
+from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
 from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.messages import InputOrigin, Message, Part, Text, TurnCause
 from windlass.kernel.projector import ChatProjector
@@ -108,10 +108,10 @@ def woken_by(place: tuple[str, str], request: TurnRequest) -> tuple[Message, ...
     said = request.overrides.get("wake")
     if said is None:
         return ()
-    item_id: str = request.overrides["item"]
-    origin = InputOrigin(turn_id=place[1], input_id=item_id)
-    parts = (Text(text=said["text"]),)
-    return (Message(id=item_id, role="event", parts=parts, origin=origin),)
+    origin = InputOrigin(turn_id=place[1], input_id=request.overrides["item"])
+    # Not the item's id: a wake that was reclaimed may come again, and no history has an id twice.
+    message_id = TurnIds(*place).message("in", "wake")
+    return (Message(id=message_id, role="event", parts=(Text(text=said["text"]),), origin=origin),)
 
 
 def causes_of(started: TurnStarted, request: TurnRequest) -> tuple[TurnCause, ...]:
@@ -127,7 +127,7 @@ def causes_of(started: TurnStarted, request: TurnRequest) -> tuple[TurnCause, ..
             text="".join(part.text for part in message.parts if type(part) is Text),
         )
         for message in started.messages
-        if message.id == request.overrides["item"] and message.origin is not None
+        if message.role == "event" and isinstance(message.origin, InputOrigin)
     )
 
 
