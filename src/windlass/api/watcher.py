@@ -81,7 +81,8 @@ class Watcher:
     def begin_with(self, reader: FeedReader, place: Place) -> None:
         """Go on with a reader of the live feed that was opened before anything behind the place was shown."""
         self._reader, self.place = reader, place
-        if reader.drive is not None and (place.fact or reader.drive.turn_id == place.turn_id):
+        # Where the place is of another turn, the store says what is between.
+        if reader.drive is not None and reader.drive.turn_id == place.turn_id:
             self._drive = reader.drive
 
     async def begin(self, cursor: Cursor | None) -> None:
