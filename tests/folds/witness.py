@@ -15,8 +15,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from windlass.errors import JournalCorrupt, SessionDeleted, UnknownSession
-from windlass.folds import TurnFold, facts_of
+from windlass.errors import InvalidInput, JournalCorrupt, SessionDeleted, UnknownSession
+from windlass.folds import (
+    TurnFold,
+    facts_behind,
+    facts_of,
+    place_of,
+    read_cursor,
+    write_cursor,
+)
 from windlass.journal import DriveBegan
 from windlass.kernel import Chain, ConversationRecord, Event, Message, canonical
 from windlass.kernel.compaction import CompactionDriver
@@ -167,12 +174,23 @@ class Witness:
         at_once, portions = TurnFold.of(view, history), fold_in_portions(view, history)
         found, wanted = lines(portions.facts), lines(at_once.facts)
         expect(found == wanted, f"{place}: in portions, and at once", found, wanted)
+        check_cursors(seen.session_id, seen.turn_id, at_once.facts)
         machine = at_once._machine
         if view.page is not None and machine is not None and machine.records:
             said = lines(one for one in machine.records if type(one) is ConversationRecord)
             kept = lines(one for one in view.page.nodes if type(one) is ConversationRecord)
             is_sum = isinstance(machine._config.driver, CompactionDriver)
             expect(said == kept or is_sum, f"{place}: said, and committed", said, kept)
+
+
+def check_cursors(session_id: str, turn_id: str, facts: list[Event]) -> None:
+    """Fail unless every cursor of a turn gives exactly the rest, and is refused in another session."""
+    for at, fact in enumerate(facts):
+        cursor = write_cursor(session_id, "", place_of(fact, session_id, turn_id))
+        rest = facts_behind(facts, read_cursor(cursor, session_id).place)
+        expect(rest == facts[at + 1 :], f"{cursor}: the rest", lines(rest), lines(facts[at + 1 :]))
+        with pytest.raises(InvalidInput):
+            read_cursor(cursor, f"{session_id}.")
 
 
 def fold_in_portions(view: TurnView, history: Chain[Message]) -> TurnFold:
