@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -37,7 +37,12 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Engines:
     return Engines(monkeypatch)
 
 
-def sender(make: Callable[[InsideCall], list[Errand]], name: str = "sender") -> Agent[None, str]:
+def sender(
+    make: Callable[[InsideCall], list[Errand]],
+    name: str = "sender",
+    model: ScriptedModel | None = None,
+    tools: Sequence[Any] = (),
+) -> Agent[None, str]:
     """Return an agent whose tool runs errands with its result."""
 
     @tool(effect="keyed")
@@ -47,7 +52,26 @@ def sender(make: Callable[[InsideCall], list[Errand]], name: str = "sender") -> 
         inside.send(*make(inside))
         return "sent"
 
-    return Agent(name, model=ScriptedModel([call("send"), say("Sent.")]), tools=[send])
+    script = model or ScriptedModel([call("send"), say("Sent.")])
+    return Agent(name, model=script, tools=[send, *tools])
+
+
+def answer(inside: InsideCall) -> list[Errand]:
+    """Answer the parent."""
+    key = inside.request.context["answers"]
+    return [AnswerWait(key=key, answer=WaitAnswer(value="42", now_ms=inside.now_ms))]
+
+
+def asker() -> Agent[None, str]:
+    """Return an agent that asks a child and waits for its answer."""
+
+    @tool(effect="keyed")
+    async def ask(ctx: ToolContext[None]) -> Pending:
+        """Ask a child."""
+        inside, request = InsideCall(ctx), TurnRequest(input=(Text(text="Work."),))
+        return await inside.wait_for_child(inside.child("kid"), "child", request)
+
+    return Agent("lead", model=ScriptedModel([call("ask"), say("Led.")]), tools=[ask])
 
 
 def note(words: str) -> NewItem:
@@ -79,24 +103,26 @@ async def test_a_turn_that_an_errand_accepts_begins_without_a_timer(
     assert result.text == "Done."
 
 
-async def test_a_child_answers_its_parent_and_the_parent_goes_on_without_a_timer(
+async def test_a_parent_goes_on_as_soon_as_its_child_has_answered_without_a_timer(
     stage: Stage, engines: Engines
 ) -> None:
-    @tool(effect="keyed")
-    async def ask(ctx: ToolContext[None]) -> Pending:
-        """Ask a child."""
-        inside, request = InsideCall(ctx), TurnRequest(input=(Text(text="Work."),))
-        return await inside.wait_for_child(inside.child("kid"), "child", request)
+    desk = Desk(is_open=False)
 
-    def answer(inside: InsideCall) -> list[Errand]:
-        key = inside.request.context["answers"]
-        return [AnswerWait(key=key, answer=WaitAnswer(value="42", now_ms=inside.now_ms))]
+    @tool(effect="keyed")
+    async def work() -> str:
+        """Go on, with the answer given."""
+        await desk.work()
+        return "worked"
 
     engines.use(KickedEngine)
-    lead_model = ScriptedModel([call("ask"), say("Led.")])
-    lead, child = Agent("lead", model=lead_model, tools=[ask]), sender(answer, "child")
+    lead = asker()
+    script = [call("send"), call("work"), say("Done.")]
+    child = sender(answer, "child", model=ScriptedModel(script), tools=[work])
     async with stage.runtime(lead, child) as rt:
-        result = await asyncio.wait_for(rt.session("s", lead).run("Go."), HANGS_S)
+        handle = await rt.session("s", lead).submit("Go.")
+        await desk.entered.wait()
+        result = await handle.result(timeout=HANGS_S)
+        desk.gate.set()
 
     assert result.text == "Led."
     assert [one.outcome.value for one in result.tool_calls] == ["42"]
@@ -106,17 +132,22 @@ async def test_an_item_that_an_errand_posts_enters_a_turn_under_way_without_a_ti
     stage: Stage, engines: Engines
 ) -> None:
     engines.use(KickedEngine)
-    desk, model = Desk(is_open=False), ScriptedModel([call("work"), say("Noted.")])
+    model = ScriptedModel([call("work", n=1), call("work", n=2), say("Noted.")])
+    desk = Desk(is_open=False)
     busy = worker(desk, model)
     lead = sender(lambda _: [PostItem(session_id="busy", item=note("Hurry up."))])
     async with stage.runtime(busy, lead) as rt:
         handle = await rt.session("busy", busy).submit("Go.")
         await desk.entered.wait()
+        desk.entered.clear()
+        desk.gate.set()
+        desk.gate.clear()
+        await desk.entered.wait()  # behind a checkpoint at which the turn has looked into its inbox
         await rt.session("s", lead).run("Go.")
         desk.gate.set()
         await handle.result(timeout=HANGS_S)
 
-    assert said_by_user(model.requests[1]) == ["Go.", "Hurry up."]
+    assert said_by_user(model.requests[2]) == ["Go.", "Hurry up."]
 
 
 async def test_a_turn_that_an_errand_cancels_ends_without_a_timer(
@@ -171,20 +202,8 @@ async def test_a_wait_that_another_runtime_answers_is_found_by_a_look(
     stage: Stage, engines: Engines
 ) -> None:
     """A parked turn is in no runtime: whichever looks goes on with it, if it has the agent."""
-
-    @tool(effect="keyed")
-    async def ask(ctx: ToolContext[None]) -> Pending:
-        """Ask a child."""
-        inside, request = InsideCall(ctx), TurnRequest(input=(Text(text="Work."),))
-        return await inside.wait_for_child(inside.child("kid"), "child", request)
-
-    def answer(inside: InsideCall) -> list[Errand]:
-        key = inside.request.context["answers"]
-        return [AnswerWait(key=key, answer=WaitAnswer(value="42", now_ms=inside.now_ms))]
-
     engines.use(ToldEngine)
-    lead = Agent("lead", model=ScriptedModel([call("ask"), say("Led.")]), tools=[ask])
-    async with stage.runtime(lead) as theirs, stage.runtime(sender(answer, "child")) as ours:
+    async with stage.runtime(asker()) as theirs, stage.runtime(sender(answer, "child")) as ours:
         (their_engine, our_engine) = engines.made
         handle = await theirs.session("s").submit("Go.", turn_id="t")
         await their_engine.look()
