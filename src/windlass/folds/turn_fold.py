@@ -36,6 +36,7 @@ from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.effects import Asked, CallTools
 from windlass.kernel.events import InputAccepted, TurnEnded, WaitOpened, WaitResolved
 from windlass.kernel.iteration_limit import MAX_ITERATIONS
+from windlass.kernel.messages import Part
 from windlass.kernel.projector import ProjectorView
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports.unit import TurnRequest
@@ -130,6 +131,20 @@ class TurnFold:
         if self._machine is None:
             return self._opening
         return tuple(self._machine.messages[self._history.length :])
+
+    @property
+    def input(self) -> tuple[Part, ...] | None:
+        """What the turn was asked, as plugins left it; None before it has begun, and if it was asked nothing."""
+        message_id = self._ids.message("in", "input")
+        return next((one.parts for one in self.messages if one.id == message_id), None)
+
+    @property
+    def returned(self) -> tuple[CompletedToolCall, ...]:
+        """The calls that have their result while others of their reply do not, in call order."""
+        asked, answers = self._asked, self._answers
+        if not isinstance(asked, CallTools) or answers.has_unseen_results:
+            return ()
+        return answers.results(asked)
 
     # ------------------------------------------------------------------ rows
 
@@ -266,7 +281,7 @@ class TurnFold:
         self.outcome = outcome
         machine = self._machine
         if machine is not None and not machine.is_done and not view.is_reclaimed:
-            machine.finish(outcome, self._completed())
+            machine.finish(outcome, self.returned)  # the end cuts the others off
             self._heard(machine)
         self._asked = None
         if view.page is not None:
@@ -278,13 +293,6 @@ class TurnFold:
         self.facts.append(
             TurnEnded(id=ids.event("end"), correlation_id=ids.correlation("0"), outcome=outcome)
         )
-
-    def _completed(self) -> tuple[CompletedToolCall, ...]:
-        """Return the results of a batch that the turn's end cuts off."""
-        asked, answers = self._asked, self._answers
-        if not isinstance(asked, CallTools) or answers.has_unseen_results:
-            return ()
-        return answers.results(asked)
 
 
 def facts_of(view: TurnView, history: Chain[Message] | None = None) -> tuple[Event, ...]:

@@ -13,7 +13,7 @@ import msgspec
 from windlass.errors import CallerError, ProviderError, ToolError
 from windlass.guards.secret import REGISTERED
 from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
-from windlass.kernel import Stopped, Text, canonical, events
+from windlass.kernel import Stopped, Text, ToolCall, canonical, events
 from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
 from windlass.ports.directives import Hold, Send, Stop
 from windlass.ports.key_screen import KeyScreen
@@ -211,7 +211,7 @@ class ModelHooks:
         while (said := await looking.next(reply)) is not None:
             if isinstance(said, Stop):
                 raise TurnOver(stopped(said, "limit", looking.plugin))
-            reply = KeyScreen(REGISTERED).reply(said)
+            reply = KeyScreen(REGISTERED).reply(_as_asked(said, reply))
         patches = hooks.place.take()
         if reply is not raw or patches or self._records_looks:
             changed = None if reply is raw else reply
@@ -221,6 +221,21 @@ class ModelHooks:
             turn.tell(events.Retracted(correlation_ids=(about,)), place)
             is_shown = False
         return reply, is_shown
+
+
+def _as_asked(said: ModelReply, before: ModelReply) -> ModelReply:
+    """Return a plugin's reply without the provider's text of arguments that the plugin replaced.
+
+    That text would bring them back: in the history, in a summary, and as arguments where the plugin left none.
+    """
+    asked = {part.raw: part.args for part in before.parts if isinstance(part, ToolCall)}
+    parts = tuple(
+        msgspec.structs.replace(part, raw="")
+        if isinstance(part, ToolCall) and asked.get(part.raw, part.args) != part.args
+        else part
+        for part in said.parts
+    )
+    return said if parts == said.parts else msgspec.structs.replace(said, text="", parts=parts)
 
 
 def _seen(plugin: str, see: Call, chunk: Chunk) -> Chunk:

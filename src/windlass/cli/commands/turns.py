@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
 
 import msgspec
 from rich.tree import Tree
@@ -17,9 +16,8 @@ from windlass.errors import UnknownSession
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, Store, TurnView
-from windlass.runtime.folded import FoldedTurns
+from windlass.runtime.folded import FoldedTurn, FoldedTurns
 
-Messages: TypeAlias = tuple[messages.Message, ...]
 _STYLES = {"user": "cyan", "assistant": "green", "tool": "dim", "system": "magenta"}
 
 
@@ -39,24 +37,24 @@ def show(
         journal: the journal: what was asked, what came back
     """
 
-    async def read(rows: Store) -> tuple[SessionView, TurnView | None, Messages]:
+    async def read(rows: Store) -> tuple[SessionView, FoldedTurn | None]:
         view = await rows.load_session(session)
         last = view.pages[-1].turn_id if view.pages else None
         turn_id = (view.active or last) if turn is None and journal else turn
         if turn_id is None:
-            return view, None, ()
+            return view, None
         found = await FoldedTurns(rows).of(session, turn_id)
         if found is None:
             raise UnknownSession(f"turn: session {session} has no turn {turn_id}", field="turn")
-        return view, found.view, found.fold.messages
+        return view, found
 
-    found, shown, said = with_store(store, read)
+    found, shown = with_store(store, read)
     if shown is not None and journal:
-        _show_journal(shown, json=json)
+        _show_journal(shown.view, json=json)
     elif json:
-        output.write_json(_session_record(found) if shown is None else _turn_record(shown, said))
+        output.write_json(_session_record(found) if shown is None else _turn_record(shown))
     else:
-        console().print(_session_tree(found) if shown is None else _turn_tree(shown, said))
+        console().print(_session_tree(found) if shown is None else _turn_tree(shown))
 
 
 # ---------------------------------------------------------------------- a session, a turn
@@ -91,27 +89,27 @@ def _add_messages(branch: Tree, shown: Iterable[messages.Message]) -> None:
         branch.add(line((f"{role} ", _STYLES.get(role, "")), (text, "not bold default")))
 
 
-def _turn_record(view: TurnView, said: Messages) -> output.Record:
+def _turn_record(turn: FoldedTurn) -> output.Record:
+    view = turn.view
     return {
         "session": view.session_id,
         "turn": view.turn_id,
         "agent": view.agent,
         "state": view.state,
         "outcome": output.plain(view.outcome),
-        "input": None if view.request is None else output.plain(view.request.input),
-        "messages": output.message_records(said),
+        "input": output.plain(turn.fold.input),
+        "messages": output.message_records(turn.fold.messages),
         "waits": [{**output.wait_record(each.wait), "state": each.state} for each in view.waits],
         "takeovers": view.takeovers,
         "units": len(view.pages),
     }
 
 
-def _turn_tree(view: TurnView, said: Messages) -> Tree:
+def _turn_tree(turn: FoldedTurn) -> Tree:
+    view = turn.view
     about = f"  {view.state}, {ending(view.outcome)}"
     tree = Tree(line((view.turn_id, "bold cyan"), (about, "default")))
-    _add_messages(tree, said)
-    if not said and view.request is not None:  # it has not begun
-        tree.add(line((f"user {one_line(terminal.text_of(view.request.input), 200)}", "")))
+    _add_messages(tree, turn.fold.messages)
     for wait in view.waits:
         tree.add(line((f"{wait.wait.kind}: {wait.wait.title} ({wait.state})", "yellow")))
     return tree

@@ -7,7 +7,7 @@ Law 2. Nothing that a model or a tool wrote reaches the terminal with control ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -20,8 +20,9 @@ from windlass.api.usage_report import UsageReport
 from windlass.cli import terminal
 from windlass.cli.opening import Found
 from windlass.cli.output import page_messages
-from windlass.journal import CallReturned, JournalRow, ModelAnswered, ToolCallCommand
-from windlass.kernel import Finished, Message, ModelReply, events
+from windlass.folds import TurnFold, frame_in
+from windlass.journal import JournalRow, ToolCallCommand
+from windlass.kernel import CompletedToolCall, Finished, Message, events
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, TurnView
 
@@ -277,7 +278,7 @@ def show_leftover(found: Found, screen: Screen) -> None:
         screen.say(f"{who}: {terminal.one_line(terminal.message_text(message), 200)}", "dim")
     if turn is None:
         return
-    _show_turn(turn, screen)
+    _show_turn(turn, TurnFold.of(turn, frame_in(session.pages)), screen)
     if turn.state == "running" and found.is_owned:
         screen.say("it runs in another process; this shows what that process records", "dim")
     elif turn.state == "running":
@@ -291,37 +292,46 @@ def _last_words(session: SessionView) -> Sequence[Message]:
     return [each for each in spoken if terminal.text_of(each.parts).strip()][-2:]
 
 
-def _show_turn(turn: TurnView, screen: Screen) -> None:
-    asked = terminal.text_of(turn.request.input) if turn.request is not None else ""
+def _show_turn(turn: TurnView, fold: TurnFold, screen: Screen) -> None:
+    """Show what is recorded of a turn; what plugins were to look at, once they have."""
+    asked = terminal.text_of(fold.input or ())
     screen.say(f"unfinished turn {turn.turn_id}: {terminal.one_line(asked, 200)}", "bold")
-    kept = [row for row in turn.journal().rows() if _is_kept(row)]
-    screen.say("recorded:" if kept else "no text and no result is recorded yet", "dim")
-    for row in kept:
-        if isinstance(row.command, ToolCallCommand):
-            _show_call(row, row.command, screen)
+    kept = [fact for fact in fold.facts if _is_kept(fact)]
+    begun = [row for row in turn.journal().rows() if _has_begun(row)]
+    has_any = kept or fold.returned or begun
+    screen.say("recorded:" if has_any else "no text and no result is recorded yet", "dim")
+    for fact in kept:
+        if isinstance(fact, events.ModelFinished):
+            screen.markdown(fact.text)
         else:
-            screen.markdown(_reply_text(row))
+            _show_result(fact, screen)
+    for call in fold.returned:
+        _show_result(call, screen)
+    for row in begun:
+        _show_call(row, screen)
 
 
-def _show_call(row: JournalRow, command: ToolCallCommand, screen: Screen) -> None:
-    told = terminal.call_line(command.name, command.args)
-    if isinstance(row.outcome, CallReturned):
-        outcome = row.outcome.outcome
-        told = terminal.one_line(f"{told}: {terminal.result_line(outcome)}", screen.width)
-        screen.line(*MARKS.get(outcome.status, FAILED), told)
-    else:
-        contract = row.contract or "once"
-        fate = _FATES.get(contract, _AGAIN)
-        screen.line("?", "yellow", f"{told}: started, no result ({contract}: {fate})")
+def _is_kept(fact: events.Event) -> TypeGuard[events.ModelFinished | events.ToolFinished]:
+    """Whether a fact is a result, or a reply with text in it."""
+    if isinstance(fact, events.ModelFinished):
+        return bool(fact.text.strip())
+    return isinstance(fact, events.ToolFinished)
 
 
-def _is_kept(row: JournalRow) -> bool:
-    """Whether a row is about a call, or about a reply with text in it."""
-    if isinstance(row.command, ToolCallCommand):
-        return row.outcome is None or isinstance(row.outcome, CallReturned)
-    return bool(_reply_text(row).strip())
+def _has_begun(row: JournalRow) -> bool:
+    """Whether a row is about a call that was started and has no result."""
+    return isinstance(row.command, ToolCallCommand) and row.outcome is None
 
 
-def _reply_text(row: JournalRow) -> str:
-    answered = row.outcome.result if isinstance(row.outcome, ModelAnswered) else None
-    return answered.text if isinstance(answered, ModelReply) else ""
+def _show_result(call: events.ToolFinished | CompletedToolCall, screen: Screen) -> None:
+    told = terminal.call_line(call.name, call.args)
+    told = terminal.one_line(f"{told}: {terminal.result_line(call.outcome)}", screen.width)
+    screen.line(*MARKS.get(call.outcome.status, FAILED), told)
+
+
+def _show_call(row: JournalRow, screen: Screen) -> None:
+    assert isinstance(row.command, ToolCallCommand)  # noqa: S101 - it has begun
+    told = terminal.call_line(row.command.name, row.command.args)
+    contract = row.contract or "once"
+    fate = _FATES.get(contract, _AGAIN)
+    screen.line("?", "yellow", f"{told}: started, no result ({contract}: {fate})")
