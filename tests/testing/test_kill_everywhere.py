@@ -156,7 +156,7 @@ async def test_a_process_that_recovers_can_be_killed_too() -> None:
 
     # A process that recovers joins, takes over, claims again, runs the body, looks for mail, and goes on.
     first = "after refund (call_0_0) returned, before its result was recorded"
-    writes = ["write 1: a worker joins", "write 2: a turn is taken over"]
+    writes = ["write 1: a worker joins", "write 2: turns are claimed"]
     writes += ["write 3: intent of refund (call_0_0)", "write 4: result of refund (call_0_0)"]
     writes += ["write 5: the inbox is emptied", "write 6: reply 2, the turn's end"]
     writes += ["write 7: the worker leaves"]
