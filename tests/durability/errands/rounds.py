@@ -60,8 +60,8 @@ class Kills:
     """How many kills are left, for all workers together."""
 
     def __init__(self, count: int) -> None:
+        self._count = count
         self._left = threading.Semaphore(count)
-        self.made = 0
 
     def take(self) -> bool:
         """Take one; False: none is left."""
@@ -70,6 +70,13 @@ class Kills:
     def give_back(self) -> None:
         """Leave one that was not made to another."""
         self._left.release()
+
+    def made(self) -> int:
+        """Return how many were made, when nothing takes any more."""
+        left = 0
+        while self.take():
+            left += 1
+        return self._count - left
 
 
 def rounds(folder: Path, seed: int, kills: int, mutant: str = "") -> Iterator[Round]:
@@ -112,7 +119,7 @@ def play(nurseries: Sequence[Nursery], place: Path, random: Random, kills: int, 
             over.set()
         for each in lives:
             each.result()
-    return left.made
+    return left.made()
 
 
 def _live(
@@ -127,10 +134,9 @@ def _live(
     while not over.is_set():
         pid = nursery.start(str(place), mutant)
         is_to_die = kills.take()
-        if is_to_die and _begins(place, pid, over):
-            over.wait(random.uniform(SHORTEST_S, LONGEST_S))
+        is_at_work = is_to_die and _begins(place, pid, over)
+        if is_at_work and not over.wait(random.uniform(SHORTEST_S, LONGEST_S)):
             nursery.kill()
-            kills.made += 1
             wanted = -signal.SIGKILL
         else:
             if is_to_die:
