@@ -65,8 +65,11 @@ class _Driver:
             for turn_id, task in TASKS.items():
                 await runtime.session(SESSION).submit(task, turn_id=turn_id)
             await self._is_over.wait()
+            # From here on nobody begins to observe a runtime that is about to close.
+            loop.add_signal_handler(OBSERVE, lambda: None)
             if self._observing is not None:
                 self._observing.cancel()
+                await asyncio.wait({self._observing})
         await file.close()
         self._ledger.write("over")
 
