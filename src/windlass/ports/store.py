@@ -10,7 +10,7 @@ Law 5. Handing in the same thing again gives the same answer and changes nothing
 Law 6. A refusal changes nothing.
 Law 7. Time and worker are told, never looked up: `now_ms` comes from the caller.
 Law 8. An errand takes effect with its unit or not at all, and once. What it finds gone, it leaves; the unit lands.
-Law 9. Whoever has a mark and asks on misses nothing that was written behind it. A bell that does not ring costs time only.
+Law 9. A caller that asks on from a mark misses nothing that was written behind it. A bell that does not ring costs time only.
 """
 
 from __future__ import annotations
