@@ -65,8 +65,8 @@ async def test_what_the_worker_of_another_store_remembers_is_not_believed(
 
     told: tuple[Errand, ...] = (
         AnswerWait(key="w_b", answer=YES),
-        post("b"),
         AcceptTurn(session_id="b", turn_id="t2", turn=new_turn()),
+        post("b"),
     )
     receipt = await store.submit(unit("a", 0, reply("a", 0), errands=told)).durable()
 

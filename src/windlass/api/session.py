@@ -31,7 +31,7 @@ from windlass.api.watching import Observation
 from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
 from windlass.guards import check_id, check_limit, check_text
 from windlass.journal.redaction import cleaned
-from windlass.kernel import Finished, Message, Part, events
+from windlass.kernel import Finished, Json, Message, Part, events
 from windlass.ports import (
     DeleteReport,
     InboxReceipt,
@@ -160,13 +160,19 @@ class Session(Generic[O]):
     async def submit(
         self, input: Input, *, output_type: Any = None, **options: Unpack[TurnOptions]
     ) -> TurnHandle[Any]:
-        """Accept a turn durably and return at once. A worker drives it after the turns before it.
+        """Accept a turn durably and return at once. A worker drives it after what came before it.
 
         It takes what `run` takes, apart from `on_event`.
         """
+        async with self._admission.in_line(self.id):
+            return await self._submit(input, output_type, options)
+
+    async def _submit(
+        self, given: Input, output_type: type[Any] | None, options: TurnOptions
+    ) -> TurnHandle[Any]:
         worker = self._admission.worker
         program = worker.programs.get(self._agent or await self._agent_name())
-        turn, output = await self._new_turn(input, output_type, options, worker.services, program)
+        turn, output = await self._new_turn(given, output_type, options, worker.services, program)
         # From before the turn, so that nothing of it is missed; if it is driven elsewhere, there is nothing live to see.
         live = worker.services.feeds.of(self.id).cursor if worker.can_drive(turn.agent) else ""
         turn_id = await self._admission.submit(
@@ -175,6 +181,12 @@ class Session(Generic[O]):
         return TurnHandle(self._admission, self.id, turn_id, output=output, live=live)
 
     async def _begin(
+        self, given: Input, output_type: type[Any] | None, options: TurnOptions
+    ) -> TurnHandle[Any]:
+        async with self._admission.in_line(self.id):
+            return await self._begun(given, output_type, options)
+
+    async def _begun(
         self, given: Input, output_type: type[Any] | None, options: TurnOptions
     ) -> TurnHandle[Any]:
         admission = self._admission
@@ -252,10 +264,14 @@ class Session(Generic[O]):
             when: `now`, or `next_turn` to wait until the running turn has ended.
             key: Makes the item arrive once, however often this is called with it.
         """
+        async with self._admission.in_line(self.id):
+            return await self._enqueue(input, when, key)
+
+    async def _enqueue(self, given: Input, when: When, key: str | None) -> InboxReceipt:
         services = self._admission.services
         if when not in ("now", "next_turn"):
             raise InvalidInput("when: wanted now or next_turn", field="when")
-        parts = await read_input(input, services.store, now_ms=services.clock.now_ms())
+        parts = await read_input(given, services.store, now_ms=services.clock.now_ms())
         parts = cleaned(parts, tuple[Part, ...])
         content = {"parts": msgspec.to_builtins(parts)}
         item_id = check_id(key, field="key") if key is not None else f"n_{urandom(12).hex()}"
@@ -302,7 +318,9 @@ class Session(Generic[O]):
 
     async def withdraw(self, item: str) -> WithdrawReceipt:
         """Take back an item that no turn has taken."""
-        return await self._store.withdraw(self.id, item)
+        receipt = await self._store.withdraw(self.id, item)
+        self._admission.worker.kick(self.id)  # what came behind it may come next
+        return receipt
 
     # ------------------------------------------------------------------ reading
 
@@ -381,16 +399,24 @@ class Session(Generic[O]):
             IdempotencyConflict: `turn_id` is known with another request.
             SessionParked: an earlier turn of this session waits for answers.
         """
-        wanted = {}
+        wanted: dict[str, Json] = {}
         if instructions is not None:
             wanted["instructions"] = check_text(instructions, field="instructions")
             check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
         if turn_id is not None:
             check_id(turn_id, field="turn_id")
+        async with self._admission.in_line(self.id):
+            handle = await self._compaction(wanted, turn_id)
+        return await handle.result() if isinstance(handle, TurnHandle) else handle
+
+    async def _compaction(
+        self, wanted: dict[str, Json], turn_id: str | None
+    ) -> TurnHandle[str] | TurnResult[str]:
+        """Begin a compaction; where there is nothing to summarize, it is over."""
         view = await self._view()
         # Its id derives from the head, so that asking twice at one head is asking once.
         turn_id = turn_id or f"compact-{0 if view is None else view.head}"
-        if view is None or not (view.head or view.active or view.queued):
+        if view is None or not (view.head or view.active or view.queued or view.waiting):
             nothing = TurnRecord(session_id=self.id, turn_id=turn_id, outcome=Finished(), issues=())
             return TurnResult(nothing)
         services = self._admission.services
@@ -402,10 +428,7 @@ class Session(Generic[O]):
         )
         # It calls no tools, so it needs no deps.
         turn_id, _ = await self._admission.run(self.id, turn_id, turn, deps=None)
-        # A summary takes long: what is accepted meanwhile has to come after it.
-        await self._admission.worker.flush(self.id)
-        handle: TurnHandle[str] = TurnHandle(self._admission, self.id, turn_id, turn=turn)
-        return await handle.result()
+        return TurnHandle(self._admission, self.id, turn_id, turn=turn)
 
     async def _view(self) -> SessionView | None:
         store = self._store
@@ -425,6 +448,10 @@ class Session(Generic[O]):
 
         A turn is ended by a worker that has its agent; this waits until there is one.
         """
+        for item in (await self._store.inbox(self.id)).items:
+            await self._store.withdraw(
+                self.id, item.item_id
+            )  # else it would begin a turn meanwhile
         view = await self._store.load_session(self.id, history=False)
         for turn_id in (view.active, *view.queued):
             if turn_id is not None:

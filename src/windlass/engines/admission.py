@@ -1,9 +1,17 @@
-"""Admission: every turn comes in here. It is accepted durably, then driven; its id makes it arrive once."""
+"""Admission: every turn comes in here. It is accepted durably, then driven; its id makes it arrive once.
+
+Law. What callers give a session here enters it in the order in which they called. A call takes its place in the session's
+line at its first step, before it waits for anything, and leaves it once the store has what it brings, or once its turn has
+begun. The next one waits until the store has that turn, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from contextlib import AbstractAsyncContextManager
 from os import urandom
+from typing import TypeAlias
 
 from windlass import errors
 from windlass.engines.worker import Worker
@@ -19,6 +27,50 @@ from windlass.runtime.turn_record import TurnRecord
 _MAX_BEGUN = 1_024
 
 
+class _Place(AbstractAsyncContextManager[None]):
+    """A caller's place in the line of a session: held inside `async with`."""
+
+    __slots__ = ("_lines", "_session_id", "_worker")
+
+    def __init__(self, lines: _Lines, worker: Worker, session_id: str) -> None:
+        self._lines = lines
+        self._worker = worker
+        self._session_id = session_id
+
+    async def __aenter__(self) -> None:
+        lines, session_id = self._lines, self._session_id
+        behind = lines.get(session_id)
+        if behind is None:
+            lines[session_id] = deque()
+            return
+        # The one at the front accepts its turn instead of waiting for a slot.
+        self._worker.slots.hurry(session_id)
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        behind.append(mine)
+        try:
+            await mine
+        except BaseException:
+            if mine.done() and not mine.cancelled():
+                self._leave()  # it had come to the front
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        behind = self._lines[self._session_id]
+        while behind:
+            first = behind.popleft()
+            if not first.done():
+                first.set_result(None)
+                return
+        del self._lines[self._session_id]
+
+
+_Lines: TypeAlias = dict[str, deque[asyncio.Future[None]]]
+"""Those who wait behind the caller at the front, by session."""
+
+
 class Admission:
     """Accepts the turns of one runtime and waits for their end. It is closed whenever the runtime is.
 
@@ -30,6 +82,7 @@ class Admission:
     def __init__(self) -> None:
         # None: closed.
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._lines: _Lines = {}
         # The named turns that began here last, by request digest: the store may not know them yet.
         self._begun: dict[tuple[str, str], str] = {}
 
@@ -42,6 +95,7 @@ class Admission:
         """Begin to accept turns for a worker, on the event loop that runs now."""
         self._worker = worker
         self._loop = asyncio.get_running_loop()
+        self._lines = {}
         self._begun.clear()
 
     def close(self) -> Worker:
@@ -69,10 +123,16 @@ class Admission:
         """What the turns share."""
         return self.worker.services
 
+    def in_line(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        """Return a place in a session's line, for `async with`: those who ask later enter later."""
+        return _Place(self._lines, self.worker, session_id)
+
     async def run(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
     ) -> tuple[str, bool]:
         """Begin a turn, or find it; return its id, and whether it was found as the orphan of another process.
+
+        The caller is at the front of the session's line.
 
         Raises:
             IdempotencyConflict: the id is known with another request.
@@ -117,8 +177,8 @@ class Admission:
         if worker.can_drive(turn.agent):
             try:
                 await worker.begin(session_id, new_id, turn)
-            except errors.HeadMoved:
-                pass  # the session has an unfinished turn
+            except (errors.HeadMoved, errors.LeaseLost):
+                pass  # something comes first in the session, or another worker has it
             else:
                 return new_id, False
         orphan = await self._orphan(session_id, turn) if turn_id is None else None
@@ -132,7 +192,10 @@ class Admission:
     async def submit(
         self, session_id: str, turn_id: str | None, turn: NewTurn, deps: object
     ) -> str:
-        """Accept a turn and return its id; a worker drives it after those before it."""
+        """Accept a turn and return its id; a worker drives it after those before it.
+
+        The caller is at the front of the session's line.
+        """
         if turn_id is None:
             turn_id = f"t_{urandom(12).hex()}"
         elif await self._is_known(session_id, turn_id, turn):
@@ -143,9 +206,10 @@ class Admission:
         return turn_id
 
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
-        """Accept a turn in the store, and look for work."""
+        """Accept a turn in the store, behind one that is about to begin here, and look for work."""
         worker = self._worker
         await worker.join()
+        await worker.flush(session_id)
         await worker.services.store.accept(session_id, turn_id, turn)
         worker.kick(session_id)
 
@@ -184,8 +248,9 @@ class Admission:
             except (errors.LeaseLost, errors.HeadMoved):
                 if turn is None:
                     raise
-                await self._refuse_if_parked(session_id)
-                await self.accept(session_id, turn_id, turn)
+                async with self.in_line(session_id):
+                    await self._refuse_if_parked(session_id)
+                    await self.accept(session_id, turn_id, turn)
                 turn = None
                 continue
             except errors.WindlassError:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from windlass.engines.session_cache import SessionCache
@@ -48,6 +48,8 @@ class Slots:
         # Below zero while more slots were taken back than are free.
         self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
+        # Those who need not wait: their turn can be accepted first, and gets its slot later.
+        self._can_queue: dict[str, asyncio.Future[None]] = {}
 
     @property
     def free(self) -> int:
@@ -58,19 +60,39 @@ class Slots:
         """Whether a new turn has to wait."""
         return self._free <= 0 or bool(self._waiting)
 
-    async def acquire(self) -> None:
-        """Wait for a slot, and take it."""
+    async def acquire(self, can_queue: str | None = None) -> None:
+        """Wait for a slot, and take it.
+
+        Args:
+            can_queue: The session whose turn can as well be accepted first.
+
+        Raises:
+            HeadMoved: it is to be, because another caller comes behind it.
+        """
         if not self.are_taken():
             self._free -= 1
             return
-        waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
+        if can_queue is not None:
+            self._can_queue[can_queue] = waiter
         try:
             await waiter
         except BaseException:
-            if waiter.done() and not waiter.cancelled():
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif waiter.done() and not waiter.cancelled():
                 self.release()  # it was given a slot that it will not use
             raise
+        finally:
+            if can_queue is not None:
+                self._can_queue.pop(can_queue, None)
+
+    def hurry(self, session_id: str) -> None:
+        """Let the turn of a session that waits for a slot be accepted first."""
+        waiter = self._can_queue.get(session_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(HeadMoved(f"session {session_id}: no slot is free"))
 
     def release(self) -> None:
         """Give a slot back, to the first that waits for one."""
@@ -186,6 +208,22 @@ class Drives:
         driving.task = asyncio.get_running_loop().create_task(
             self._run(memory, driving), name=f"windlass-turn-{job.turn_id}"
         )
+
+    async def accepted(self, session_id: str, turn_id: str) -> None:
+        """Wait until the store has a turn that was just started here, or refused it.
+
+        Raises:
+            WindlassError: why the turn could not begin.
+        """
+        driving = self.get(session_id, turn_id)
+        if driving is not None:
+            with suppress(StoreError):  # the drive ends with it
+                await driving.drive.flush()
+            if not driving.drive.is_accepted and self.get(session_id, turn_id) is driving:
+                await driving.end()
+        failure = self.failures.pop((session_id, turn_id), None)
+        if failure is not None:
+            raise failure
 
     @contextmanager
     def taking_up(self, key: TurnKey) -> Iterator[None]:

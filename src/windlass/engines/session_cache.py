@@ -54,24 +54,38 @@ class SessionCache:
         return self._take(view, memory)
 
     async def idle(self, session_id: str, agent: str, turn_id: str) -> SessionMemory:
-        """Return a session without an unfinished turn, for a turn that is new to it.
+        """Return a session that nothing waits to enter, for a turn that is new to it.
+
+        The store is asked each time: another process may have put something in.
 
         Raises:
-            HeadMoved: it has an unfinished turn, or this turn has ended already; or only errands begin turns in it,
-                and the store is to say so before anything is spent on this one.
+            HeadMoved: it has an unfinished turn, or an item that comes first, or another worker; or this turn has ended
+                already; or only errands begin turns in it. The store is to say so before anything is spent on this one.
         """
-        known = self._sessions.get(session_id)
-        if known is not None and known.is_owned:
-            return self.keep(_open(known))
         try:
             view, memory = await self._look(session_id)
         except UnknownSession:
             return self.keep(SessionMemory(session_id, agent=agent))
-        if view.active is not None or view.queued:
-            raise HeadMoved(f"session {session_id}: another turn is under way")
+        if view.active is not None or view.queued or view.waiting:
+            raise HeadMoved(f"session {session_id}: something else comes first")
+        if await self._is_of_another(view):
+            raise HeadMoved(f"session {session_id}: another worker has it")
         if any(page.turn_id == turn_id for page in view.pages):
             raise HeadMoved(f"session {session_id}: turn {turn_id} has ended")
         return self._take(view, _open(memory))
+
+    async def _is_of_another(self, view: SessionView) -> bool:
+        """Whether a worker that lives has the session: it is left to that one."""
+        services, owner = self._services, view.owner
+        if owner is None or owner == services.worker_id:
+            return False
+        return await services.store.is_present(owner, now_ms=services.clock.now_ms())
+
+    def is_held(self, memory: SessionMemory) -> bool:
+        """Whether no other worker can begin a turn in a session now: it is this worker's, or nobody knows of it yet."""
+        if memory.is_owned:
+            return self._services.clock.now_ms() < self._services.held_until_ms
+        return not memory.generation and not memory.head
 
     async def _look(self, session_id: str) -> tuple[SessionView, SessionMemory]:
         """Ask the store for a session. A cached history is read again only if the head has moved."""

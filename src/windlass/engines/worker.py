@@ -11,6 +11,7 @@ Length: a look at all sessions and a look into one are the same acts.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -22,6 +23,7 @@ from windlass.engines.membership import Housekeeping, Membership, turn_for
 from windlass.engines.resting import Resting
 from windlass.engines.session_cache import SessionCache
 from windlass.errors import (
+    EngineError,
     HeadMoved,
     IdempotencyConflict,
     SessionDeleted,
@@ -38,6 +40,7 @@ from windlass.ports import (
     Engine,
     ErrandReceipt,
     NewTurn,
+    SessionView,
     TurnRequest,
     TurnView,
     Wait,
@@ -157,7 +160,9 @@ class Worker:
     async def flush(self, session_id: str) -> None:
         """Wait until the store knows the turn that is driven here: it may have begun a moment ago."""
         driving = self._drives.by_session.get(session_id)
-        if driving is not None and not driving.drive.is_accepted:
+        if driving is None or driving.drive.is_accepted:
+            return
+        if driving.task is not asyncio.current_task():  # what makes its deps would wait for itself
             with suppress(StoreError):  # raised to the callers that wait for the turn
                 await driving.drive.flush()
 
@@ -191,11 +196,16 @@ class Worker:
     async def begin(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
         """Drive a new turn whose acceptance rides with its first unit.
 
+        In a session that this worker does not have yet, nothing is asked before that unit is in the store: another
+        worker may begin a turn there in the same moment, and one of both has to give way.
+
         Raises:
-            HeadMoved: the session has an unfinished turn; accept this one on its own.
+            HeadMoved: something comes first in the session; accept this one on its own.
+            LeaseLost: another worker was faster; likewise.
+            EngineError: the runtime closes. Nothing was accepted.
         """
         self._check_free(session_id)
-        await self.slots.acquire()
+        await self.slots.acquire(can_queue=session_id)
         try:
             self._check_free(session_id)
             memory = await self._cache.idle(session_id, turn.agent, turn_id)
@@ -203,11 +213,23 @@ class Worker:
         except BaseException:
             self.slots.release()
             raise
-        deps = self.deps.get((session_id, turn_id), NONE_GIVEN)
-        job = Job(turn_id=turn_id, request=turn.request, accept=turn, deps=deps)
+        deps, rides = self.deps.get((session_id, turn_id), NONE_GIVEN), self._cache.is_held(memory)
+        job = Job(
+            turn_id=turn_id,
+            request=turn.request,
+            accept=turn,
+            deps=deps,
+            is_accepted_first=not rides,
+        )
         self._drives.start(memory, self.programs[turn.agent], job)
+        if not rides:
+            await self._drives.accepted(session_id, turn_id)
 
     def _check_free(self, session_id: str) -> None:
+        if self._is_closing:
+            raise EngineError(
+                f"session {session_id}: this runtime is being closed; nothing was accepted"
+            )
         # A claim that is under way may give a turn of any session.
         if session_id in self._drives.by_session or self._is_claiming:
             raise HeadMoved(f"session {session_id}: another turn is under way")
@@ -290,23 +312,35 @@ class Worker:
             await self._hear_cancel(session_id, driving.turn_id)
             driving.drive.look()
         session = await store.load_session(session_id, history=False)
-        items = (await store.inbox(session_id)).items
+        if driving is None and session.active is None and session.queued:
+            first = await store.load_turn(session_id, session.queued[0], since=_NO_PAGES)
+            if first is not None and first.agent not in self.programs:
+                await self._make_way(session_id, session.owner)
+        # A turn that comes next is given; if none is, an item may come next, and begin one.
+        await self._take_one(session_id)
+        if session.waiting:
+            await self._look_at_items(session)
+            await self._take_one(session_id)
+
+    async def _take_one(self, session_id: str) -> None:
+        """Drive the turn of a session that comes next, if there is one."""
+        if session_id not in self._drives.by_session and not self._is_closing:
+            for claimed in await self._claim(1, session_id):
+                await self._drive_claimed(claimed)
+
+    async def _look_at_items(self, session: SessionView) -> None:
+        """Let what waits in the inbox of a session enter a turn, or begin one."""
+        items = (await self.services.store.inbox(session.session_id)).items
         waiting = [item for item in items if item.state == "pending"]
         if waiting:
             inbox = DueInbox(
-                session_id=session_id,
+                session_id=session.session_id,
                 agent=session.agent,
                 active=session.active,
                 now=any(item.when == "now" for item in waiting),
                 first=waiting[0],
             )
             await self._open_inbox(inbox)
-        if driving is None and session.active is None and session.queued:
-            first = await store.load_turn(session_id, session.queued[0], since=_NO_PAGES)
-            if first is not None and first.agent not in self.programs:
-                await self._make_way(session_id, session.owner)
-        for claimed in () if self._is_closing else await self._claim(1, session_id):
-            await self._drive_claimed(claimed)
 
     async def _take_due(self, due: Due) -> None:
         drives, slots = self._drives, self.slots
@@ -392,7 +426,7 @@ class Worker:
     async def _resume(self, session_id: str, turn_id: str) -> None:
         """Drive a turn again that this worker could not go on with before."""
         services = self.services
-        if session_id in self._drives.by_session or self.slots.are_taken():
+        if session_id in self._drives.by_session or self.slots.are_taken() or self._is_closing:
             return
         lease = await services.store.take_over(
             session_id,
@@ -418,8 +452,8 @@ class Worker:
         if program is None or view.request is None or memory.session_id in self._drives.by_session:
             return
         await self.slots.acquire()
-        if memory.session_id in self._drives.by_session:
-            self.slots.release()  # a turn began there while this waited for its slot
+        if memory.session_id in self._drives.by_session or self._is_closing:
+            self.slots.release()  # while this waited: a turn began there, or the worker stops
             return
         job = Job(
             turn_id=view.turn_id,
@@ -443,7 +477,7 @@ class Worker:
             if inbox.now:
                 await self._wake_parked(inbox.session_id, inbox.active)
             return
-        if inbox.agent not in self.programs:
+        if inbox.agent not in self.programs or self._is_closing:
             return
         with suppress(WindlassError):  # another worker was faster
             await self._begin_with_item(inbox)

@@ -16,8 +16,9 @@ from windlass.ports.waits import Wait, WaitView
 class SessionView(Value, kw_only=True):
     """A session as it stands. `head` counts its committed turns; `active` is the one under way.
 
-    `queued` are the turns that wait to begin, in the order in which they were accepted. `parent` is what it was forked
-    from; `started_by` is the session whose errand made it, and `root` the one at the top of that tree.
+    `queued` are the turns that wait to begin, in order of arrival, and `waiting` says how many items of its inbox do.
+    `parent` is what it was forked from; `started_by` is the session whose errand made it, and `root` the one at the top
+    of that tree.
     """
 
     session_id: str
@@ -28,6 +29,7 @@ class SessionView(Value, kw_only=True):
     owner: str | None = None
     active: str | None = None
     queued: tuple[str, ...] = ()
+    waiting: int = 0
     usage: tuple[UsageLine, ...] = ()
     parent: str | None = None
     parent_head: int | None = None
@@ -167,7 +169,10 @@ class Changes(Value, kw_only=True):
 
 
 class DueTurn(Value, kw_only=True):
-    """A turn that a worker should drive. `owner` is the worker that has its session, alive or not."""
+    """A turn that a worker should drive. `owner` is the worker that has its session, alive or not.
+
+    A `queued` one comes next: no turn and no item of its session that arrived earlier is left.
+    """
 
     session_id: str
     turn_id: str
@@ -198,7 +203,8 @@ class DueCancel(Value, kw_only=True):
 class DueInbox(Value, kw_only=True):
     """A session with items that no turn has taken, and that is not parked: nothing enters a turn that waits.
 
-    But a turn that waits for nothing but children or a time is woken by an item for now.
+    But a turn that waits for nothing but children or a time is woken by an item for now. Where no turn is under way, the
+    first item comes next: a turn that was accepted earlier begins first, and the item may enter that one.
 
     `agent` is the session's; `active` the turn under way; `now`: one of the items is for now; `first` is the
     oldest of them.

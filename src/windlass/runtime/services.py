@@ -147,6 +147,8 @@ class Services(msgspec.Struct, kw_only=True):
     approve: Approver | None = None
     on_mismatch: OnMismatch = "park"
     probe: PhaseProbe | None = None
+    # Until when the last start has given this worker its sessions; they may be its own for longer.
+    held_until_ms: int = 0
     # Where this worker runs, for the journal: host and process.
     place: str = ""
     # How many turns are being driven here, and how many callers are about to begin one.

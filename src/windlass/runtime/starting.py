@@ -38,6 +38,8 @@ class Job(msgspec.Struct, kw_only=True):
     turn_id: str
     request: TurnRequest
     accept: NewTurn | None = None
+    # Whether the store has to have it before anything is asked for it.
+    is_accepted_first: bool = False
     view: TurnView | None = None
     generation: int | None = None
     takeovers: int = 0
@@ -149,7 +151,7 @@ def start_in_store(turn: Turn, job: Job) -> None:
     if job.is_new:
         services = turn.services
         now_ms = services.clock.now_ms()
-        until_ms = now_ms + services.lease_ms
+        until_ms = services.held_until_ms = now_ms + services.lease_ms
         turn.lane.start(Start(worker_id=services.worker_id, until_ms=until_ms, now_ms=now_ms))
 
 
@@ -171,6 +173,8 @@ async def started_anew(
             turn.lane.accept(job.accept)
         start_in_store(turn, job)
         on_begun()
+        if job.is_accepted_first:
+            await turn.lane.durable()
         turn.begin_drive()
         if hooks is not None and not turn.is_cancelled and not is_compaction(request):
             opening, asks_plugins = await open_turn(hooks, request.input), True

@@ -202,8 +202,17 @@ def may_begin(turn: TurnFacts, start: Start, generation: int, is_free: Callable[
 def comes_later(turn: TurnFacts) -> HeadMoved:
     """Return the refusal of a turn that does not come next."""
     return HeadMoved(
-        f"turn {turn.id}: an earlier one of its session is unfinished", field="turn_id"
+        f"turn {turn.id}: an earlier turn or item of its session comes first", field="turn_id"
     )
+
+
+def may_go_first(turn: TurnFacts, unit: Unit) -> bool:
+    """Whether a turn may begin before what waits: its unit accepts and starts it, and no turn is under way.
+
+    Its worker began it when nothing waited, and may have paid for a reply since. What was accepted in the meantime has
+    not begun, so it loses nothing but a place.
+    """
+    return unit.accept is not None and turn.session.active is None
 
 
 def check_takeover(turn: TurnFacts, worker_id: str, is_free: Callable[[], bool]) -> None:

@@ -65,13 +65,13 @@ def due(tables: Tables, workers: Workers, asked: Asked) -> Due:
 
 
 def _due_turns(tables: Tables, workers: Workers, now_ms: int) -> Iterator[tuple[int, DueTurn]]:
-    """At most one turn of a session is due: the one under way, or else the oldest that waits."""
+    """At most one turn of a session is due: the one under way, or else the first of all that waits."""
     for session in tables.live_sessions():
         turn = session.next_turn
         why = None if turn is None else rules.WHY_DUE.get(turn.state)
         if turn is None or why is None:
             continue
-        if why == "queued" or workers.is_free(session, now_ms):
+        if session.comes_next(turn) if why == "queued" else workers.is_free(session, now_ms):
             found = DueTurn(
                 session_id=session.id,
                 turn_id=turn.id,
@@ -94,10 +94,10 @@ def _due_cancels(tables: Tables) -> Iterator[tuple[int, DueCancel]]:
 
 def _due_inboxes(tables: Tables) -> Iterator[tuple[int, DueInbox]]:
     for session in tables.live_sessions():
-        pending = [row for row in session.items.values() if row.item.state == "pending"]
+        pending = session.pending
         is_now = any(row.item.when == "now" for row in pending)
         if pending and _can_enter(session, is_now=is_now):
-            first = min(pending, key=attrgetter("no"))
+            first = pending[0]
             found = DueInbox(
                 session_id=session.id,
                 agent=session.agent,
@@ -109,8 +109,13 @@ def _due_inboxes(tables: Tables) -> Iterator[tuple[int, DueInbox]]:
 
 
 def _can_enter(session: SessionRow, *, is_now: bool) -> bool:
-    """Whether items may enter: a turn that is not parked, or one that waits for nothing but children or a time."""
+    """Whether items may enter: a turn that is not parked, or one that waits for nothing but children or a time.
+
+    Where no turn is under way, the first of them begins one when it comes next.
+    """
     turn = session.next_turn
+    if turn is not None and turn.state == "queued":
+        return not session.comes_next(turn)
     if turn is None or turn.state != "parked":
         return True
     return is_now and waits_for_itself(turn.waits.values())
@@ -153,6 +158,8 @@ def _free_turns(tables: Tables, workers: Workers, wanted: WantedTurns) -> Iterat
         turn = session.next_turn
         is_named = wanted.session_id in (None, session.id) and session.id not in wanted.but
         if turn is None or not is_named or turn.agent not in wanted.agents:
+            continue
+        if turn.state == "queued" and not session.comes_next(turn):
             continue
         # Its own session a worker may go on with, unless it drives a turn there.
         is_own = session.owner == start.worker_id and turn.state == "queued"

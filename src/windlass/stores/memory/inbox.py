@@ -26,6 +26,12 @@ def put(
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 
+def first_place(session: SessionRow, takes: tuple[str, ...]) -> int | None:
+    """Return the place of the first of these items, which all wait; None of none."""
+    waiting = [rules.entering(item_id, session.items.get(item_id)) for item_id in takes]
+    return min((row.item.arrived for row in waiting), default=None)
+
+
 def enter(turn: TurnRow, takes: tuple[str, ...], changes: Changes) -> None:
     """Take items into a turn that is being accepted; it has no generation yet."""
     items = turn.session.items

@@ -9,7 +9,7 @@ from threading import Lock
 
 from windlass.errors import InvalidInput, LeaseLost
 from windlass.journal import count_recorded
-from windlass.ports import Lease, Start, WorkerView
+from windlass.ports import Lease, Start, Unit, WorkerView
 from windlass.stores import rules
 from windlass.stores.memory.rows import Changes, SessionRow, TurnRow
 
@@ -99,12 +99,14 @@ class Workers:
             return dead
 
 
-def begin(workers: Workers, turn: TurnRow, start: Start, generation: int, changes: Changes) -> None:
-    """Begin an accepted turn under a generation."""
+def begin(workers: Workers, turn: TurnRow, start: Start, unit: Unit, changes: Changes) -> None:
+    """Begin the turn of a unit under its generation."""
     workers.check(start.worker_id)
     is_free = partial(workers.is_free, turn.session, start.now_ms)
-    if rules.may_begin(turn, start, generation, is_free):
-        _own(turn, start.worker_id, generation, changes)
+    if rules.may_begin(turn, start, unit.generation, is_free):
+        if rules.may_go_first(turn, unit):
+            _go_first(turn, changes)
+        _own(turn, start.worker_id, unit.generation, changes)
         changes.at_last(partial(workers.extend, start.worker_id, start.until_ms))
 
 
@@ -119,9 +121,20 @@ def take_over(workers: Workers, turn: TurnRow, wanted: Start) -> Lease:
     return rules.lease_of(turn, worker_id, workers.extend(worker_id, wanted.until_ms))
 
 
+def _go_first(turn: TurnRow, changes: Changes) -> None:
+    """Move a turn before all that waits."""
+    session = turn.session
+    if not session.comes_next(turn):
+        waiting = [one.arrived for one in session.unfinished.values()]
+        waiting += [row.item.arrived for row in session.pending]
+        changes.set(turn, arrived=min(waiting) - 1)
+        session.line_up(turn, changes)
+
+
 def _own(turn: TurnRow, worker_id: str, generation: int, changes: Changes) -> None:
     session = turn.session
-    if session.next_turn is not turn:
+    is_next = session.comes_next(turn) if turn.state == "queued" else session.next_turn is turn
+    if not is_next:
         raise rules.comes_later(turn)
     changes.set(session, owner=worker_id, generation=generation)
     changes.set(turn, state="running", strand=session.head + 1, answered=False)

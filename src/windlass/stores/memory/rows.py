@@ -41,7 +41,7 @@ class ItemRow:
 class TurnRow:
     """A turn with its journal, each page as bytes; `request` is None once both were reclaimed.
 
-    `no` orders the turns of the store. `answered`: a wait ended since the turn was last driven, so that it has
+    `no` orders the turns of the store, `arrived` turns and items of the session. `answered`: a wait ended since the turn was last driven, so that it has
     something to do when it parks. `end` is the page that it added to its session.
     """
 
@@ -53,6 +53,7 @@ class TurnRow:
     digest: str
     submitter: str | None
     asked_by: str | None
+    arrived: int
     state: TurnState = "queued"
     strand: int | None = None
     takeovers: int = 0
@@ -122,6 +123,17 @@ class SessionRow:
         return next(iter(self.unfinished.values()), None)
 
     @property
+    def pending(self) -> list[ItemRow]:
+        """The items that no turn has taken, in order of arrival."""
+        return [row for row in self.items.values() if row.item.state == "pending"]
+
+    def comes_next(self, turn: TurnRow) -> bool:
+        """Whether a turn that waits is the first of all that waits to enter."""
+        if self.next_turn is not turn:
+            return False
+        return all(row.item.arrived > turn.arrived for row in self.pending)
+
+    @property
     def active_turn(self) -> TurnRow | None:
         """The turn that it is at."""
         turn = self.next_turn
@@ -143,6 +155,13 @@ class SessionRow:
     def queued(self) -> tuple[str, ...]:
         """The ids of the turns that wait to begin."""
         return tuple(turn.id for turn in self.unfinished.values() if turn.state == "queued")
+
+    def line_up(self, turn: TurnRow, changes: Changes) -> None:
+        """Put a turn into its place among those that have not ended."""
+        changes.put(self.unfinished, turn.id, turn)
+        in_order = sorted(self.unfinished.items(), key=lambda one: one[1].arrived)
+        if in_order[-1][1] is not turn:
+            changes.set(self, unfinished=dict(in_order))
 
     def turn(self, turn_id: str) -> TurnRow:
         """Return a turn that is there."""

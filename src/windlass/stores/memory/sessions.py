@@ -35,6 +35,7 @@ def view(session: SessionRow, *, history: bool, frame: bool = False) -> SessionV
         pages[::-1],
         active=session.active_id,
         queued=session.queued,
+        waiting=len(session.pending),
         usage=session.usage,
         parent=_id_of(session.parent),
         started_by=_id_of(session.started_by),

@@ -40,7 +40,11 @@ def accept(
         begun.check_room(session)
     if session is None:
         session = _make_session(tables, unit.session_id, new, changes, begun)
-    changes.set(session, arrivals=session.arrivals + 1)
+    # A turn that begins with items has arrived with the first of them.
+    arrived = inbox.first_place(session, new.takes)
+    if arrived is None:
+        changes.set(session, arrivals=session.arrivals + 1)
+        arrived = session.arrivals
     changes.set(tables, accepted=tables.accepted + 1)
     turn = TurnRow(
         session=session,
@@ -51,9 +55,10 @@ def accept(
         digest=digest,
         submitter=new.submitter,
         asked_by=new.by,
+        arrived=arrived,
     )
     changes.put(session.turns, unit.turn_id, turn)
-    changes.put(session.unfinished, unit.turn_id, turn)
+    session.line_up(turn, changes)
     news.tell(tables, "accepted", changes, turn=turn)
     inbox.enter(turn, new.takes, changes)
     return _receipt(turn)

@@ -7,8 +7,6 @@ the turn is under way, the position, the cancel mark, approvals that are used up
 
 from __future__ import annotations
 
-from functools import partial
-
 from msgspec.structs import replace
 
 from windlass.journal import encode_page
@@ -49,7 +47,7 @@ def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> Un
             told = errands.known(tables, unit) if unit.errands else ()
             return replace(landed, accepted=accepted, errands=told)
         if unit.start is not None:
-            leases.begin(workers, turn, unit.start, unit.generation, changes)
+            leases.begin(workers, turn, unit.start, unit, changes)
         rules.check_fence(turn.session, turn, unit.generation)
     if unit.entries:
         _write_page(turn, unit, changes)
@@ -112,7 +110,7 @@ def _commit(
     usage = sum_usage((*session.usage, *end.usage))
     changes.set(session, head=session.head + 1, usage=usage)
     changes.set(turn, state="done", head=session.head, commit_digest=end.digest(), end=page)
-    changes.at_last(partial(session.unfinished.pop, turn.id))
+    changes.at_last(lambda: session.unfinished.pop(turn.id))
     news.tell(tables, "ended", changes, turn=turn)
     inbox.settle(turn, end.settle, changes)
     for item in end.follow_ups:

@@ -31,7 +31,7 @@ from windlass.stores.sqlite.rows import Rows, check_state
 Agents: TypeAlias = Collection[str] | None
 """The agents whose turns are wanted; None: of all."""
 
-# A queued turn is next if no older one of its session is unfinished.
+# A queued turn is next if no older one of its session is unfinished, and no item that arrived earlier waits.
 _TURNS = (
     "SELECT open.no, sessions.id, turns.id, turns.agent, open.state, owner, until_ms FROM"
     " (SELECT no, session, arrived, state FROM turns INDEXED BY turns_open"
@@ -40,6 +40,8 @@ _TURNS = (
     " LEFT JOIN workers ON workers.id = owner"
     " WHERE open.state <> 'queued' OR NOT EXISTS (SELECT 1 FROM turns AS older INDEXED BY turns_open"
     "  WHERE older.session = open.session AND older.arrived < open.arrived AND older.state <> 'done')"
+    " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session = open.session AND inbox.arrived < open.arrived"
+    "  AND inbox.state IN ('pending', 'taken') AND inbox.state = 'pending')"
 )
 _OURS = " AND agent IN (SELECT value FROM json_each(:agents))"
 _OF_SESSION = " AND session = (SELECT no FROM sessions WHERE id = :session)"
@@ -59,14 +61,17 @@ _CANCELS = (
 )
 _CANCELS_OF_OURS = " AND turns.agent IN (SELECT value FROM json_each(:agents))"
 # That it waits says that it is one of both; it is said to have them from the index of those. Nothing enters a parked
-# turn, but for one that waits for nothing but children or a time: what waits there is due when the turn goes on.
+# turn, but for one that waits for nothing but children or a time: what waits there is due when the turn goes on. Where
+# no turn is under way, nothing enters before a turn that arrived earlier has begun.
 _LEAF = "waits.turn = turns.no AND waits.state = 'open' AND waits.kind {kinds} ('child', 'timer')"
 _INBOXES = (
     "SELECT sessions.id, sessions.agent, turns.id, is_now, oldest FROM"  # noqa: S608 - a constant
-    " (SELECT session, min(no) AS oldest, max(due = 'now') AS is_now FROM inbox"
+    " (SELECT session, min(no) AS oldest, min(arrived) AS place, max(due = 'now') AS is_now FROM inbox"
     "  WHERE state IN ('pending', 'taken') AND state = 'pending' GROUP BY session) AS waiting"
     " JOIN sessions ON sessions.no = waiting.session LEFT JOIN turns ON turns.no = sessions.active"
-    " WHERE (turns.state IS NOT 'parked'"
+    " WHERE (turns.state <> 'parked'"
+    "  OR sessions.active IS NULL AND NOT EXISTS (SELECT 1 FROM turns AS queued INDEXED BY turns_open"
+    "   WHERE queued.session = waiting.session AND queued.arrived < place AND queued.state <> 'done')"
     f"  OR is_now AND EXISTS (SELECT 1 FROM waits WHERE {_LEAF.format(kinds='IN')})"
     f"  AND NOT EXISTS (SELECT 1 FROM waits WHERE {_LEAF.format(kinds='NOT IN')})"
     " ){where} ORDER BY oldest LIMIT :limit"

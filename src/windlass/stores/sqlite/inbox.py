@@ -46,6 +46,12 @@ def enqueue(
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 
+def first_place(rows: Rows, session: SessionRow, takes: tuple[str, ...]) -> int:
+    """Return the place of the first of these items, which all wait."""
+    waiting = [rules.entering(item_id, _find(rows, session, item_id)) for item_id in takes]
+    return min(item.arrived for item in waiting)
+
+
 def enter(rows: Rows, session: SessionRow, turn_no: int, takes: tuple[str, ...]) -> None:
     """Take items into a turn that is being accepted; it has no generation yet."""
     for item_id in dict.fromkeys(takes):
@@ -113,6 +119,16 @@ def read_first(rows: Rows, session_id: str, number: int) -> InboxItem:
     return _item(session_id, stored, arrived)
 
 
+def count_waiting(rows: Rows, session: SessionRow) -> int:
+    """Return how many items no turn has taken."""
+    query = (
+        "SELECT count(*) FROM inbox"
+        " WHERE session = ? AND state IN ('pending', 'taken') AND state = 'pending'"
+    )
+    (count,) = first(rows.db, query, (session.no,))
+    return int(count)
+
+
 def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
     """Return what waits or was taken and not settled, in order of arrival."""
     found = select(
@@ -132,10 +148,11 @@ class _Known(NamedTuple):
     no: int
     state: ItemState
     digest: str
+    arrived: int
 
 
 def _find(rows: Rows, session: SessionRow, item_id: str) -> _Known | None:
-    query = "SELECT no, state, digest FROM inbox WHERE session = ? AND id = ?"
+    query = "SELECT no, state, digest, arrived FROM inbox WHERE session = ? AND id = ?"
     found = first(rows.db, query, (session.no, item_id))
     if found is None:
         return None

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from windlass.errors import InvalidInput, LeaseLost
 from windlass.journal import JournalPage, count_recorded
-from windlass.ports.unit import Lease, Start
+from windlass.ports.unit import Lease, Start, Unit
 from windlass.stores import rules
 from windlass.stores.sqlite import news
 from windlass.stores.sqlite.connection import first
@@ -29,13 +29,17 @@ Liveness: TypeAlias = Callable[[str], bool]
 """Says of a worker id whether its process has ended."""
 
 
-def start_turn(rows: Rows, turn: TurnRow, start: Start, generation: int, gone: Liveness) -> None:
-    """Begin an accepted turn under a generation."""
+def start_turn(rows: Rows, turn: TurnRow, start: Start, unit: Unit, gone: Liveness) -> None:
+    """Begin the turn of a unit under its generation."""
     until_ms = _lease(rows, start.worker_id)
     is_free = partial(_is_free, rows, turn.session, start.now_ms, gone)
-    if rules.may_begin(turn, start, generation, is_free):
-        _check_order(rows, turn)
-        _own(rows, turn, start.worker_id, generation)
+    if rules.may_begin(turn, start, unit.generation, is_free):
+        waiting = _first_before(rows, turn)
+        if waiting is not None:
+            if not rules.may_go_first(turn, unit):
+                raise rules.comes_later(turn)
+            _go_before(rows, turn, waiting)
+        _own(rows, turn, start.worker_id, unit.generation)
         _extend(rows, start.worker_id, until_ms, start.until_ms)
 
 
@@ -65,7 +69,8 @@ def take(rows: Rows, session_id: str, turn_id: str, wanted: Start, gone: Livenes
     rules.check_takeover(turn, worker_id, is_free)
     pages: list[JournalPage] = []
     if turn.state == "queued":
-        _check_order(rows, turn)
+        if _first_before(rows, turn) is not None:
+            raise rules.comes_later(turn)
     else:
         pages, turn.link = load_pages(rows.db, turn)
         turn.pages = len(pages)
@@ -143,11 +148,28 @@ def _lease(rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = I
     return int(found[0])
 
 
-def _check_order(rows: Rows, turn: TurnRow) -> None:
-    older = "SELECT 1 FROM turns WHERE session = ? AND arrived < ? AND state <> 'done'"
-    place = (turn.session.no, turn.arrived)
-    if turn.session.active is not None or first(rows.db, older, place) is not None:
-        raise rules.comes_later(turn)
+# That an item is pending says that it is one of both; it is said to have them from the index of those.
+_WAITING = (
+    "SELECT min(arrived) FROM"
+    " (SELECT min(arrived) AS arrived FROM turns WHERE session = ? AND arrived < ? AND state <> 'done'"
+    "  UNION ALL SELECT min(arrived) FROM inbox WHERE session = ? AND arrived < ?"
+    "   AND state IN ('pending', 'taken') AND state = 'pending')"
+)
+
+
+def _first_before(rows: Rows, turn: TurnRow) -> int | None:
+    """Return the place of the first that comes before a queued turn, turn or item; None if the turn comes next."""
+    session = turn.session
+    if session.active is not None:
+        return int(turn.arrived)
+    (found,) = first(rows.db, _WAITING, (session.no, turn.arrived) * 2)
+    return None if found is None else int(found)
+
+
+def _go_before(rows: Rows, turn: TurnRow, waiting: int) -> None:
+    """Move a turn before all that waits."""
+    turn.arrived = waiting - 1
+    rows.db.execute("UPDATE turns SET arrived = ? WHERE no = ?", (turn.arrived, turn.no))
 
 
 def _own(rows: Rows, turn: TurnRow, worker_id: str, generation: int) -> None:

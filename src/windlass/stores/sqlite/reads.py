@@ -43,6 +43,7 @@ def load_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView:
         pages,
         active=_active(rows.db, session),
         queued=_queued(rows.db, session),
+        waiting=inbox.count_waiting(rows, session),
         usage=read_usage(session),
         parent=_parent(rows.db, session),
         started_by=_name(rows.db, session, session.started_by),

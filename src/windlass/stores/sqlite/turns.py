@@ -128,7 +128,9 @@ def admit(
         origin = Origin(0, strand_seed(session_id))
         place = TreePlace() if begun is None else begun.place
         session = create_session(rows, session_id, turn.agent, turn.now_ms, origin, place)
-    arrived = rows.next_arrival(session)
+    # A turn that begins with items has arrived with the first of them.
+    takes = turn.takes
+    arrived = inbox.first_place(rows, session, takes) if takes else rows.next_arrival(session)
     submitter = encoder.words(turn.submitter or "") or None
     by = encoder.words(turn.by or "") or None
     values = (session.no, turn_id, arrived, turn.agent, digest, submitter, by)

@@ -62,7 +62,7 @@ def apply_unit(
                 page=landed.page, accepted=accepted, committed=committed, errands=told
             )
     if unit.start is not None:
-        start_turn(rows, turn, unit.start, unit.generation, liveness)
+        start_turn(rows, turn, unit.start, unit, liveness)
     check_fence(session, turn, unit.generation)
     if page is not None:
         _add_page(rows, turn, unit, page)

@@ -218,11 +218,12 @@ async def nothing_enters_a_parked_turn_that_waits_for_nothing(scene: Scene, turn
 
 async def inboxes_are_due_oldest_item_first_by_agent_and_up_to_a_limit(scene: Scene) -> None:
     for session_id, agent in (("a", "one"), ("b", "two"), ("c", "one")):
-        await scene.accept(session_id=session_id, agent=agent)
-        # The turn's agent is not the session's: an inbox is of the session.
-        await scene.accept("t2", session_id=session_id, agent="two")
+        await scene.commit(await scene.begin(session_id=session_id, agent=agent))
     for session_id, item_id in (("c", "i"), ("b", "i"), ("a", "i"), ("c", "j")):
         await scene.store.enqueue(session_id, ports.NewItem(item_id=item_id))
+    for session_id in ("a", "b", "c"):
+        # The turn's agent is not the session's: an inbox is of the session.
+        await scene.accept("behind", session_id=session_id, agent="two")
 
     await _are_due(scene, "inboxes", "c", "b", "a")
     await scene.store.withdraw("c", "i")

@@ -91,14 +91,15 @@ async def of_turns_that_race_for_an_item_one_is_accepted(scene: Scene) -> None:
 
 
 async def a_turn_takes_again_what_it_came_with(scene: Scene) -> None:
-    before = await _waiting(scene, "a", "b")
-    await scene.store.enqueue("s1", NewItem(item_id="later", when="next_turn"))
-    await scene.begin("t1", worker_id=before.worker_id, takes=("later",))
+    before = await _waiting(scene)
+    await scene.store.enqueue("s1", NewItem(item_id="first", when="next_turn"))
+    await scene.enqueue("a", "b")
+    await scene.begin("t1", worker_id=before.worker_id, takes=("first",))
 
     items = await scene.store.take_inbox("s1", "t1", generation=1)
 
     seen = [(item.item_id, item.generation) for item in items]
-    expect(seen, [("a", 1), ("b", 1), ("later", 1)])
+    expect(seen, [("first", 1), ("a", 1), ("b", 1)])
 
 
 async def no_other_turn_takes_what_a_queued_one_came_with(scene: Scene) -> None:

@@ -83,7 +83,7 @@ async def a_target_without_a_worker_has_no_owner(scene: Scene, turn: Driven) -> 
 async def a_unit_may_act_on_its_own_session(scene: Scene, turn: Driven) -> None:
     await scene.write(turn.unit(waits=(turn.wait("w"),), parks=True))
 
-    receipts = await scene.send(turn, post("s1"), AnswerWait(key="w", answer=YES), begin("s1"))
+    receipts = await scene.send(turn, begin("s1"), AnswerWait(key="w", answer=YES), post("s1"))
 
     expect(statuses(receipts), ["done"] * 3)
     expect(((await scene.turn()).state, await items_in(scene, "s1")), ("ready", ["i1"]))
