@@ -268,7 +268,7 @@ class Session(Generic[O]):
             return await self._enqueue(input, when, key)
 
     async def _enqueue(self, given: Input, when: When, key: str | None) -> InboxReceipt:
-        services = self._admission.services
+        worker, services = self._admission.worker, self._admission.services
         if when not in ("now", "next_turn"):
             raise InvalidInput("when: wanted now or next_turn", field="when")
         parts = await read_input(given, services.store, now_ms=services.clock.now_ms())
@@ -276,14 +276,14 @@ class Session(Generic[O]):
         content = {"parts": msgspec.to_builtins(parts)}
         item_id = check_id(key, field="key") if key is not None else f"n_{urandom(12).hex()}"
         item = NewItem(item_id=item_id, when=when, content=content)
-        await self._admission.worker.flush(self.id)
+        await worker.settled(self.id)
         if key is not None and (known := await self._known_first(item, parts)) is not None:
             return known
         try:
             receipt = await services.store.enqueue(self.id, item, now_ms=services.clock.now_ms())
         except UnknownSession:
             return await self._begin_with(item, parts)
-        self._admission.worker.wake(self.id)
+        worker.wake(self.id)
         return receipt
 
     async def _known_first(self, item: NewItem, parts: tuple[Part, ...]) -> InboxReceipt | None:

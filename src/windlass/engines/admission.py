@@ -30,18 +30,23 @@ _MAX_BEGUN = 1_024
 class _Place(AbstractAsyncContextManager[None]):
     """A caller's place in the line of a session: held inside `async with`."""
 
-    __slots__ = ("_lines", "_session_id", "_worker")
+    __slots__ = ("_is_held", "_lines", "_session_id", "_worker")
 
     def __init__(self, lines: _Lines, worker: Worker, session_id: str) -> None:
         self._lines = lines
         self._worker = worker
         self._session_id = session_id
+        self._is_held = True
 
     async def __aenter__(self) -> None:
         lines, session_id = self._lines, self._session_id
         behind = lines.get(session_id)
         if behind is None:
             lines[session_id] = deque()
+            return
+        if self._worker.is_driven_by_caller(session_id):
+            # What makes a turn's deps or instructions would wait for its own turn.
+            self._is_held = False
             return
         # The one at the front accepts its turn instead of waiting for a slot.
         self._worker.slots.hurry(session_id)
@@ -55,7 +60,8 @@ class _Place(AbstractAsyncContextManager[None]):
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        self._leave()
+        if self._is_held:
+            self._leave()
 
     def _leave(self) -> None:
         behind = self._lines[self._session_id]
@@ -208,8 +214,7 @@ class Admission:
     async def accept(self, session_id: str, turn_id: str, turn: NewTurn) -> None:
         """Accept a turn in the store, behind one that is about to begin here, and look for work."""
         worker = self._worker
-        await worker.join()
-        await worker.flush(session_id)
+        await worker.settled(session_id)
         await worker.services.store.accept(session_id, turn_id, turn)
         worker.kick(session_id)
 

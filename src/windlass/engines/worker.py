@@ -157,14 +157,28 @@ class Worker:
             else:
                 self.wake(receipt.session_id)
 
+    async def settled(self, session_id: str) -> None:
+        """Wait until what callers gave a session before is in the store, so that more can follow.
+
+        Raises:
+            EngineError: the runtime closes, and a turn that was about to begin is given up: nothing may overtake it.
+        """
+        await self.join()
+        await self.flush(session_id)
+        self._check_open(session_id)
+
     async def flush(self, session_id: str) -> None:
         """Wait until the store knows the turn that is driven here: it may have begun a moment ago."""
         driving = self._drives.by_session.get(session_id)
-        if driving is None or driving.drive.is_accepted:
+        if driving is None or driving.drive.is_accepted or self.is_driven_by_caller(session_id):
             return
-        if driving.task is not asyncio.current_task():  # what makes its deps would wait for itself
-            with suppress(StoreError):  # raised to the callers that wait for the turn
-                await driving.drive.flush()
+        with suppress(StoreError):  # raised to the callers that wait for the turn
+            await driving.drive.flush()
+
+    def is_driven_by_caller(self, session_id: str) -> bool:
+        """Whether the task that asks is the one that drives a session's turn: it cannot wait for the turn."""
+        driving = self._drives.by_session.get(session_id)
+        return driving is not None and driving.task is asyncio.current_task()
 
     def cancel(self, session_id: str, turn_id: str, reason: str) -> None:
         """End a turn that is driven here; the store has the request already."""
@@ -226,13 +240,16 @@ class Worker:
             await self._drives.accepted(session_id, turn_id)
 
     def _check_free(self, session_id: str) -> None:
+        self._check_open(session_id)
+        # A claim that is under way may give a turn of any session.
+        if session_id in self._drives.by_session or self._is_claiming:
+            raise HeadMoved(f"session {session_id}: another turn is under way")
+
+    def _check_open(self, session_id: str) -> None:
         if self._is_closing:
             raise EngineError(
                 f"session {session_id}: this runtime is being closed; nothing was accepted"
             )
-        # A claim that is under way may give a turn of any session.
-        if session_id in self._drives.by_session or self._is_claiming:
-            raise HeadMoved(f"session {session_id}: another turn is under way")
 
     def _is_busy(self) -> bool:
         """Whether other workers have to know that this one lives: it drives turns, or a caller waits for one."""

@@ -191,6 +191,8 @@ class Drive:
             self._has_begun.set()
 
     async def _drive(self, job: Job) -> TurnRecord | Parked:
+        if self._is_stopping:
+            raise StopTurn  # before its first step
         with self._phase("context"):
             turn = self._new_turn(job)
         try:
