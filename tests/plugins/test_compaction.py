@@ -45,6 +45,7 @@ class Talk:
         self.host.states.clear()
         self.length += longer
         self.host.messages = _messages(self.frame, self.length)
+        self.host.turn_messages = self.host.messages[-longer:]
         for reply in replies:
             turn = FakeTurn(Compaction.name, self.host)
             await self.plugin.after_model(turn, reply)
@@ -52,6 +53,17 @@ class Talk:
         total = sum((reply.usage for reply in replies), Usage())
         self.host.usage = (UsageLine(source="turn", model="m", calls=1, usage=total),)
         return await self.end(outcome)
+
+    async def compaction(self, said: ModelReply | ModelFailure) -> None:
+        """Play a compaction turn in which the model says this."""
+        self.host.states.clear()
+        self.host.turn_messages = ()
+        turn = FakeTurn(Compaction.name, self.host)
+        if isinstance(said, ModelReply):
+            await self.plugin.after_model(turn, said)
+        else:
+            await self.plugin.on_error(turn, Trouble(kind="model", failure=said))
+        turn.settle()
 
     async def end(self, outcome: Outcome = DONE) -> Finale | None:
         turn = FakeTurn(Compaction.name, self.host)
@@ -162,6 +174,7 @@ async def test_a_reply_without_a_token_at_a_full_window_ran_over_it() -> None:
 async def test_a_request_that_was_refused_as_too_long_ran_over_it() -> None:
     talk = Talk()
     talk.host.messages = _messages("m1", 3)
+    talk.host.turn_messages = talk.host.messages[-1:]
     turn = FakeTurn(Compaction.name, talk.host)
     failure = ModelFailure(message="too long", terminal="context_overflow")
     await talk.plugin.on_error(turn, Trouble(kind="model", failure=failure))
@@ -245,13 +258,51 @@ async def test_after_two_wishes_without_a_new_frame_the_third_waits_until_there_
     told = await talk.turn(used(900), longer=1)
     assert told == Finale(
         issues=[
-            "compaction: 2 in a row opened no new frame; the next waits until the history has grown"
+            "compaction: 2 in a row opened no new frame (the last was cancelled or has not run yet); "
+            "the next waits until the history has grown"
         ]
     )
     assert await talk.turn(used(900), longer=1) is None  # and is told once
     assert asked(await talk.turn(used(900), longer=2))  # 4 messages more than at the last try
     assert asked(await talk.turn(used(900), longer=1))
     assert not asked(await talk.turn(used(900), longer=1))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            ModelReply(text="<summary>So", terminal="output_limit"),
+            "the summary was cut off at its output limit",
+        ),
+        (ModelReply(text="<summary> </summary>"), "the summary is empty"),
+        (OVERFLOW, "the conversation does not fit the model's window"),
+        (
+            ModelFailure(message="no", code="rejected"),
+            "the model could not be asked: rejected",
+        ),
+        (
+            ModelFailure(message="no", terminal="context_overflow"),
+            "the conversation does not fit the model's window",
+        ),
+    ],
+)
+async def test_it_is_told_why_no_frame_was_opened(
+    said: ModelReply | ModelFailure, why: str
+) -> None:
+    talk = Talk()
+    talk.length = 10
+    for _ in range(2):
+        await talk.turn(used(900), longer=1)
+        await talk.compaction(said)
+    told = await talk.turn(used(900), longer=1)
+
+    assert told == Finale(
+        issues=[
+            f"compaction: 2 in a row opened no new frame ({why}); "
+            "the next waits until the history has grown"
+        ]
+    )
 
 
 async def test_a_long_history_has_to_grow_by_a_quarter() -> None:

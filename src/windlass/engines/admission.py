@@ -54,6 +54,7 @@ class _Place(AbstractAsyncContextManager[None]):
         behind.append(mine)
         try:
             await mine
+            self._worker.check_open(session_id)
         except BaseException:
             if mine.done() and not mine.cancelled():
                 self._leave()  # it had come to the front
@@ -161,7 +162,7 @@ class Admission:
             self._begun[session_id, turn_id] = turn.request.digest()
             if len(self._begun) > _MAX_BEGUN:
                 del self._begun[next(iter(self._begun))]
-        services = self.services
+        services = self._worker.services
         services.callers += 1
         try:
             if caller is None:

@@ -165,7 +165,7 @@ class Worker:
         """
         await self.join()
         await self.flush(session_id)
-        self._check_open(session_id)
+        self.check_open(session_id)
 
     async def flush(self, session_id: str) -> None:
         """Wait until the store knows the turn that is driven here: it may have begun a moment ago."""
@@ -240,12 +240,17 @@ class Worker:
             await self._drives.accepted(session_id, turn_id)
 
     def _check_free(self, session_id: str) -> None:
-        self._check_open(session_id)
+        self.check_open(session_id)
         # A claim that is under way may give a turn of any session.
         if session_id in self._drives.by_session or self._is_claiming:
             raise HeadMoved(f"session {session_id}: another turn is under way")
 
-    def _check_open(self, session_id: str) -> None:
+    def check_open(self, session_id: str) -> None:
+        """Refuse what would enter a session of a runtime that closes.
+
+        Raises:
+            EngineError: it does.
+        """
         if self._is_closing:
             raise EngineError(
                 f"session {session_id}: this runtime is being closed; nothing was accepted"

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from windlass.guards.text import is_clean
-from windlass.kernel import ModelReply, Outcome, Stopped
+from windlass.kernel import ModelReply, Outcome, Stopped, summary
 from windlass.kernel.tokens import tokens_of, tokens_of_tools
 from windlass.plugins import options
 from windlass.ports import Finale, Plugin, PluginTurn, Trouble
@@ -25,9 +25,10 @@ _OVERFLOW_SHARE = 0.95
 _OVERFLOWN = ("provider_error", "incomplete")
 # How many messages more are worth another try, at least.
 _GROWN_MESSAGES = 4
-_TIRED = (
-    "compaction: {tries} in a row opened no new frame; the next waits until the history has grown"
-)
+_TIRED = "compaction: {tries} in a row opened no new frame ({why}); the next waits until the history has grown"
+_NOT_RUN = "the last was cancelled or has not run yet"
+_TOO_LONG = "the conversation does not fit the model's window"
+_FAILED = "the model could not be asked: {code}"
 _NOT_CONTINUED = "compaction: the window was full {times} times in a row; the work is not continued"
 
 
@@ -56,7 +57,10 @@ class Compaction(Plugin):
     # ------------------------------------------------------------------ hooks
 
     async def after_model(self, turn: PluginTurn, reply: ModelReply) -> None:
-        """Record a request that was near the window, or over it."""
+        """Record a request that was near the window, or over it; and why a compaction opens no frame."""
+        if _is_compaction(turn):
+            _note_verdict(turn, reply)
+            return
         if self._ran_over(reply):
             turn.patch(overflow=True)
             return
@@ -68,8 +72,15 @@ class Compaction(Plugin):
             turn.patch(tokens=None, overflow=None)
 
     async def on_error(self, turn: PluginTurn, trouble: Trouble) -> None:
-        """Record a request that did not fit."""
-        if trouble.failure is not None and trouble.failure.terminal == "context_overflow":
+        """Record a request that did not fit; and why a compaction opens no frame."""
+        failure = trouble.failure
+        if failure is None:
+            return
+        is_overflow = failure.terminal == "context_overflow"
+        if _is_compaction(turn):
+            failed = _FAILED.format(code=failure.code or failure.terminal)
+            turn.remember(why=_TOO_LONG if is_overflow else failed)
+        elif is_overflow:
             turn.patch(overflow=True)
 
     async def after_turn(self, turn: PluginTurn, outcome: Outcome) -> Finale | None:
@@ -84,12 +95,14 @@ class Compaction(Plugin):
             return None
         tries = _tries_so_far(turn)
         if tries < _MAX_TRIES:
-            turn.remember(frame=turn.messages[0].id, tries=tries + 1, messages=len(turn.messages))
+            frame = turn.messages[0].id
+            turn.remember(frame=frame, tries=tries + 1, messages=len(turn.messages), why=None)
             return self._after_overflow(turn) if has_overflow else self._finale(turn)
         if tries > _MAX_TRIES:
             return None
         turn.remember(tries=tries + 1)  # so that it is told once
-        return Finale(issues=[_TIRED.format(tries=tries)])
+        why = turn.memory.get("why", _NOT_RUN)
+        return Finale(issues=[_TIRED.format(tries=tries, why=why)])
 
     # ------------------------------------------------------------------ inside
 
@@ -126,6 +139,21 @@ class Compaction(Plugin):
         if any(line.usage.prompt_tokens for line in turn.usage):
             return 0  # the provider counted it, and it was not near the window
         return sum(map(tokens_of, turn.messages)) + tokens_of_tools(turn.tools)
+
+
+def _is_compaction(turn: PluginTurn) -> bool:
+    """Whether the turn only summarizes: no other has nothing said when its model is asked."""
+    return not turn.turn_messages
+
+
+def _note_verdict(turn: PluginTurn, reply: ModelReply) -> None:
+    """Remember why an answer opens no frame, if it opens none."""
+    if reply.terminal == "context_overflow":
+        turn.remember(why=_TOO_LONG)
+        return
+    found = summary.read_summary(reply, summary.size_of(turn.messages))
+    if isinstance(found, Stopped):
+        turn.remember(why=found.detail[:1].lower() + found.detail[1:].rstrip("."))
 
 
 def _tries_so_far(turn: PluginTurn) -> int:
