@@ -38,6 +38,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("durability/matrix", "durability/test_crash_matrix.py", "durability/test_two_workers.py"),
     ("models",),
     ("durability/test_worker_soak.py", "durability/test_spend_kills.py"),
+    ("durability/test_queue_kills.py",),
     ("durability/test_errand_soak.py", "durability/test_errand_audit.py"),
     MEASURED,
     ("perf",),

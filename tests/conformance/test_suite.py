@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.conformance.harnesses import MemoryHarness
-from windlass.errors import InvalidInput
+from windlass.errors import InvalidInput, WindlassError
 from windlass.ports import (
     Changes,
     ClaimedTurn,
@@ -23,6 +23,8 @@ from windlass.ports import (
     WaitReceipt,
 )
 from windlass.stores.memory import MemoryStore
+from windlass.stores.memory.rows import Changes as RowChanges
+from windlass.stores.memory.rows import SessionRow, TurnRow
 from windlass.testing import conformance
 from windlass.testing.conformance import noticing
 
@@ -157,6 +159,53 @@ class Closed(MemoryStore):
             if (turn := sessions[one.session_id].next_turn) is None or turn.state != "parked"
         ]
         return msgspec.structs.replace(found, inboxes=tuple(entered))
+
+
+def turns_first(session: SessionRow, turn: TurnRow) -> bool:
+    """Say that a turn comes next although an earlier item waits."""
+    return session.next_turn is turn
+
+
+def strictly(session: SessionRow, turn: TurnRow, _changes: RowChanges) -> None:
+    """Put a turn behind all that arrived, whatever it came with."""
+    turn.arrived = session.arrivals = session.arrivals + 1
+    session.unfinished[turn.id] = turn
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "claims"),
+    [
+        (
+            "comes_next",
+            turns_first,
+            {
+                "lining up: turns_and_items_enter_in_the_order_of_their_arrival",
+                "lining up: a_turn_behind_an_item_is_neither_due_nor_given_nor_begun",
+                "lining up: an_item_that_its_turn_did_not_use_waits_in_its_old_place",
+            },
+        ),
+        (
+            "line_up",
+            strictly,
+            {
+                "lining up: a_turn_that_begins_with_an_item_has_its_place",
+                "lining up: a_turn_that_begins_with_several_items_has_the_place_of_the_first",
+                "lining up: a_turn_that_is_accepted_as_it_begins_goes_before_what_has_not_begun",
+            },
+        ),
+    ],
+)
+async def test_a_store_with_two_orders_is_told(
+    name: str,
+    fault: Callable[..., object],
+    claims: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionRow, name, fault)
+    checks = {conformance.name_of(check): check for check in conformance.CHECKS}
+    for claim in claims:
+        with pytest.raises((AssertionError, WindlassError)):
+            await checks[claim].run(MemoryHarness())
 
 
 @pytest.mark.parametrize(

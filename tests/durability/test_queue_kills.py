@@ -14,6 +14,7 @@ import pytest
 
 from tests.durability.queue.audit import Report, audit
 from tests.durability.queue.lives import rounds
+from tests.durability.soak.lives import Nursery
 from tests.limits import times
 
 KILLS = times(80)
@@ -38,11 +39,30 @@ def test_what_is_given_enters_in_order_however_often_the_worker_is_killed(tmp_pa
     kills = sum(spent for spent, _ in played)
     assert kills == KILLS // N_LANES * N_LANES
     # A kill costs each of the three sessions the reply in flight at most; far fewer in all.
-    assert sum(report.lost for _, report in played) <= kills
+    assert sum(len(report.lost) for _, report in played) <= kills
     # They were killed in the middle of turns, and left in the middle of turns.
     assert sum(report.begun_again for _, report in played) > 0
-    assert sum(report.lost for _, report in played) > 0
+    assert sum(len(report.lost) for _, report in played) > 0
     assert sum(report.left for _, report in played) >= kills // 10
+
+
+@pytest.mark.slow
+def test_two_processes_that_are_given_the_same_keep_one_order_and_pay_once(tmp_path: Path) -> None:
+    """Each gives the whole script, under the same ids. Only in a session that is new to both may both buy a first reply."""
+    for number in range(times(3)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        both = [
+            Nursery(tmp_path / f"stderr{one}", "tests.durability.queue.nursery") for one in range(2)
+        ]
+        with both[0] as first, both[1] as second:
+            for nursery in (first, second):
+                nursery.start(str(place), "0")
+            assert [nursery.ended() for nursery in (first, second)] == [0, 0]
+        report = asyncio.run(audit(place))
+        assert report.findings == []
+        lost = [line for line in report.lost if not line.call.startswith("0")]
+        assert lost == []
 
 
 @pytest.mark.slow

@@ -258,8 +258,10 @@ async def test_after_two_wishes_without_a_new_frame_the_third_waits_until_there_
     told = await talk.turn(used(900), longer=1)
     assert told == Finale(
         issues=[
-            "compaction: 2 in a row opened no new frame (the last was cancelled or has not run yet); "
-            "the next waits until the history has grown"
+            (
+                "compaction: 2 in a row opened no new frame (the last was cancelled or has not run yet); "
+                "the next waits until the history has grown"
+            )
         ]
     )
     assert await talk.turn(used(900), longer=1) is None  # and is told once
@@ -299,8 +301,10 @@ async def test_it_is_told_why_no_frame_was_opened(
 
     assert told == Finale(
         issues=[
-            f"compaction: 2 in a row opened no new frame ({why}); "
-            "the next waits until the history has grown"
+            (
+                f"compaction: 2 in a row opened no new frame ({why}); "
+                "the next waits until the history has grown"
+            )
         ]
     )
 

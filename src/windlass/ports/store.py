@@ -10,7 +10,9 @@ Law 5. Handing in the same thing again gives the same answer and changes nothing
 Law 6. A refusal changes nothing.
 Law 7. Time and worker are told, never looked up: `now_ms` comes from the caller.
 Law 8. An errand takes effect with its unit or not at all, and once. What it finds gone, it leaves; the unit lands.
-Law 9. A caller that asks on from a mark misses nothing that was written behind it. A bell that does not ring costs time only.
+Law 9. Turns and items of a session arrive in one order. A queued turn begins when nothing stands before it, turn or item.
+    Only a turn that is accepted as it begins goes before what has not begun.
+Law 10. A caller that asks on from a mark misses nothing that was written behind it. A bell that does not ring costs time only.
 """
 
 from __future__ import annotations
@@ -146,7 +148,7 @@ class Store(Protocol):
         `but` are sessions to leave out; `known` are those whose history the worker has, by head: if the head is still the
         same, they come without it.
 
-        The oldest first. No turn is given to two workers; what another is just taking is passed over, not waited for. So
+        The oldest first, and of a session the one that comes next. No turn is given to two workers; what another is just taking is passed over, not waited for. So
         is a turn that cannot be read: it keeps no other from being given. A takeover counts as in `take_over`.
 
         Raises:
@@ -172,8 +174,9 @@ class Store(Protocol):
 
         Raises, from its ticket:
             LeaseLost: another worker has the session.
-            HeadMoved: another turn of the session is unfinished or was accepted earlier; the unit's position is not
-                the next; the session's head is not the one that a commit expects.
+            HeadMoved: another turn of the session is under way, or something that arrived earlier waits and the unit does
+                not accept its turn; the unit's position is not the next; the session's head is not the one that a
+                commit expects.
             IdempotencyConflict: another unit is at its position; the turn was committed with other content; a wait
                 or an approval is known otherwise.
             TurnCancelled: it claims something in a turn that was cancelled, or ends it otherwise.

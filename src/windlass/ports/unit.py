@@ -47,7 +47,9 @@ class TurnRequest(JsonValue, kw_only=True):
 
 
 class NewTurn(Value, kw_only=True):
-    """A turn to be accepted. `takes` are inbox items that enter with it, as its input; `by` is who asks for it.
+    """A turn to be accepted. `takes` are inbox items that enter with it, as its input: it has the place of the first.
+
+    `by` is who asks for it.
 
     None of this is part of the request: the same request again is the same turn, whatever it took.
     """

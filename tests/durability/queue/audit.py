@@ -32,7 +32,7 @@ class Report(NamedTuple):
 
     findings: list[Finding]
     bought: int
-    lost: int
+    lost: list[Line]
     begun_again: int
     left: int
 
@@ -58,7 +58,7 @@ async def audit(folder: Path) -> Report:
     return Report(
         findings=findings + [Finding("leaving", place) for place in _after_leaving(lines)],
         bought=sum(line.kind == "reply" for line in lines),
-        lost=sum(len(each.lost()) for each in found),
+        lost=[line for each in found for line in each.lost()],
         begun_again=sum(count - 1 for count in hooks.values()),
         left=sum(line.kind == "leaving" for line in lines) - 1,
     )

@@ -15,7 +15,7 @@ from tests.durability.queue import mutants, office
 from tests.durability.soak.ledger import Ledger
 from windlass import Runtime
 from windlass.errors import EngineError
-from windlass.ports import ClaimedTurn
+from windlass.ports import ClaimedTurn, When
 from windlass.stores.sqlite import SqliteStore
 
 
@@ -55,7 +55,7 @@ async def _give(runtime: Runtime[str], ledger: Ledger, session: str, entry: offi
         case "run":
             await to.run(said, turn_id=entry.name)
         case "item" | "note":
-            when = "now" if entry.how == "note" else "next_turn"
+            when: When = "now" if entry.how == "note" else "next_turn"
             await to.enqueue(said, when=when, key=entry.name)
             ledger.write("given", session, entry.name)
         case "submit" | "cancel":
@@ -96,7 +96,7 @@ async def _work(runtime: Runtime[str], ledger: Ledger) -> None:
             group.create_task(_follow(runtime, ledger, session))
     # What the last turns left, and notes that came at the end, begin turns of their own.
     for session in sessions:
-        while await _has_more(runtime, session):
+        while await _has_more(runtime, session):  # noqa: ASYNC110 - the store rings for no single session
             await asyncio.sleep(0.005)
     ledger.write("over")
 
