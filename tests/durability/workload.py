@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import UnknownSession
 from windlass.journal import (
@@ -164,7 +166,9 @@ async def run_turn(
     begins = Start(worker_id=worker.worker_id, until_ms=worker.until_ms, now_ms=worker.now_ms)
     shape = shape or SHAPES[turn % len(SHAPES)]
     if shape == "steps":
-        await store.accept(session, name, new_turn(session, turn))
+        # What waits comes first. The turn enters with it and does not use it, so that it waits again.
+        takes = await _waiting(store, session)
+        await store.accept(session, name, replace(new_turn(session, turn), takes=takes))
         tell(Mark("accept", session, turn))
         await store.enqueue(session, item(session, turn))
         tell(Mark("item", session, turn))
@@ -205,6 +209,13 @@ async def run_turn(
     )
     await ticket.durable()
     tell(Mark("commit", session, turn))
+
+
+async def _waiting(store: Store, session: str) -> tuple[str, ...]:
+    try:
+        return tuple(one.item_id for one in (await store.inbox(session)).items)
+    except UnknownSession:
+        return ()
 
 
 async def go_on(
