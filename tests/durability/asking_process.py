@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from windlass import Agent, Runtime, ToolContext, tool
+from windlass.journal import Contract
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text
 from windlass.testing import FunctionModel, call, say
 
@@ -37,7 +38,7 @@ def _last_words(request: ModelRequest) -> str:
     return "".join(part.text for part in request.messages[-1].parts if isinstance(part, Text))
 
 
-def _agent(folder: Path, effect: Any, how: str) -> tuple[Agent[None, str], FunctionModel]:
+def _agent(folder: Path, effect: Contract, how: str) -> tuple[Agent[None, str], FunctionModel]:
     def answer(request: ModelRequest) -> ModelReply:
         _note(folder, _last_words(request))
         return say("an answer")
@@ -71,7 +72,7 @@ def _agent(folder: Path, effect: Any, how: str) -> tuple[Agent[None, str], Funct
     )
 
 
-async def _live(folder: Path, effect: str, how: str) -> None:
+async def _live(folder: Path, effect: Contract, how: str) -> None:
     agent, helper = _agent(folder, effect, how)
     async with Runtime(agent, store=f"sqlite:///{folder}/store.db", models=[helper]) as rt:
         result = await rt.session("s").run("Go.", turn_id="t")
@@ -79,4 +80,4 @@ async def _live(folder: Path, effect: str, how: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_live(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    asyncio.run(_live(Path(sys.argv[1]), cast("Contract", sys.argv[2]), sys.argv[3]))

@@ -258,7 +258,6 @@ OUTCOMES: dict[str, Value] = {
     "HandedOff.least": HandedOff(target="other"),
     "Stopped": stopped,
     "Stopped.least": Stopped(reason="refused"),
-    "Stopped.invalid_output": Stopped(reason="invalid_output", detail="no"),
     "Stopped.unfinished": Stopped(reason="unfinished", detail="no"),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from tests.limits import HANGS_S
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage
-from windlass import Agent, EndTurn, HandOff, Limits, tool
+from windlass import Agent, EndTurn, HandOff, Limits, TurnResult, tool
 from windlass.errors import ConfigError, InvalidInput, NoOutput
 from windlass.kernel import ModelReply, ModelRequest
 from windlass.kernel.messages import PluginOrigin
@@ -36,9 +36,9 @@ def look() -> str:
     return "seen"
 
 
-def agent(*replies: Any, finish: Any = "submit", **settings: Any) -> Agent[None, Any]:
+def agent(*replies: Any, finish: object = "submit", **settings: Any) -> Agent[None, Any]:
     model = ScriptedModel(list(replies))
-    return Agent("a", model=model, tools=[submit, look], finish=finish, **settings)
+    return Agent("a", model=model, tools=[submit, look], **{"finish": finish, **settings})
 
 
 async def test_a_plain_answer_is_nudged_once_and_the_tool_finishes_the_turn(stage: Stage) -> None:
@@ -140,7 +140,7 @@ async def test_however_a_turn_is_killed_it_is_nudged_once() -> None:
         return replies[sum(message.role == "assistant" for message in request.messages)]
 
     def scenario() -> Scenario:
-        def check(result: Any) -> None:
+        def check(result: TurnResult[str]) -> None:
             assert result.outcome == UNFINISHED
             nudges = [m for m in result.messages if m.origin == PluginOrigin(plugin="finish")]
             assert len(nudges) == 1
@@ -169,7 +169,7 @@ async def test_however_a_turn_is_killed_it_is_nudged_once() -> None:
     ids=["name", "one of two", "none", "empty", "number", "no name"],
 )
 def test_a_tool_that_is_not_there_is_refused_when_the_agent_is_made(
-    finish: Any, found: str
+    finish: object, found: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"Agent.finish: found .*{found}.*, wanted "):
         agent(finish=finish)
@@ -198,7 +198,7 @@ async def test_a_tool_of_a_provider_may_finish_the_turn(memory_stage: Stage) -> 
     class Brings:
         version = "1"
 
-        async def tools(self, _turn: Any) -> list[Any]:
+        async def tools(self, _turn: object) -> list[Any]:
             return [submit]
 
     model = ScriptedModel([call("submit", answer=1)])

@@ -14,6 +14,7 @@ from windlass.api.turn_result import TurnResult
 from windlass.errors import Rejected, Unavailable
 from windlass.kernel import ModelReply, events
 from windlass.plugins import Plugin, PluginTurn
+from windlass.ports import EmitModelEvent, Model, TextChunk
 from windlass.testing import FunctionModel, Scenario, ScriptedModel, call, kill_everywhere, say
 
 PREFIX = sha256(b"s/t").hexdigest()[:16]
@@ -39,7 +40,7 @@ def down(_request: object) -> ModelReply:
     raise Unavailable("no answer")
 
 
-def agent(model: Any, **settings: Any) -> Agent[None, Any]:
+def agent(model: Model, **settings: Any) -> Agent[None, Any]:
     return Agent("a", model=model, tools=[give_up, look], **settings)
 
 
@@ -183,12 +184,10 @@ async def test_an_event_of_a_plugin_while_a_reply_streams_names_the_call(stage: 
         def on_stream(self, turn: PluginTurn, chunk: object) -> None:
             turn.emit("piece")
 
-    from windlass.ports import TextChunk
-
     class Streams:
         name = "streams"
 
-        async def complete(self, request: object, emit: Any) -> ModelReply:
+        async def complete(self, request: object, emit: EmitModelEvent) -> ModelReply:
             emit(TextChunk(text="Hi."))
             return say("Hi.")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.limits import HANGS_S
@@ -12,7 +10,7 @@ from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, ToolError, ToolUncertain, Unknown, tool
 from windlass.errors import Rejected, ToolDenied
 from windlass.journal import Contract
-from windlass.kernel import ModelReply, ToolCall
+from windlass.kernel import ModelReply, ModelRequest, ToolCall
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.ports import WaitAnswer
 from windlass.testing import FunctionModel, ScriptedModel, call, say
@@ -125,7 +123,7 @@ async def test_a_provider_that_cannot_say_what_it_is_ends_the_turn_with_its_code
 async def test_when_nobody_says_what_happened_the_reason_is_the_tools_own(stage: Stage) -> None:
     """The question to a person runs out; the process never died."""
 
-    async def found(_args: Any) -> Unknown:
+    async def found(_args: object) -> Unknown:
         return Unknown()
 
     @tool(reconcile=found)
@@ -204,7 +202,7 @@ async def test_a_call_with_text_that_cannot_be_stored_is_told_to_the_model(
         bodies.append(what)
         return "acted"
 
-    def reply(request: Any) -> ModelReply:
+    def reply(request: ModelRequest) -> ModelReply:
         if len(request.messages) > 1:
             return say("Done.")
         asked = ToolCall(call_id="c1", name="act", args={"what": bad})

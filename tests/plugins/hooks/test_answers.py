@@ -114,7 +114,7 @@ BUILDERS: list[tuple[str, Any]] = [
     ("after_model", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
     ("after_model", lambda *_: Stop(LONE)),
     ("after_model", lambda *_: Withhold(LONE)),
-    ("after_model", lambda *_: Withhold(WRONG)),  # type: ignore[arg-type]  # that is the fault
+    ("after_model", lambda *_: Withhold(WRONG)),
     ("after_model", lambda *_: ModelReply(parts=(WRONG,))),
     ("after_model", lambda *_: ModelReply(parts=(ToolCall(call_id=WRONG, name="act"),))),
     ("at_checkpoint", lambda *_: WRONG),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.plugins.hooks.hooked import hooked
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Stage
 from tests.scenarios.watching import names, shown_text
-from windlass import Agent, Limits, tool
+from windlass import Agent, Limits, TurnResult, tool
 from windlass.kernel import ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.plugins import Plugin, PluginTurn, Stop, Withhold
@@ -22,10 +20,12 @@ USED = Usage(input_tokens=5, output_tokens=2)
 TOLD = "[note from the system]\nYour last reply was withheld by censor: No swearing."
 
 
-def censor(said: Any, *, when: str = "damn", name: str = "censor") -> Plugin:
+def censor(
+    said: ModelReply | Withhold | Stop, *, when: str = "damn", name: str = "censor"
+) -> Plugin:
     """Return a plugin that answers so to a reply with this word, or with a call."""
 
-    def after_model(_turn: PluginTurn, reply: ModelReply) -> Any:  # noqa: ANN401 - as the hook answers
+    def after_model(_turn: PluginTurn, reply: ModelReply) -> ModelReply | Withhold | Stop | None:
         return said if when in reply.text or any(hasattr(p, "args") for p in reply.parts) else None
 
     return hooked(name, after_model=after_model)
@@ -124,7 +124,7 @@ async def test_wherever_the_process_dies_a_withheld_reply_stays_withheld() -> No
     def reply(request: ModelRequest) -> ModelReply:
         return say("Sorry.") if len(request.messages) > 1 else say("damn")
 
-    def check(result: Any) -> None:
+    def check(result: TurnResult[str]) -> None:
         assert result.outcome == Finished(text="Sorry.")
         assert [len(message.parts) for message in result.messages] == [1, 1, 1]
         assert "damn" not in str(result.messages)
