@@ -6,6 +6,7 @@ import pytest
 
 from windlass.errors import InvalidInput
 from windlass.guards import check_text, clean_text, is_clean
+from windlass.guards.text import words_of
 
 CLEAN = [
     "",
@@ -86,3 +87,26 @@ def test_what_is_no_text_is_refused(value: object, kind: str) -> None:
 
 def test_two_halves_written_apart_are_two_lone_surrogates() -> None:
     assert clean_text("\ud83d" + "\ude00") == "\ufffd\ufffd"
+
+
+class Mute(Exception):
+    """An error that cannot say what it is about."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("plain"), "plain"),
+        (ValueError("a\x00b\udcff"), "a\ufffdb\ufffd"),
+        (ValueError(), ""),
+        (Mute(), ""),
+    ],
+    ids=["plain", "unclean", "empty", "mute"],
+)
+def test_what_an_error_says_can_always_be_kept(error: Exception, words: str) -> None:
+    assert words_of(error) == words

@@ -301,6 +301,7 @@ ENTRIES: dict[str, Value] = {
     "Emitted": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded", value={"mail": "a"}),
     "Emitted.least": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded"),
     "TurnStarted.looks": TurnStarted(agent="helper", model="m-large", looks=("model", "tools")),
+    "TurnStarted.termination": TurnStarted(agent="helper", model="m-large", termination=["submit"]),
 }
 
 CLAIMS: dict[str, Value] = {

@@ -258,6 +258,7 @@ OUTCOMES: dict[str, Value] = {
     "HandedOff.least": HandedOff(target="other"),
     "Stopped": stopped,
     "Stopped.least": Stopped(reason="refused"),
+    "Stopped.unfinished": Stopped(reason="unfinished", detail="no"),
 }
 
 EVENTS: dict[str, Value] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, get_args
 
 import pytest
@@ -49,6 +50,7 @@ from windlass.kernel import (
     ToolSpec,
     ToolStarted,
     TurnEnded,
+    TurnIds,
     Usage,
     UsageReported,
     WaitOpened,
@@ -232,3 +234,16 @@ def test_the_end_of_a_cell_is_told_before_the_driver_reads_it(
     assert events_of(drain(turn))[0] == CodeFinished(
         id=f"e_{PREFIX}.0", correlation_id=f"c_{PREFIX}.1", language="python", **expected
     )
+
+
+def test_an_issue_has_an_id_of_what_it_says_and_names_what_it_is_about() -> None:
+    said = sha256(b'["slow","Took long."]').hexdigest()[:16]
+    issue = Error(message="Took long.", code="slow")
+
+    about_a_call = issue.with_ids(TurnIds("s1", "t1"), "3.1")
+
+    assert about_a_call.id == f"e_{PREFIX}.issue.{said}"
+    assert about_a_call.correlation_id == f"c_{PREFIX}.3.1"
+    assert (about_a_call.message, about_a_call.code) == ("Took long.", "slow")
+    assert about_a_call.with_ids(TurnIds("s1", "t1"), "4") is about_a_call
+    assert issue.with_ids(TurnIds("s1", "t1")).correlation_id == f"c_{PREFIX}.0"

@@ -331,3 +331,18 @@ def test_malformed_calls_count_towards_the_limit() -> None:
     run = calls_run(turn, reply(BAD, *[call(f"c{n}") for n in range(128)]))
 
     assert len(run) == 127
+
+
+def test_a_call_with_text_that_cannot_be_stored_is_answered_and_its_sibling_runs() -> None:
+    turn = machine()
+    unclean = ToolCall(call_id="bad", name="add", args={"a": "x\x00\udcff"})
+
+    asked = reply_to(turn, reply(unclean, call("good", a=1)))[-1]
+
+    assert isinstance(asked, CallTools)
+    assert [one.call_id for one in asked.calls] == ["good"]
+    turn.respond(run_tools(asked, good=2))
+    assert results_in(turn.messages[-1]) == [
+        result("bad", MALFORMED, status="error"),
+        result("good", "2"),
+    ]

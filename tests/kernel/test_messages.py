@@ -62,6 +62,41 @@ def test_what_is_no_text_is_refused(found: object) -> None:
     ) == ("Text.text", type(found).__name__, "text")
 
 
+@pytest.mark.parametrize(
+    ("args", "raw"),
+    [
+        ({"a": "x\x00"}, '{"a": "x\\u0000"}'),
+        ({"a": ["\udcff"]}, '{"a": ["\\udcff"]}'),
+        ({"\x00": 1}, '{"\\u0000": 1}'),
+    ],
+    ids=["NUL", "surrogate", "key"],
+)
+def test_arguments_that_no_store_could_keep_are_kept_as_text(
+    args: dict[str, Json], raw: str
+) -> None:
+    call = ToolCall(call_id="c", name="n", args=args)
+
+    assert (call.args, call.raw) == ({}, raw)
+    assert canonical.decode(canonical.encode(call), ToolCall) == call
+
+
+def test_the_providers_own_text_of_such_arguments_is_kept_instead() -> None:
+    call = ToolCall(call_id="c", name="n", args={"a": "\x00"}, raw='{"a":"\\u0000"}')
+
+    assert (call.args, call.raw) == ({}, '{"a":"\\u0000"}')
+
+
+@pytest.mark.parametrize(
+    "args",
+    [{"a": "\x00", "b": object()}, {"a": object()}, {"a": float("nan")}],
+    ids=["both", "object", "nan"],
+)
+def test_arguments_that_are_not_json_are_refused(args: dict[str, Json]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        ToolCall(call_id="c", name="n", args=args)
+    assert str(refused.value.field).startswith("ToolCall.args")
+
+
 @pytest.mark.parametrize("args", [[1], "x", 7, None], ids=repr)
 def test_arguments_that_are_no_object_are_refused(args: object) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -145,10 +145,11 @@ async def test_compactions_that_fail_and_overflows_do_not_keep_each_other_going(
     assert reasons == ["provider_error", "incomplete"] * 2 + ["provider_error"]
     assert len(history) == 3  # the input, and twice the wish to continue
     assert [getattr(event, "message", "") for event in last.events] == [
+        "The request no longer fits the model's context window.",
         (
             "compaction: 2 in a row opened no new frame (the summary was cut off at its output limit); "
             "the next waits until the history has grown"
-        )
+        ),
     ]
 
 

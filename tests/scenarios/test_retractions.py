@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Sequence
 
+import pytest
+
 from tests.limits import HANGS_S
 from tests.scenarios.stage import Stage
 from tests.scenarios.watching import names, shown_text
@@ -13,6 +15,7 @@ from windlass.errors import Unavailable
 from windlass.journal import ModelAnswered, Recorded
 from windlass.kernel import ModelReply, ModelRequest, events
 from windlass.kernel.events import Event
+from windlass.kernel.outcomes import Finished, Outcome, Stopped
 from windlass.ports.model import (
     AttemptFailed,
     EmitModelEvent,
@@ -112,6 +115,34 @@ async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage
     assert result.parked
     assert shown_text(seen) == ""
     assert names(seen) == ["ModelStarted", "TextDelta", "Retracted", "WaitOpened"]
+
+
+@pytest.mark.parametrize(
+    ("final", "screen", "outcome"),
+    [
+        ("", "", Stopped(reason="provider_error", detail="The model returned an empty reply.")),
+        ("Another one.", "Another one.", Finished(text="Another one.")),
+        ("Half an answer.", "Half an ans", Finished(text="Half an answer.")),
+        ("Half an ans", "Half an ans", Finished(text="Half an ans")),
+    ],
+    ids=["nothing", "another", "more", "the same"],
+)
+async def test_what_was_shown_and_is_not_in_the_reply_is_taken_back(
+    stage: Stage, final: str, screen: str, outcome: Outcome
+) -> None:
+    model = LiveModel([TextChunk(text="Half "), TextChunk(text="an ans")], ModelReply(text=final))
+    async with (
+        stage.runtime(Agent("live", model=model)) as rt,
+        rt.session("s").stream("Go.", turn_id="t") as turn,
+    ):
+        seen = await model.watched(turn)
+        result = await turn.result(timeout=HANGS_S)
+
+    assert result.outcome == outcome
+    assert shown_text(seen) == screen
+    is_kept = final.startswith("Half an ans")
+    assert ("Retracted" in names(seen)) is not is_kept
+    assert names(seen)[-1] == "TurnEnded"
 
 
 async def test_what_was_shown_of_a_cancelled_call_is_taken_back(stage: Stage) -> None:

@@ -14,9 +14,10 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import worker
-from windlass import Agent, Limits, Runtime
+from windlass import Agent, EndTurn, Limits, Runtime, tool
 from windlass.errors import ConfigError, NoOutput
-from windlass.kernel.outcomes import Finished, FinishedValue
+from windlass.kernel import ModelReply, Text
+from windlass.kernel.outcomes import FinishedValue, Stopped
 from windlass.testing import ScriptedModel, call, say
 
 
@@ -39,6 +40,11 @@ class Modelled(pydantic.BaseModel):
 class Typed(TypedDict):
     city: str
     degrees: float
+
+
+def speaking(text: str, name: str) -> ModelReply:
+    """Return a reply with words and a call."""
+    return msgspec.structs.replace(call(name), text="", parts=(Text(text=text), *call(name).parts))
 
 
 RIGHT = '{"city": "Oslo", "degrees": -3.5}'
@@ -160,10 +166,128 @@ async def test_after_so_many_repairs_it_gives_up_and_names_the_outcome(
 
     assert len(model.requests) == 1 + retries
     assert result.output_or_none is None
-    with pytest.raises(NoOutput, match="turn t: ended finished, but its answer does not fit"):
+    with pytest.raises(NoOutput, match=r"turn t: stopped: invalid_output \(The answer is not JSON"):
         _ = result.output
-    assert result.outcome == Finished(text="no")
+    assert result.outcome == Stopped(reason="invalid_output", detail="The answer is not JSON.")
     assert result.text == "no"
+
+
+@pytest.mark.parametrize(
+    ("said", "detail"),
+    [
+        ("I know a secret.", "The answer is not JSON."),
+        (
+            '{"city": 7, "note": "secret"}',
+            "The answer does not fit at output.city: found int, wanted str.",
+        ),
+        (
+            '{"degrees": 1}',
+            "The answer does not fit at output: Object missing required field city.",
+        ),
+        ("[]", "The answer does not fit at output: found array, wanted object."),
+    ],
+    ids=["words", "type", "missing", "list"],
+)
+async def test_an_answer_that_never_fits_is_a_failure_that_says_where_and_nothing_of_the_answer(
+    stage: Stage, said: str, detail: str
+) -> None:
+    agent = Agent("teller", model=ScriptedModel([say(said)] * 3), output_type=Plain)
+    async with stage.runtime(agent) as rt:
+        live = await rt.session("s").run("Go.", turn_id="t")
+        stored = await rt.turn("s", "t").result(timeout=HANGS_S)
+
+    for result in (live, stored):
+        assert result.outcome == Stopped(reason="invalid_output", detail=detail)
+        with pytest.raises(NoOutput, match="stopped: invalid_output"):
+            result.raise_for_outcome()
+        assert (result.text, result.safe_text) == (said, said)
+        assert result.output_state == "error_only"
+        (issue,) = result.issues
+        assert (issue.code, issue.message) == ("invalid_output", detail)
+    assert live.issues == stored.issues
+
+
+async def test_a_value_of_the_wrong_shape_by_a_tool_is_a_failure(stage: Stage) -> None:
+    @tool(effect="pure")
+    def submit(city: int) -> EndTurn:
+        """Submit it."""
+        return EndTurn(value={"city": city})
+
+    model = ScriptedModel([call("submit", city=7)])
+    agent = Agent("teller", model=model, tools=[submit], output_type=Plain)
+    async with stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.", turn_id="t")
+
+    detail = "What submit gave does not fit at output.city: found int, wanted str."
+    assert result.outcome == Stopped(reason="invalid_output", detail=detail)
+    assert [issue.code for issue in result.issues] == ["invalid_output"]
+    assert result.output_state == "error_only"
+    assert len(model.requests) == 1
+
+
+async def test_a_value_of_the_right_shape_by_a_tool_is_the_output(memory_stage: Stage) -> None:
+    @tool(effect="pure")
+    def submit(city: str) -> EndTurn:
+        """Submit it."""
+        return EndTurn(value={"city": city})
+
+    model = ScriptedModel([call("submit", city="Oslo")])
+    agent = Agent("teller", model=model, tools=[submit], output_type=Plain)
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.output == Plain("Oslo", 0.0)
+    assert result.issues == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": [1, None], "a": "ü"}, '{"a":"ü","b":[1,null]}'),
+        ("as it is", "as it is"),
+        (True, "true"),
+        (7, "7"),
+    ],
+    ids=["object", "text", "bool", "int"],
+)
+async def test_a_turn_that_a_tool_ended_with_a_value_has_it_as_text(
+    stage: Stage, value: object, text: str
+) -> None:
+    @tool(effect="pure")
+    def submit() -> EndTurn:
+        """Submit it."""
+        return EndTurn(value=value)
+
+    model = ScriptedModel([speaking("Here it is.", "submit")])
+    async with stage.runtime(Agent("teller", model=model, tools=[submit])) as rt:
+        live = await rt.session("s").run("Go.", turn_id="t")
+        stored = await rt.turn("s", "t").result(timeout=HANGS_S)
+
+    for result in (live, stored):
+        assert (result.text, result.output, result.output_state) == (text, value, "usable")
+
+
+async def test_a_turn_that_a_tool_ended_without_a_value_has_the_last_words_as_text(
+    memory_stage: Stage,
+) -> None:
+    @tool(effect="pure")
+    def done() -> EndTurn:
+        """End it."""
+        return EndTurn()
+
+    model = ScriptedModel([speaking("Good bye.", "done")])
+    async with memory_stage.runtime(Agent("teller", model=model, tools=[done])) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.text == "Good bye."
+
+
+async def test_a_structured_answer_is_canonical_json_as_text(memory_stage: Stage) -> None:
+    model = ScriptedModel([say('```json\n{"degrees": -3.5, "city": "Oslo"}\n```')])
+    async with memory_stage.runtime(Agent("teller", model=model, output_type=Plain)) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert result.text == '{"city":"Oslo","degrees":-3.5}'
 
 
 async def test_a_type_that_has_no_schema_is_refused_when_the_agent_is_made() -> None:

@@ -14,7 +14,7 @@ from windlass.ports import Model, Plugin, Tool, ToolPolicy, ToolProvider, TurnIn
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
-from windlass.runtime.program import Instructions, Program, Steering
+from windlass.runtime.program import Finish, Instructions, Program, Steering, read_finish
 from windlass.tools import Toolbox
 from windlass.tools.toolbox import FINDER
 
@@ -51,6 +51,7 @@ class AgentOptions(TypedDict, total=False):
     generation: Generation
     aliases: Sequence[str]
     steering: Steering
+    finish: str | Sequence[str]
 
 
 class Agent(Generic[D, O]):
@@ -70,6 +71,7 @@ class Agent(Generic[D, O]):
         generation: Sampling settings; without them the provider's own.
         aliases: Earlier names, so that their sessions and turns go on under this one.
         steering: Whether `all` new messages enter a running turn at a checkpoint, or `one` at a time.
+        finish: How a turn has to finish: by any `answer`, by a `value`, or by the tool, or one of the tools, of this name.
     """
 
     @overload
@@ -128,6 +130,7 @@ class Agent(Generic[D, O]):
         generation: Generation = PROVIDER_CHOICE,
         aliases: Sequence[str] = (),
         steering: Steering = "all",
+        finish: str | Sequence[str] = "answer",
     ) -> None:
         self.name = _name(name, "Agent.name")
         self.aliases = tuple(
@@ -152,6 +155,7 @@ class Agent(Generic[D, O]):
         self.steering = steering
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
+        self.finish = self._finish(finish)
         if mode != "standard":
             raise ConfigError(
                 "Agent.mode: this release has the mode standard only", field="Agent.mode"
@@ -177,7 +181,19 @@ class Agent(Generic[D, O]):
             needs_deps=self.deps_type is not None,
             plugins=together,
             steering=self.steering,
+            finish=self.finish,
         )
+
+    def _finish(self, given: object) -> Finish:
+        """Return how turns have to finish; tools that a provider brings are known only when a turn runs."""
+        names: set[str] | None = None
+        brought = [] if given in ("answer", "value") else self.plugins.tools()
+        if not self.providers and not any(_is_provider(one) for one in brought):
+            names = {one.spec.name for one in (*self.toolbox, *brought)}
+        try:
+            return read_finish(given, names, field="Agent.finish")
+        except InvalidInput as error:
+            raise ConfigError(str(error), field="Agent.finish", found=error.found) from None
 
     def _toolbox_with(self, brought: Sequence[Tool]) -> Toolbox:
         if not brought:

@@ -14,7 +14,7 @@ from windlass.kernel import Attachment, Event, Generation, Part, Text, canonical
 from windlass.kernel.value import EMPTY_DICT, Json, check_instance, freeze
 from windlass.ports import Model, Store, Upload
 from windlass.runtime.limits import Limits
-from windlass.runtime.program import Output, Program, limits_record
+from windlass.runtime.program import Output, Program, limits_record, read_finish
 
 if TYPE_CHECKING:
     from windlass.api.adapters import KnownModels
@@ -36,6 +36,7 @@ class TurnOptions(TypedDict, total=False):
     prompt: another system prompt than the agent's instructions.
     limits: other limits than the agent's.
     generation: other sampling settings than the agent's.
+    finish: how this turn has to finish, as `Agent(finish=...)` says it.
     context: JSON that instructions, tools and plugins can read, at most 16 KB.
     by: who asks for the turn; kept with it, and no part of what makes two requests equal.
     """
@@ -46,6 +47,7 @@ class TurnOptions(TypedDict, total=False):
     prompt: str | None
     limits: Limits | None
     generation: Generation | None
+    finish: str | Sequence[str] | None
     context: Mapping[str, Json] | None
     by: str | None
 
@@ -69,7 +71,7 @@ class RunOptions(WatchOptions, total=False):
 
 
 _NAMES = frozenset(TurnOptions.__annotations__)
-_OVERRIDES = frozenset({"model", "prompt", "limits", "generation"})
+_OVERRIDES = frozenset({"model", "prompt", "limits", "generation", "finish"})
 
 
 def check_names(options: TurnOptions) -> None:
@@ -125,6 +127,11 @@ def read_overrides(
         plain = msgspec.to_builtins(given["generation"])
         plain.pop("type", None)
         record["generation"] = plain
+    if "finish" in given:
+        names = None
+        if program is not None and not program.providers:
+            names = {one.spec.name for one in program.toolbox}
+        record["finish"] = read_finish(given["finish"], names, field="finish")
     if output is not None:
         record["output"] = output.schema
     return record

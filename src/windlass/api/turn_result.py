@@ -9,7 +9,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from windlass.api.usage_report import UsageReport
 from windlass.errors import InvalidInput, NoOutput
 from windlass.guards.text import clean_text
-from windlass.kernel import CompletedToolCall, Json, Message, events
+from windlass.kernel import CompletedToolCall, Json, Message, TurnIds, events
 from windlass.kernel.outcomes import (
     Finished,
     FinishedByTool,
@@ -27,6 +27,9 @@ O = TypeVar("O")  # noqa: E741 - the output's type
 OutputState: TypeAlias = Literal["usable", "empty", "error_only", "recovered"]
 # Issues that say how the turn was run, not that something went wrong in it.
 _HARMLESS = frozenset({"not_durable", "attached"})
+
+# Outcomes that say that the words of the turn are not an answer.
+_NO_ANSWER = frozenset({"invalid_output", "unfinished"})
 
 
 class TurnResult(Generic[O]):
@@ -65,11 +68,8 @@ class TurnResult(Generic[O]):
 
     @property
     def text(self) -> str:
-        """The last text of the model in this turn; empty while it is parked."""
-        if not isinstance(self._found, TurnRecord):
-            return ""
-        outcome = self._found.outcome
-        return outcome.text if isinstance(outcome, Finished) else self._found.text
+        """The answer, a value as canonical JSON, or the last text of the model; empty while the turn is parked."""
+        return self._found.text if isinstance(self._found, TurnRecord) else ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -91,9 +91,10 @@ class TurnResult(Generic[O]):
 
     @property
     def issues(self) -> tuple[events.Error, ...]:
-        """What went wrong without ending the turn, and how it was run."""
+        """What failed, what went wrong without ending the turn, and how it was run: each with its code and ids."""
         own = self._found.issues if isinstance(self._found, TurnRecord) else ()
-        return (*own, *self._more_issues)
+        ids = TurnIds(self.session_id, self.turn_id)
+        return tuple(issue.with_ids(ids) for issue in (*own, *self._more_issues))
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -183,9 +184,12 @@ class TurnResult(Generic[O]):
     @property
     def output_state(self) -> OutputState:
         """Whether there is something to show."""
-        has_value = isinstance(self.outcome, (FinishedValue, FinishedByTool))
+        outcome = self.outcome
+        if isinstance(outcome, Stopped) and outcome.reason in _NO_ANSWER:
+            return "error_only"  # what the model said is there, and is not what was asked for
+        has_value = isinstance(outcome, (FinishedValue, FinishedByTool))
         if not has_value and not self.text.strip():
-            return "error_only" if isinstance(self.outcome, Stopped) else "empty"
+            return "error_only" if isinstance(outcome, Stopped) else "empty"
         troubles = [issue for issue in self.issues if issue.code not in _HARMLESS]
         return "recovered" if troubles else "usable"
 

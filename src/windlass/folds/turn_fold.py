@@ -269,6 +269,7 @@ class TurnFold:
             if started.driver == COMPACTION
             else started.limits.get("max_iterations", MAX_ITERATIONS),
             sync_environment=syncs,
+            termination=started.termination,
             progress=False,
         )
         messages, opening = with_opening(self._history, place, started, self._request)

@@ -49,6 +49,14 @@ def clean_text(text: str) -> str:
     return "".join(_REPLACEMENT if _is_bad(char) else char for char in text)
 
 
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, clean; one that cannot say it is called by its name alone."""
+    try:
+        return clean_text(str(error))
+    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, there is nothing to quote
+        return ""
+
+
 def _first_bad(text: str) -> tuple[int, str]:
     place = next(at for at, char in enumerate(text) if _is_bad(char))
     return place, "NUL" if text[place] == "\x00" else "a lone surrogate"

@@ -26,7 +26,7 @@ from windlass.errors import FormatUnsupported, InvalidInput, LimitExceeded, Wind
 from windlass.guards.text import is_clean
 from windlass.kernel.value import FrozenDict, FrozenList, freeze
 
-__all__ = ["decode", "digest", "encode", "link", "prepare", "read"]
+__all__ = ["decode", "digest", "encode", "escaped", "link", "prepare", "read"]
 
 T = TypeVar("T")
 
@@ -106,6 +106,17 @@ def parse(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def escaped(value: object) -> str:
+    """Return JSON text of a value that cannot be encoded: there is an escape for every character.
+
+    Raises:
+        TypeError, ValueError, RecursionError: it is not JSON all the same.
+    """
+    import json  # noqa: PLC0415 - as in `parse`
+
+    return json.dumps(value)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from windlass.kernel.actions import Action, Append, EmitEvent, Finish, NextItera
 from windlass.kernel.chain import Chain
 from windlass.kernel.driver import DriverView
 from windlass.kernel.messages import ConversationRecord, Message
-from windlass.kernel.model_call import ModelReply, ModelRequest
+from windlass.kernel.model_call import WITHHELD, ModelReply, ModelRequest
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.kernel.projector import ProjectorView
 from windlass.kernel.states import WaitingModel
@@ -28,6 +28,7 @@ COMPACTION = "compaction"
 # The rest is for the prompt, the summary, and what an estimate may be off by.
 _SHARE_FOR_TELLING = 0.7
 _STARTED_NONE = "A compaction started no such thing."
+_WITHHELD = "The summary was withheld."
 _TOO_LONG = "The conversation does not fit the model's context window, however shortened."
 
 
@@ -80,6 +81,9 @@ class CompactionDriver:
             if _telling(waiting) + 1 < len(TELLINGS):
                 return [*done, NextIteration()]
             return done + _give_up(Stopped(reason="provider_error", detail=_TOO_LONG), reply)
+        if reply.terminal == WITHHELD:
+            detail = reply.diagnostic or _WITHHELD
+            return done + _give_up(Stopped(reason="refused", detail=detail), reply)
         found = summary.read_summary(reply, summary.size_of(view.messages))
         if isinstance(found, Stopped):
             return done + _give_up(found, reply)

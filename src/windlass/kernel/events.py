@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
+
+from windlass.kernel import canonical
+from windlass.kernel.ids import TurnIds
 from windlass.kernel.messages import Message
 from windlass.kernel.model_call import Usage
 from windlass.kernel.outcomes import Outcome
@@ -139,6 +143,18 @@ class Error(_Event, kw_only=True):
     message: str
     code: str | None = None
     terminal: str | None = None
+
+    def with_ids(self, ids: TurnIds, about: str = "0") -> Error:
+        """Return an issue of a turn with its ids, unless it has them.
+
+        Its own follows from what it says, so every drive of the turn gives it the same one. `about` is the effect or the
+        call that it arose in; 0 is the turn.
+        """
+        if self.id:
+            return self
+        said = canonical.digest([self.code, self.message])[:16]
+        event_id, correlation_id = ids.event(f"issue.{said}"), ids.correlation(about)
+        return msgspec.structs.replace(self, id=event_id, correlation_id=correlation_id)
 
 
 class TurnEnded(_Event, kw_only=True):

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from windlass.errors import InvalidInput
 from windlass.guards import check_id, check_text
+from windlass.kernel import canonical
 from windlass.kernel.value import (
+    CLEAN_TEXT,
     EMPTY_DICT,
     FrozenDict,
     Json,
@@ -60,7 +62,11 @@ class Reasoning(JsonValue, kw_only=True):
 
 
 class ToolCall(JsonValue, kw_only=True):
-    """The model asks for a tool. `raw` is the provider's text, kept also when it does not parse."""
+    """The model asks for a tool. `raw` is the provider's text, kept also when it does not parse.
+
+    Arguments with text that cannot be stored everywhere are kept as `raw` alone: then the call is not well formed, and
+    the driver tells the model so.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("args", "replay")
 
@@ -71,9 +77,14 @@ class ToolCall(JsonValue, kw_only=True):
     replay: Json = None
 
     def __post_init__(self) -> None:
-        """Freeze the arguments; refuse any that are not an object, and unclean text."""
+        """Freeze the arguments; refuse any that are not an object, and unclean names."""
         if type(self.args) is not FrozenDict:
-            self._freeze_field("args")
+            try:
+                self._freeze_field("args")
+            except InvalidInput as refused:
+                if refused.wanted != CLEAN_TEXT:
+                    raise
+                self._keep_as_raw(refused)
             if type(self.args) is not FrozenDict:
                 check_object(self.args, field="ToolCall.args")
         if self.replay is not None:
@@ -86,6 +97,15 @@ class ToolCall(JsonValue, kw_only=True):
             check_text(name, field="ToolCall.name")
         if raw or type(raw) is not str:
             check_text(raw, field="ToolCall.raw")
+
+    def _keep_as_raw(self, refused: InvalidInput) -> None:
+        """Keep arguments as JSON text, which has an escape for every character."""
+        try:
+            text = canonical.escaped(self.args)
+        except (TypeError, ValueError, RecursionError):
+            raise refused from None
+        set_field(self, "raw", self.raw or text)
+        set_field(self, "args", EMPTY_DICT)
 
 
 class Attachment(Value, kw_only=True):

@@ -32,6 +32,7 @@ KnownTerminal: TypeAlias = Literal[
     "content_filter",
     "provider_error",
     "cancelled",
+    "withheld",
 ]
 TerminalReason: TypeAlias = str
 """A `KnownTerminal`; anything else, such as `unknown`, is left to the driver."""
@@ -135,6 +136,8 @@ PROVIDER_CHOICE = Generation()
 AUTO: ToolChoice = "auto"
 STOP: TerminalReason = "stop"
 PROVIDER_ERROR: TerminalReason = "provider_error"
+WITHHELD: TerminalReason = "withheld"
+"""A plugin withheld the reply: nothing of it is kept, and `diagnostic` is what the model is told instead."""
 
 
 class ModelMessage(Value, kw_only=True):

@@ -16,6 +16,8 @@ StopReason: TypeAlias = Literal[
     "tool_failure",
     "runtime_error",
     "invalid_input",
+    "invalid_output",
+    "unfinished",
 ]
 
 

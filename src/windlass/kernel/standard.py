@@ -4,6 +4,9 @@ Law 1. Every call in the history has exactly one result, in call order: of a cal
     was refused, of one that the turn's end overtook.
 Law 2. A call whose arguments were cut off or do not parse is never run, not even in part; its siblings
     are.
+Law 3. A turn that has to finish by a value or by a tool does, or it fails; see `kernel.termination`.
+
+Length: what a reply may hold and what follows from it; in two files the laws could not be checked by reading.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import msgspec
 
 from windlass.errors import CallerError
 from windlass.guards.limits import INPUT_LIMITS
-from windlass.kernel import canonical, events
+from windlass.kernel import canonical, events, termination
 from windlass.kernel.actions import (
     Action,
     Append,
@@ -36,12 +39,13 @@ from windlass.kernel.messages import (
     DriverRecord,
     Message,
     Part,
+    PluginOrigin,
     Text,
     ToolCall,
     ToolResult,
     words_before_calls,
 )
-from windlass.kernel.model_call import ModelReply
+from windlass.kernel.model_call import WITHHELD, ModelReply
 from windlass.kernel.outcomes import Finished, FinishedByTool, HandedOff, Outcome, Stopped
 from windlass.kernel.responses import CodeResult, Failure
 from windlass.kernel.states import WaitingModel
@@ -78,6 +82,8 @@ _REFUSED = ToolOutcome(status="error", value=_MALFORMED)
 _OVERTAKEN = "Not run to its end: the turn ended first."
 _TRUNCATED = "The reply was cut off at its output limit."
 _EMPTY = "The model returned an empty reply."
+_WITHHELD = "Your last reply was withheld. Answer in another way."
+_WITHHELD_ORIGIN = PluginOrigin(plugin=WITHHELD)
 _ALL_INVALID = f"{MAX_INVALID_REPLIES} replies in a row held only malformed tool calls."
 
 
@@ -103,6 +109,8 @@ class StandardDriver:
         text_streamed: bool,  # noqa: FBT001 - the port's shape
     ) -> list[Action]:
         """Run the calls of a reply, or end with its words."""
+        if reply.terminal == WITHHELD:
+            return _withheld(view, reply)
         reading = _read(view, reply)
         text, runnable = reply.text, reading.runnable
         finished = EmitEvent(
@@ -112,7 +120,7 @@ class StandardDriver:
         if text and not text_streamed:
             done.insert(0, EmitEvent(event=events.TextDelta(text=text)))
         if not reading.n_calls:
-            return done + _answer(view, reply, reading.parts)
+            return done + self._answer(view, reply, reading.parts)
         said = Message(id=view.message_id("reply"), role="assistant", parts=reading.parts)
         done.append(Append(records=(ConversationRecord(message=said),)))
         if reading.n_dropped:
@@ -128,7 +136,7 @@ class StandardDriver:
         done = _answer_last_reply(view, completed, _NONE_MISSING)
         for call in completed:
             if call.outcome.control is not None and call.outcome.status == "ok":
-                done.append(Finish(outcome=_controlled(call)))
+                done.append(Finish(outcome=self._ended_by(call, view.config.termination)))
                 return done
         return done + _go_on(view)
 
@@ -152,6 +160,53 @@ class StandardDriver:
         overtaken = ToolOutcome(status="cancelled", value=_OVERTAKEN)
         missing = {call.call_id: overtaken for call in calls}
         return _answer_last_reply(view, completed, missing)
+
+    # --- ending ----------------------------------------------------------------------------------
+
+    def by_words(self, text: str) -> Outcome:
+        """Return how a turn ends with these words; a mode may read them as a value."""
+        return Finished(text=text)
+
+    def by_tool(self, tool: str, value: Json) -> Outcome:
+        """Return how a turn ends that a tool ended with a value."""
+        return FinishedByTool(tool=tool, value=value)
+
+    def _answer(self, view: DriverView, reply: ModelReply, parts: tuple[Part, ...]) -> list[Action]:
+        """End with the reply's words, after a last look at what came in meanwhile."""
+        truncated = reply.terminal == "output_limit"
+        has_words = any(type(part) is Text for part in parts)
+        if not has_words and not truncated and not _follows_results(view):
+            error = events.Error(message=_EMPTY, code="empty_reply", terminal=reply.terminal)
+            outcome: Outcome = Stopped(reason="provider_error", detail=_EMPTY)
+            return [EmitEvent(event=error), Finish(outcome=outcome)]
+        done: list[Action] = []
+        if has_words:
+            said = Message(
+                id=view.message_id("reply"), role="assistant", parts=parts, incomplete=truncated
+            )
+            done.append(Append(records=(ConversationRecord(message=said),)))
+        if truncated:
+            outcome = Stopped(reason="incomplete", detail=_TRUNCATED)
+        else:
+            outcome = self.by_words(reply.text if has_words else "")
+            wanted = view.config.termination
+            if wanted is not None and not termination.takes_words(wanted, outcome):
+                if _may_go_on(view) and not termination.was_nudged(view.records):
+                    return [*done, _nudge(view), *_NEXT]
+                outcome = termination.unfinished(wanted, "words alone")
+        done.append(StartCheckpoint(kind="before_completion", then=outcome))
+        return done
+
+    def _ended_by(self, call: CompletedToolCall, wanted: Json) -> Outcome:
+        control = call.outcome.control
+        if not isinstance(control, (EndTurn, HandOff)):
+            said = "" if control is None or control.value is None else f": {as_text(control.value)}"
+            return Stopped(reason="tool_failure", detail=call.name + said)
+        if wanted is not None and not termination.takes_tool(wanted, call.name):
+            return termination.unfinished(wanted, f"a call of {call.name}")
+        if isinstance(control, HandOff):
+            return HandedOff(target=control.target, task=control.task)
+        return self.by_tool(call.name, control.value)
 
 
 # --- reading a reply ---------------------------------------------------------------------------
@@ -239,28 +294,6 @@ def _arguments(call: ToolCall, *, may_be_cut: bool) -> Mapping[str, Any] | None:
     if not isinstance(parsed, dict):
         return None
     return call.args or parsed
-
-
-def _answer(view: DriverView, reply: ModelReply, parts: tuple[Part, ...]) -> list[Action]:
-    """End with the reply's words, after a last look at what came in meanwhile."""
-    truncated = reply.terminal == "output_limit"
-    has_words = any(type(part) is Text for part in parts)
-    if not has_words and not truncated and not _follows_results(view):
-        error = events.Error(message=_EMPTY, code="empty_reply", terminal=reply.terminal)
-        outcome: Outcome = Stopped(reason="provider_error", detail=_EMPTY)
-        return [EmitEvent(event=error), Finish(outcome=outcome)]
-    done: list[Action] = []
-    if has_words:
-        said = Message(
-            id=view.message_id("reply"), role="assistant", parts=parts, incomplete=truncated
-        )
-        done.append(Append(records=(ConversationRecord(message=said),)))
-    if truncated:
-        outcome = Stopped(reason="incomplete", detail=_TRUNCATED)
-    else:
-        outcome = Finished(text=reply.text if has_words else "")
-    done.append(StartCheckpoint(kind="before_completion", then=outcome))
-    return done
 
 
 def _follows_results(view: DriverView) -> bool:
@@ -358,10 +391,14 @@ def _count_in(record: DriverRecord, key: str) -> int:
 # --- going on ------------------------------------------------------------------------------------
 
 
+def _may_go_on(view: DriverView) -> bool:
+    limit = view.config.max_iterations
+    return limit is None or view.iteration + 1 < view.iteration_offset + limit
+
+
 def _go_on(view: DriverView) -> list[Action]:
     """Begin the next iteration, unless the limit is reached: this loop gets no grace."""
-    limit = view.config.max_iterations
-    if limit is None or view.iteration + 1 < view.iteration_offset + limit:
+    if _may_go_on(view):
         return [*_NEXT]
     text = f"The turn stopped at its limit of {view.max_iterations} iterations."
     note = Message(id=view.message_id("limit"), role="system", parts=(Text(text=text),))
@@ -372,11 +409,20 @@ def _go_on(view: DriverView) -> list[Action]:
     ]
 
 
-def _controlled(call: CompletedToolCall) -> Outcome:
-    control = call.outcome.control
-    if isinstance(control, EndTurn):
-        return FinishedByTool(tool=call.name, value=control.value)
-    if isinstance(control, HandOff):
-        return HandedOff(target=control.target, task=control.task)
-    said = "" if control is None or control.value is None else f": {as_text(control.value)}"
-    return Stopped(reason="tool_failure", detail=call.name + said)
+def _nudge(view: DriverView) -> Action:
+    """Tell the model, once, how the turn has to end."""
+    text = Text(text=termination.nudge_text(view.config.termination))
+    return _tell(view, "nudge", text, termination.NUDGE_ORIGIN)
+
+
+def _withheld(view: DriverView, reply: ModelReply) -> list[Action]:
+    """Keep nothing of a reply but what the model is told instead, and go on."""
+    finished = EmitEvent(event=ModelFinished(iteration=view.iteration, text=""))
+    told = Text(text=reply.diagnostic or _WITHHELD)
+    return [finished, _tell(view, "withheld", told, _WITHHELD_ORIGIN), *_go_on(view)]
+
+
+def _tell(view: DriverView, purpose: str, said: Text, origin: PluginOrigin) -> Action:
+    message_id = view.message_id(purpose)
+    message = Message(id=message_id, role="user", parts=(said,), origin=origin)
+    return Append(records=(ConversationRecord(message=message),))

@@ -24,6 +24,7 @@ Json: TypeAlias = Any
 _MAX_DEPTH = INPUT_LIMITS.json_depth
 _MAX_KEYS = INPUT_LIMITS.json_keys
 _MAX_INTEGER_BITS = INPUT_LIMITS.json_integer_bits
+CLEAN_TEXT = "clean text"
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -175,7 +176,7 @@ def _freeze(value: object, room: int) -> Json:
     kind = type(value)
     if kind is str:
         if not is_clean(value):  # type: ignore[arg-type]
-            raise _Refused("NUL or a lone surrogate", "clean text")
+            raise _Refused("NUL or a lone surrogate", CLEAN_TEXT)
         return value
     if kind in _FROZEN:
         return value
@@ -263,4 +264,4 @@ def _bad_key(value: dict[Any, object]) -> _Refused:
     kinds = [type(key) for key in value if type(key) is not str]
     if kinds:
         return _Refused(f"a key of type {kinds[0].__name__}", "text keys")
-    return _Refused("a key with NUL or a lone surrogate", "clean text")
+    return _Refused("a key with NUL or a lone surrogate", CLEAN_TEXT)

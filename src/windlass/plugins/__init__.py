@@ -18,6 +18,7 @@ from windlass.ports.directives import (
     Send,
     ShortCircuit,
     Stop,
+    Withhold,
 )
 from windlass.ports.plugin import AskedCall, AtCheckpoint, CommittedTurn, Plugin, Trouble
 from windlass.ports.plugin_turn import PluginTurn
@@ -43,7 +44,7 @@ __all__ = [
     "Compaction", "ContextWindow", "Continue", "Contribution", "Delivery", "Deny", "Finale", "HistoryView", "Hold",
     "LoopGuard", "MessageReplaced", "ModelRetry", "OutputBudget", "Plugin", "PluginTurn", "Price", "Proceed",
     "Recovery", "Redaction", "Refuse", "ReplaceArgs", "Retry", "Send", "ShortCircuit", "Skills", "SpendLimits",
-    "Stop", "ToolEnforcement", "ToolRecovery", "Trouble", "TurnFacts", "WrapUp", "add", "append",
+    "Stop", "ToolEnforcement", "ToolRecovery", "Trouble", "TurnFacts", "Withhold", "WrapUp", "add", "append",
 ]  # fmt: skip
 
 # Shipped plugins are imported when they are first used. By module: what it offers.

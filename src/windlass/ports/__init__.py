@@ -14,6 +14,7 @@ from windlass.ports.directives import (
     Send,
     ShortCircuit,
     Stop,
+    Withhold,
 )
 from windlass.ports.engine import Engine, Work
 from windlass.ports.inbox import InboxItem, InboxReceipt, ItemKind, ItemState, NewItem, When
@@ -112,5 +113,5 @@ __all__ = [
     "Stop", "Store", "TextChunk", "Ticket", "Tool", "ToolContext", "ToolHost", "ToolPolicy", "ToolProvider",
     "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",
     "Unit", "UnitReceipt", "Unknown", "Upload", "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt",
-    "WaitState", "WaitView", "When", "WithdrawReceipt", "Work", "WorkerView", "lock_order", "target_of",
+    "WaitState", "WaitView", "When", "WithdrawReceipt", "Withhold", "Work", "WorkerView", "lock_order", "target_of",
 ]  # fmt: skip

@@ -65,6 +65,15 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     detail: Json = None
 
 
+class Withhold(msgspec.Struct, frozen=True):
+    """`after_model`: nothing of the reply is kept, shown or run. The model is told why, and the turn goes on.
+
+    What the reply used counts, and so does the iteration.
+    """
+
+    feedback: str = ""
+
+
 class Stop(msgspec.Struct, frozen=True):
     """End the turn here, with this reason; without one it follows from the hook."""
 

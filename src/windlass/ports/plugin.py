@@ -36,6 +36,7 @@ from windlass.ports.directives import (
     ShortCircuit,
     Stop,
     ToolDirective,
+    Withhold,
 )
 from windlass.ports.model import ReasoningChunk, TextChunk
 from windlass.ports.plugin_turn import PluginTurn
@@ -135,8 +136,10 @@ class Plugin:
     def on_stream(self, turn: PluginTurn, chunk: Chunk) -> Chunk | None:
         """See a piece of the reply as it is shown; return it changed. Empty text is not shown."""
 
-    async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | Stop | None:
-        """See the reply, which is recorded already; return what the turn continues with."""
+    async def after_model(
+        self, turn: PluginTurn, reply: ModelReply
+    ) -> ModelReply | Withhold | Stop | None:
+        """See the reply, which is recorded already; return what the turn continues with, or withhold it."""
 
     # ------------------------------------------------------------------ tools
 
@@ -192,7 +195,7 @@ HOOKS: Final[dict[str, Hook]] = {
     "view": Hook("sync_environment", "the environment, if it changed", (HistoryView,)),
     "before_model": Hook("model_call", "the reply", (ModelRequest, Send, Hold, Stop)),
     "on_stream": Hook("model_call, previews only", "", (TextChunk, ReasoningChunk)),
-    "after_model": Hook("model_hooks", "the reply as looked at", (ModelReply, Stop), looks_at="model"),
+    "after_model": Hook("model_hooks", "the reply as looked at", (ModelReply, Withhold, Stop), looks_at="model"),
     "before_tool": Hook(
         "tool_hooks, decide", "the decision, if there was one", (Proceed, ReplaceArgs, ShortCircuit, Deny, Ask)
     ),

@@ -20,7 +20,15 @@ from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, 
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.value import Value, freeze
 from windlass.ports import Hold, ReasoningChunk, ReplaceArgs, Retry, Send, Stop, TextChunk
-from windlass.ports.directives import Abort, Delivery, Finale, Refuse, Said, ShortCircuit
+from windlass.ports.directives import (
+    Abort,
+    Delivery,
+    Finale,
+    Refuse,
+    Said,
+    ShortCircuit,
+    Withhold,
+)
 from windlass.ports.plugin import HOOKS
 from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import LAYERS, SLOTS, Contribution
@@ -202,6 +210,7 @@ _FIELDS: Final[dict[type, dict[str, Read]]] = {
     Refuse: {"reason": _text},
     Abort: {"reason": _text},
     Deny: {"reason": _text},
+    Withhold: {"feedback": _text},
     Stop: {"detail": _text, "reason": _optional(_one_of(get_args(StopReason)))},
     Retry: {"prompt": _text, "model": _optional(_text), "after_s": _seconds},
     Ask: {"title": _text, "risk": _one_of(get_args(Risk)), "action_key": _optional(_text)},

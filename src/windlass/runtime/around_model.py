@@ -10,12 +10,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from windlass.errors import CallerError, ProviderError, ToolError
+from windlass.errors import CallerError, InvalidInput, ProviderError, ToolError
 from windlass.guards.secret import REGISTERED
 from windlass.journal import ModelAnswered, ModelHooksCommand, ReplyHooked, RequestSpec
 from windlass.kernel import Stopped, Text, ToolCall, canonical, events
-from windlass.kernel.model_call import ModelFailure, ModelMessage, ModelReply, ModelRequest, Usage
-from windlass.ports.directives import Hold, Send, Stop
+from windlass.kernel.messages import is_blank
+from windlass.kernel.model_call import (
+    STOP,
+    WITHHELD,
+    ModelFailure,
+    ModelMessage,
+    ModelReply,
+    ModelRequest,
+    Usage,
+)
+from windlass.ports.directives import Hold, Send, Stop, Withhold
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.plugin import Chunk, Trouble
 from windlass.runtime.answers import read_answer
@@ -24,6 +33,7 @@ from windlass.runtime.hooks import Call, Hooks, after_error, stopped, unusable
 from windlass.runtime.turn_signals import ParkTurn, PluginFault, TurnOver
 
 _MAX_WAIT_S = 300.0
+_LEFT_NOTHING = "an empty reply; return Withhold(feedback) to withhold one"
 
 
 class Again(NamedTuple):
@@ -40,7 +50,8 @@ class ModelHooks:
         self._hooks = hooks
         self._turn = hooks.turn
         self._records_looks = hooks.records_looks("model")
-        self._on_stream = tuple(hooks.start("on_stream", ""))
+        self._streaming = hooks.start("on_stream", "")
+        self._on_stream = tuple(self._streaming)
         having = hooks.plugins.having
         self.sees_requests = bool(having("before_model"))
         self.sees_streams = bool(self._on_stream)
@@ -143,6 +154,11 @@ class ModelHooks:
 
     # ------------------------------------------------------------------ while it streams
 
+    def begin_stream(self, effect_id: str) -> None:
+        """Show plugins the pieces of another reply from here on."""
+        self._streaming.about = effect_id
+        self._hooks.place.round = self._streaming
+
     def streamed(self, chunk: Chunk) -> Chunk:
         """Return a piece of the reply as it is shown; a piece that a plugin fails on is not shown."""
         for turn, see in self._on_stream:
@@ -178,6 +194,7 @@ class ModelHooks:
             attempt=attempt,
         )
         asked = self._hooks.start("on_error", f"{place}.{attempt}")
+        asked.about = place
         said, plugin = await after_error(asked, trouble, self._hooks.note)
         if isinstance(said, Stop):
             raise TurnOver(stopped(said, "provider_error", plugin))
@@ -207,20 +224,65 @@ class ModelHooks:
             if not self._records_looks and turn.was_passed(effect_id):
                 return raw, is_shown
             turn.go_live()
-        reply, looking = raw, hooks.start("after_model", place)
-        while (said := await looking.next(reply)) is not None:
-            if isinstance(said, Stop):
-                raise TurnOver(stopped(said, "limit", looking.plugin))
-            reply = KeyScreen(REGISTERED).reply(_as_asked(said, reply))
+        try:
+            reply = await self._looked_at(raw, place)
+        except BaseException:
+            # The turn ends here, or its drive does: what was shown of the reply is not kept.
+            if is_shown:
+                self._retract(place)
+            raise
         patches = hooks.place.take()
         if reply is not raw or patches or self._records_looks:
             changed = None if reply is raw else reply
             turn.record(asked, ReplyHooked(reply=changed, patches=patches))
-        if is_shown and reply.text != raw.text:
-            about = turn.ids.correlation(place)
-            turn.tell(events.Retracted(correlation_ids=(about,)), place)
+        if reply is raw:
+            return reply, is_shown
+        if reply.terminal == WITHHELD or (is_shown and reply.text != raw.text):
+            self._retract(place)
             is_shown = False
         return reply, is_shown
+
+    async def _looked_at(self, raw: ModelReply, place: str) -> ModelReply:
+        """Return what plugins make of a reply. One that is withheld is shown to those behind, who may still end the turn.
+
+        Raises:
+            TurnOver: a plugin ends the turn.
+            PluginFault: a plugin failed, or left nothing of a reply.
+        """
+        reply, looking, withheld = raw, self._hooks.start("after_model", place), ""
+        while (said := await looking.next(reply)) is not None:
+            plugin = looking.plugin
+            if isinstance(said, Stop):
+                raise TurnOver(stopped(said, "limit", plugin))
+            if isinstance(said, Withhold):
+                withheld = withheld or _why_withheld(said, plugin)
+            elif not withheld:
+                reply = KeyScreen(REGISTERED).reply(_as_asked(said, reply))
+                if not _says_something(reply) and _says_something(raw):
+                    raise unusable(plugin, "after_model", InvalidInput(_LEFT_NOTHING))
+        if not withheld:
+            return reply
+        return msgspec.structs.replace(
+            raw, text="", parts=(), terminal=WITHHELD, diagnostic=REGISTERED.clean(withheld)
+        )
+
+    def _retract(self, place: str) -> None:
+        about = self._turn.ids.correlation(place)
+        self._turn.tell(events.Retracted(correlation_ids=(about,)), place)
+
+
+def _why_withheld(said: Withhold, plugin: str) -> str:
+    why = f": {said.feedback}" if said.feedback else ". Answer in another way."
+    return f"[note from the system]\nYour last reply was withheld by {plugin}{why}"
+
+
+def _says_something(reply: ModelReply) -> bool:
+    """Whether a reply holds words or calls, or ended otherwise than by itself."""
+    if reply.terminal not in (STOP, "tool_use"):
+        return True
+    return any(type(part) is ToolCall for part in reply.parts) or not is_blank(
+        Text(text=reply.text)
+    )
 
 
 def _as_asked(said: ModelReply, before: ModelReply) -> ModelReply:

@@ -280,8 +280,9 @@ class CallHooks:
         return _with(ended, withheld(ended.outcome, f"{text}."))
 
     async def _on_error(self, ended: CompletedToolCall) -> CompletedToolCall:
-        trouble = Trouble(kind="tool", call=ended)
-        said, plugin = await after_error(self._start("on_error"), trouble, self._note)
+        trouble, asked = Trouble(kind="tool", call=ended), self._start("on_error")
+        asked.about = self._where
+        said, plugin = await after_error(asked, trouble, self._note)
         if isinstance(said, Stop):
             self.ends = stopped(said, "tool_failure", plugin)
         elif said is not None and said.prompt:

@@ -72,6 +72,7 @@ async def hooked_input(
 ) -> tuple[Part, ...] | Refuse:
     """Return what the turn takes of a person's input."""
     asked = hooks.start("on_input", place)
+    asked.about = place.partition(".")[0]
     while (said := await asked.next(parts)) is not None:
         if isinstance(said, Refuse):
             return said
@@ -164,6 +165,7 @@ async def hooked_end(hooks: Hooks, outcome: Outcome) -> TurnFinalized:
     issues: list[str] = []
     compact: Json = None
     asked = hooks.start("after_turn", "end")
+    asked.about = "0"
     while (said := await asked.next_or_note(hooks.note, outcome)) is not None:
         messages += _messages(hooks.turn.ids, "end", asked.plugin, said.messages, len(messages))
         issues += said.issues

@@ -21,7 +21,7 @@ import msgspec
 from windlass.errors import CallerError, ToolDenied, ToolError, ToolUncertain, WindlassError
 from windlass.guards.limits import check_seconds
 from windlass.guards.secret import REGISTERED
-from windlass.guards.text import clean_text
+from windlass.guards.text import words_of
 from windlass.journal import idempotency_key
 from windlass.kernel import Json, ModelReply, ModelRequest, PendingToolCall, ToolOutcome, events
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
@@ -40,7 +40,7 @@ RUNS_IN: ContextVar[str | None] = ContextVar("windlass_session", default=None)
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How one attempt of a body ended; `is_uncertain`: it may have acted all the same."""
+    """How one attempt of a body ended; `is_uncertain`: it may have acted all the same. `reason` is clean text."""
 
     value: object = None
     status: ToolStatus = "ok"
@@ -216,16 +216,16 @@ def _retrieve_error(body: asyncio.Task[Any]) -> None:
 
 
 def _failed(error: BaseException) -> Ended:
+    """Return how a body ended that raised; whatever its error says can be kept and shown."""
+    words, name = REGISTERED.clean(words_of(error))[:_MAX_ERROR_CHARS], type(error).__name__
     if isinstance(error, ToolUncertain):
-        return Ended(status="unknown", reason=str(error), is_uncertain=True)
+        return Ended(status="unknown", reason=words or name, is_uncertain=True)
     if isinstance(error, ToolDenied):
-        return Ended(status="denied", reason=str(error))
+        return Ended(status="denied", reason=words)
     if isinstance(error, ToolError):
-        return Ended(status="error", reason=str(error), not_started=error.not_started)
+        return Ended(status="error", reason=words, not_started=error.not_started)
     if isinstance(error, WindlassError):
-        return Ended(status="error", reason=f"{error.code}: {error}")
-    words = str(error)
-    name = type(error).__name__
+        return Ended(status="error", reason=f"{error.code}: {words}")
     return Ended(status="error", reason=f"{name}: {words}" if words else name)
 
 
@@ -235,8 +235,7 @@ def _failed(error: BaseException) -> Ended:
 async def value_outcome(ended: Ended, tool: Tool, turn: Turn) -> ToolOutcome:
     """Return what the model and the history get of it; a text that is too long is kept whole as a file."""
     if ended.status != "ok":
-        reason = REGISTERED.clean(clean_text(ended.reason))[:_MAX_ERROR_CHARS]
-        return ToolOutcome(status=ended.status, value=reason or "It failed without a word.")
+        return ToolOutcome(status=ended.status, value=ended.reason or "It failed without a word.")
     outcome, full = clipped(ended.value, limit=tool.output_limit)
     if full is not None:
         outcome = with_part(outcome, await _kept_whole(full, turn))

@@ -14,6 +14,7 @@ from windlass.journal import CheckpointCommand, CheckpointGiven
 from windlass.journal.redaction import cleaned
 from windlass.kernel import CheckpointPassed, CompletedToolCall, Outcome, RunCheckpoint, events
 from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
+from windlass.kernel.outcomes import Stopped
 from windlass.kernel.responses import NOTHING_CAME, CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import AtCheckpoint, InboxItem, Refuse
@@ -89,7 +90,7 @@ class Checkpoints:
             )
             delivery = await hooked_delivery(hooks, delivery, at, effect.id)
         if effect.kind == "before_completion" and delivery is NOTHING_CAME:
-            repair = self._repair(messages)
+            repair = self._repair(messages, ending)
             delivery = CheckpointDelivery(messages=repair) if repair else delivery
         patches = EMPTY_DICT if hooks is None else hooks.place.take()
         if delivery is NOTHING_CAME and not items and not patches:
@@ -183,10 +184,14 @@ class Checkpoints:
                 self.has_items = True
         return items
 
-    def _repair(self, messages: Sequence[Message]) -> tuple[InjectedMessage, ...]:
+    def _repair(
+        self, messages: Sequence[Message], ending: Outcome | None
+    ) -> tuple[InjectedMessage, ...]:
         output = self._output
         if output is None or self._repairs >= self._turn.limits.output_retries:
             return ()
+        if isinstance(ending, Stopped) and ending.reason == "unfinished":
+            return ()  # a tool has to end the turn: words of any shape would not do
         said = "".join(
             part.text for message in messages[-1:] for part in message.parts if type(part) is Text
         )

@@ -328,6 +328,7 @@ class Drive:
     ) -> TurnRecord:
         machine, outcome = performer.machine, performer.outcome
         ending = self._ending = Ending(turn, started, hooks)
+        performer.note_failure()
         with self._phase("finalize"):
             commit = await ending.commit(outcome, tuple(performer.checkpoints.taken))
         with self._phase("commit"):

@@ -111,6 +111,12 @@ class Place:
         # What was noted, for the outcome in which it arose.
         self.issues: list[events.Error] = []
 
+    @property
+    def about(self) -> str:
+        """What the hooks that are asked here are about, as events name it."""
+        asked = self.round
+        return "0" if asked is None else asked.about or asked.where
+
     def see(self, patches: Patches) -> None:
         """Show changes to the hooks that run here from now on."""
         if self.main is not None and self.states is self.main.states:
@@ -230,7 +236,8 @@ class HookedTurn(PluginTurn):
     def emit(self, name: str, data: Json = None) -> None:
         # A preview that cannot be shown does not make a hook fail.
         with suppress(CallerError):
-            self._turn.tell(events.PluginEvent(plugin=self.name, name=name, data=data))
+            event = events.PluginEvent(plugin=self.name, name=name, data=data)
+            self._turn.tell(event, self.place.about)
 
     async def attach(
         self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None

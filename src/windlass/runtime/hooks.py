@@ -121,7 +121,8 @@ class Hooks(Asker):
 
     def note(self, message: str, code: str = "plugin_failed", place: Place | None = None) -> None:
         """Note an issue that is recorded with the outcome in which it arose."""
-        (place or self.place).issues.append(self.turn.note_issue(message, code))
+        place = place or self.place
+        place.issues.append(self.turn.note_issue(message, code, place.about))
 
     def take_up(self, patches: Patches, issues: tuple[events.Error, ...] = ()) -> None:
         """Apply what a recorded outcome brought."""
@@ -133,7 +134,7 @@ class Hooks(Asker):
 class Round:
     """One hook of all plugins that have it, at one place: asked in order, from one answer to the next."""
 
-    __slots__ = ("_bound", "_place", "_turn", "calls", "hook", "rest", "where")
+    __slots__ = ("_bound", "_place", "_turn", "about", "calls", "hook", "rest", "where")
 
     def __init__(
         self,
@@ -148,6 +149,8 @@ class Round:
         self._bound = bound
         self.hook = hook
         self.where = where
+        # The effect or the call that it is about, where that is not `where`: set each time by whoever starts it.
+        self.about = ""
         self.calls = [call for _, call in bound]
         # Those that have not been asked yet.
         self.rest = iter(self.calls)

@@ -27,13 +27,15 @@ from functools import partial
 from typing import Protocol
 
 from windlass.errors import InvalidInput, WindlassError
-from windlass.journal import Entry, ModelAnswered, Recorded, TurnStarted
+from windlass.journal import DirectAnswered, Entry, ModelAnswered, Recorded, TurnStarted
 from windlass.ports import Errand, ErrandReceipt, NewTurn, Start, Ticket, Unit, UnitReceipt, Wait
 from windlass.ports.unit import CommitReceipt, TurnCommit
 
 # How many passes an open unit waits for more. A scripted model answers within these passes; one that takes real
 # time leaves the loop idle long before it answers.
 _PATIENCE = 2
+# What was paid for: replies to the turn, and to what its tools and plugins asked.
+_REPLIES = frozenset({ModelAnswered, DirectAnswered})
 
 
 class Submits(Protocol):
@@ -121,7 +123,7 @@ class Lane:
         self._entries.append(entry)
         if blobs:
             self._blobs += blobs
-        if type(entry) is Recorded and type(entry.outcome) is ModelAnswered:
+        if type(entry) is Recorded and type(entry.outcome) in _REPLIES:
             self._reply_before = self._last_reply
             self._reply_before_ticket = self._last_reply_ticket
             self._last_reply, self._last_reply_ticket = self._handed_in + 1, None

@@ -26,6 +26,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import REGISTERED
+from windlass.guards.text import words_of
 from windlass.journal import Attempt, DirectAnswered, ModelAnswered, Released
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand, RequestSpec
 from windlass.journal.redaction import cleaned
@@ -124,6 +125,8 @@ class ModelCalls:
             stream.retract()  # cancelled: what was shown of it will not be stored
             turn.spent.settle(key, is_lost=True)
             raise
+        if stream.has_text and isinstance(answer.result, ModelReply):
+            stream.keep_only(answer.result.text)
         sent = None if answer.request is asked else RequestSpec.of(answer.request)
         if hooks is None:
             answered = ModelAnswered(result=answer.result, text_streamed=stream.has_text, sent=sent)
@@ -235,6 +238,9 @@ class ModelCalls:
             began_ms=began_ms,
             took_ms=max(0, now_ms() - began_ms),
         )
+        # Calls side by side all end before the next one begins: each waits for the replies before its own.
+        if turn.lane.owes_reply:
+            await turn.lane.may_call_model()
         return known
 
     # ------------------------------------------------------------------ models and providers
@@ -260,7 +266,8 @@ class ModelCalls:
             return found
         if is_fallback:
             missing = f"the model {name}, to fall back on, is not here"
-            self._turn.note_issue(f"{missing}: {why}" if why else missing, "model_missing")
+            said = f"{missing}: {why}" if why else missing
+            self._turn.note_issue(said, "model_missing", self._stream.effect_id)
             raise Unavailable(missing)
         self._turn.open_wait(
             "mismatch",
@@ -293,7 +300,7 @@ class ModelCalls:
             "provider",
             about=key,
             digest=f"{error.code}.{len(before)}",
-            title=f"The model {name} does not answer: {str(error)[:_MAX_WHY]}",
+            title=f"The model {name} does not answer: {words_of(error)[:_MAX_WHY]}",
             detail={"key": key},
             expires_ms=min(now_ms + backoff_ms, since_ms + patience_ms),
         )
@@ -317,7 +324,7 @@ async def ask(
     except ProviderError:
         raise
     except WindlassError as error:
-        return cleaned(ModelFailure(message=str(error), code=error.code))
+        return cleaned(ModelFailure(message=words_of(error), code=error.code))
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -339,7 +346,7 @@ async def ask(
 
 def _failure(error: ProviderError) -> ModelFailure:
     is_passing = error.retry is Retry.LATER
-    return cleaned(ModelFailure(message=str(error), retryable=is_passing, code=error.code))
+    return cleaned(ModelFailure(message=words_of(error), retryable=is_passing, code=error.code))
 
 
 def _wish_ms(seconds: float | None) -> int:
@@ -410,7 +417,11 @@ class _Stream:
         self.began_ms = 0
         self.first_ms: int | None = None
         self.failed: list[Attempt] = []
+        # The words of the reply as they came, before plugins changed what is shown of them.
+        self._words: list[str] = []
         self._has_shown = self.has_text = False
+        if self._hooks is not None:
+            self._hooks.begin_stream(effect_id)
 
     def emit(self, event: ModelEvent) -> None:
         """Show a piece of the reply."""
@@ -422,6 +433,7 @@ class _Stream:
             self.first_ms = max(0, self._turn.services.clock.now_ms() - self.began_ms)
         if isinstance(event, TextChunk):
             self.has_text = True
+            self._words.append(event.text)
         if self._hooks is not None:
             event = self._hooks.streamed(event)
             if not event.text:
@@ -451,3 +463,10 @@ class _Stream:
             about = self._turn.ids.correlation(self.effect_id)
             self._turn.tell(events.Retracted(correlation_ids=(about,)), self.effect_id)
         self._has_shown = self.has_text = False
+        self._words.clear()
+
+    def keep_only(self, text: str) -> None:
+        """Take back what was shown, if the reply that came of it does not say it."""
+        words = "".join(self._words)
+        if words != text and words not in text:
+            self.retract()

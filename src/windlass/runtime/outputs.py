@@ -11,10 +11,9 @@ import msgspec
 
 from windlass.errors import ArgsInvalid, CallerError, InvalidInput
 from windlass.journal import TurnStarted
-from windlass.kernel import DriverView, StandardDriver, WaitingModel, canonical
-from windlass.kernel.actions import Action, StartCheckpoint
-from windlass.kernel.model_call import ModelReply, ModelRequest
-from windlass.kernel.outcomes import Finished, FinishedValue
+from windlass.kernel import StandardDriver, canonical
+from windlass.kernel.model_call import ModelRequest
+from windlass.kernel.outcomes import FinishedValue, Outcome, Stopped
 from windlass.kernel.projector import ChatProjector, ProjectorView
 from windlass.kernel.value import Json, freeze
 from windlass.ports import TurnRequest
@@ -23,6 +22,8 @@ from windlass.tools.arguments import check_against, converted
 from windlass.tools.schema import schema_of_hint
 
 FIELD = "output"
+# What msgspec says of a field that is not there. Other words without a `wanted` are the type's own, and may quote.
+_MISSING = "Object missing required field"
 
 
 class TypedOutput:
@@ -90,31 +91,38 @@ def read_value(text: str) -> Json:
 
 
 class StructuredDriver(StandardDriver):
-    """The standard loop, ending with `FinishedValue` when the model's words are a value of the output's shape."""
+    """The standard loop, ending with a value of the output's shape: the model's words, or what a tool gave."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
-    def on_model(
-        self,
-        view: DriverView,
-        waiting: WaitingModel,
-        reply: ModelReply,
-        text_streamed: bool,  # noqa: FBT001 - the port's shape
-    ) -> list[Action]:
-        """Read a reply like the standard driver; its last words are read as a value."""
-        actions = super().on_model(view, waiting, reply, text_streamed)
-        return [self._with_value(action) for action in actions]
-
-    def _with_value(self, action: Action) -> Action:
-        if not isinstance(action, StartCheckpoint) or not isinstance(action.then, Finished):
-            return action
+    def by_words(self, text: str) -> Outcome:
+        """Read the model's last words as a value."""
         try:
-            value = read_value(action.then.text)
+            value = read_value(text)
             self._output.check(value)
-        except ValueError:
-            return action
-        return msgspec.structs.replace(action, then=FinishedValue(value=value))
+        except ValueError as error:
+            return _misshapen("The answer", error)
+        return FinishedValue(value=value)
+
+    def by_tool(self, tool: str, value: Json) -> Outcome:
+        """Take a tool's value if it has the shape."""
+        try:
+            self._output.check(value)
+        except ValueError as error:
+            return _misshapen(f"What {tool} gave", error)
+        return super().by_tool(tool, value)
+
+
+def _misshapen(what: str, error: ValueError) -> Stopped:
+    """Return the outcome of a turn whose value does not fit; it says where, and nothing of the value."""
+    if not isinstance(error, InvalidInput):
+        return Stopped(reason="invalid_output", detail=f"{what} is not JSON.")
+    found = error.found if isinstance(error.found, str) else ""
+    why = f": found {found}, wanted {error.wanted}" if error.wanted else ""
+    if found.startswith(_MISSING):
+        why = f": {found}"
+    return Stopped(reason="invalid_output", detail=f"{what} does not fit at {error.field}{why}.")
 
 
 class StructuredProjector(ChatProjector):

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from windlass.folds.history import with_opening
 from windlass.guards.text import clean_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
-from windlass.kernel import CheckpointPassed, Event, TurnEnded, TurnMachine
+from windlass.kernel import CheckpointPassed, Error, Event, TurnEnded, TurnMachine
 from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
 from windlass.kernel.messages import Attachment, ConversationRecord
 from windlass.kernel.outcomes import Outcome, Stopped
@@ -69,6 +71,8 @@ class Performer:
         # What the machine said and was not shown yet; and what it said as it was ended from here.
         self._said: list[Event] = []
         self.last_words: list[Event] = []
+        # What the machine said of the failure that it ended with.
+        self._error: Error | None = None
 
     async def run(self) -> bool:
         """Perform the turn's effects until it has its outcome; False: it has to wait.
@@ -92,7 +96,8 @@ class Performer:
         except TurnOver as over:
             self.finish(over.outcome)
         except PluginFault as fault:
-            turn.note_issue(str(fault), "plugin_failed")
+            assert self._hooks is not None  # noqa: S101 - a plugin was asked
+            turn.note_issue(str(fault), "plugin_failed", self._hooks.place.about)
             self.finish(fault.outcome)
         return True
 
@@ -150,6 +155,7 @@ class Performer:
             self._said = []
             if effect is None and type(said[-1]) is TurnEnded:
                 said.pop()  # how the turn ended is shown when its commit is durable
+                self._error = next((one for one in said if type(one) is Error), None)
             if said and turn.is_live:
                 turn.feed.tell(said, until=turn.lane.mark())
         return effect
@@ -174,6 +180,17 @@ class Performer:
             # The mark was first, so it ends as cancelled; what was said and done stays.
             return self._cancelled()
         return outcome
+
+    def note_failure(self) -> None:
+        """Note why the turn ends without an answer, unless an issue says so. A turn that was cancelled has not failed."""
+        turn, outcome = self._turn, self.outcome
+        if not isinstance(outcome, Stopped) or _is_cancelled(outcome):
+            return
+        if self._error is not None:
+            turn.note(msgspec.structs.replace(self._error, cursor=""))
+        elif all(issue.message != outcome.detail for issue in turn.issues):
+            about = str(self.machine.snapshot().next_effect - 1)
+            turn.note_issue(outcome.detail or outcome.reason, outcome.reason, about)
 
     def _cancelled(self) -> Stopped:
         return Stopped(reason="cancelled", detail=clean_text(self._turn.cancel_reason))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from windlass.errors import InvalidInput
 from windlass.journal import ToolContract
 from windlass.kernel import Json, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
+from windlass.kernel.tool_call import is_tool_name
 from windlass.ports import Model, ToolPolicy, ToolProvider, TurnInfo
 from windlass.release import RELEASE
 from windlass.runtime.limits import TURN_LIMITS, Limits
@@ -18,6 +20,8 @@ from windlass.tools import Toolbox
 
 Steering: TypeAlias = Literal["all", "one"]
 """Whether all that waits enters a turn at a checkpoint, or the oldest alone."""
+Finish: TypeAlias = str | tuple[str, ...]
+"""How a turn has to finish: `answer`, `value`, or by one of these tools."""
 T = TypeVar("T")
 Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
 
@@ -54,6 +58,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     needs_deps: bool = False
     plugins: PluginSet = NO_PLUGINS
     steering: Steering = "all"
+    finish: Finish = "answer"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return something that follows from the agent alone: made when it is first asked for, then kept."""
@@ -85,6 +90,30 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def limits_record(self) -> dict[str, Any]:
         """Its limits as plain data."""
         return self.once("limits_record", lambda: limits_record(self.limits))
+
+
+def read_finish(given: object, tools: Container[str] | None, *, field: str) -> Finish:
+    """Return how a turn has to finish; `tools` are all there are, or None if more may be found later.
+
+    A tool that is called `answer` or `value` is named in a list.
+
+    Raises:
+        InvalidInput: it names nothing, or a tool that is not there.
+    """
+    if given in ("answer", "value"):
+        return str(given)
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not names or not all(map(is_tool_name, names)):
+        found = (
+            type(given).__name__ if not isinstance(given, (str, list, tuple)) else repr(given)[:80]
+        )
+        raise InvalidInput.at(field, found, "answer, value, a tool's name, or a list of such names")
+    missing = [name for name in names if tools is not None and name not in tools]
+    if missing:
+        raise InvalidInput.at(
+            field, f"{missing[0]!r}, which is not a tool here", "a tool of the agent"
+        )
+    return tuple(names)
 
 
 def limits_record(limits: Limits) -> dict[str, Any]:

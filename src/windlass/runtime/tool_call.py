@@ -51,6 +51,7 @@ UNKNOWN = (
     "Do not assume that it did or did not; check first if you can."
 )
 CRASHED = "the process ended while it ran"
+CUT_OFF = "the turn was interrupted before its result was recorded"
 GONE = "There is no tool called {name}."
 
 
@@ -328,15 +329,33 @@ class ToolCallRun(CallHost):
         pending = self._pending_wait(contract)
         if pending is not None:
             return await self._deferred(pending, is_claimed=True)
-        how = HOW_BY_CONTRACT[contract]
+        how, why = HOW_BY_CONTRACT[contract], self._interruption
         if how == "unknown":
-            return self._unknown(CRASHED)
+            return self._unknown(why)
         tool = self.turn.toolbox.get(self.call.name)
         if tool is None:
-            return self._unknown(f"{CRASHED}, and the tool is gone")
+            return self._unknown(f"{why}, and the tool is gone")
         if how == "reconcile":
-            return await self._uncertain(tool, contract, CRASHED)
-        return await self._work(tool, None, contract, is_taken_over=True)
+            return await self._uncertain(tool, contract, why)
+        return self._misfit(tool, contract) or await self._work(
+            tool, None, contract, is_taken_over=True
+        )
+
+    def _misfit(self, tool: Tool, contract: Contract) -> CompletedToolCall | None:
+        """Return the result of a call whose arguments do not fit the tool any more: it has another schema now."""
+        try:
+            self._checked = tool.check(self._args)
+        except ArgsInvalid as error:
+            if contract == "pure":
+                return self._refuse("error", f"{error}. The tool did not run again.")
+            why = f"{self._interruption}, and its arguments do not fit the tool any more"
+            return self._unknown(f"{why}: {error}")
+        return None
+
+    @property
+    def _interruption(self) -> str:
+        """Why a call that began has no result: its worker was lost, or its drive ended and the process did not."""
+        return CRASHED if self.turn.is_recovered else CUT_OFF
 
     def _pending_wait(self, contract: Contract) -> str | None:
         """Return the wait that stands for the body's result, if the body said so before the crash."""
@@ -354,7 +373,7 @@ class ToolCallRun(CallHost):
             return self._unknown(why)
         if turn.wait_key(self._asked.key, self._asked.digest) in turn.waits:
             # A person was asked already; their answer is not put to the reconciler again.
-            return await self._ask_what_happened()
+            return await self._ask_what_happened(why)
         try:
             found = await tool.reconcile(self._context(1), tool.check(self._args))
         except Exception as error:  # noqa: BLE001 - a reconciler that fails has found out nothing
@@ -362,12 +381,13 @@ class ToolCallRun(CallHost):
             turn.note_issue(
                 f"the reconciler of {self.call.name} raised {type(error).__name__}",
                 "reconcile_failed",
+                self.place,
             )
         if isinstance(found, NotDone):
             return await self._not_done(tool, contract)
         if isinstance(found, Done):
             return self._record(await value_outcome(Ended(value=found.value), tool, turn))
-        return await self._ask_what_happened()
+        return await self._ask_what_happened(why)
 
     async def _not_done(self, tool: Tool, contract: Contract) -> CompletedToolCall:
         turn = self.turn
@@ -385,8 +405,8 @@ class ToolCallRun(CallHost):
             return self._unknown(ended.reason)
         return self._record(await value_outcome(ended, tool, turn))
 
-    async def _ask_what_happened(self) -> CompletedToolCall:
-        """Ask a person what became of the call."""
+    async def _ask_what_happened(self, why: str) -> CompletedToolCall:
+        """Ask a person what became of the call; `why` is what is known of it."""
         turn, name = self.turn, self.call.name
         view = turn.open_wait(
             "unknown_outcome",
@@ -403,7 +423,7 @@ class ToolCallRun(CallHost):
         if answer.status == "rejected":
             text = answer.value if isinstance(answer.value, str) else "It did not act."
             return self._record(ToolOutcome(status="error", value=text))
-        return self._unknown(CRASHED)
+        return self._unknown(why)
 
     # ------------------------------------------------------------------ results
 
@@ -477,7 +497,9 @@ class ToolCallRun(CallHost):
     def _note_unknown(self) -> None:
         turn, call = self.turn, self.call
         turn.note_issue(
-            f"it is not known whether {call.name} ({call.call_id}) acted", "unknown_outcome"
+            f"it is not known whether {call.name} ({call.call_id}) acted",
+            "unknown_outcome",
+            self.place,
         )
         asked = call_digest(call.name, self._given.args)
         ran = call_digest(call.name, self._args)

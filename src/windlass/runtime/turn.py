@@ -447,12 +447,13 @@ class Turn:
         parts = (*outcome.content, *(outcome.shown or ()))
         return tuple(part.ref for part in parts if isinstance(part, Attachment))
 
-    def note_issue(self, message: str, code: str) -> events.Error:
-        """Note something that readers of the result should know."""
-        return self.note(events.Error(message=REGISTERED.clean(message), code=code))
+    def note_issue(self, message: str, code: str, about: str = "0") -> events.Error:
+        """Note something that readers of the result should know; `about` is the effect or call that it arose in."""
+        return self.note(events.Error(message=REGISTERED.clean(message), code=code), about)
 
-    def note(self, issue: events.Error) -> events.Error:
+    def note(self, issue: events.Error, about: str = "0") -> events.Error:
         """Note an issue, once."""
-        if issue not in self.issues:
+        issue = issue.with_ids(self.ids, about)
+        if all(one.id != issue.id for one in self.issues):
             self.issues.append(issue)
         return issue

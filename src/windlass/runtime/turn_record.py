@@ -10,9 +10,17 @@ import msgspec
 
 from windlass.journal import HistoryPage, NodeBody, ToolCallCommand, TurnJournal, UsageLine
 from windlass.journal.moments import CallPresented, CallReturned, ModelAnswered
-from windlass.kernel import Attachment, ConversationRecord, Message, Outcome, Text, events
+from windlass.kernel import (
+    Attachment,
+    ConversationRecord,
+    Message,
+    Outcome,
+    Text,
+    events,
+)
 from windlass.kernel.messages import ToolCall, ToolResult
-from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
+from windlass.kernel.outcomes import Finished, FinishedByTool, FinishedValue
+from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, as_text
 from windlass.ports import TurnCommit
 
 if TYPE_CHECKING:
@@ -90,7 +98,15 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def text(self) -> str:
-        """The last words of the model in this turn."""
+        """The value that the turn ended with, as text, or the model's last words."""
+        outcome = self.outcome
+        if isinstance(outcome, Finished):
+            return outcome.text
+        # A tool may end a turn without a value.
+        if isinstance(outcome, FinishedValue) or (
+            isinstance(outcome, FinishedByTool) and outcome.value is not None
+        ):
+            return as_text(outcome.value)
         return last_words(self.messages)
 
 

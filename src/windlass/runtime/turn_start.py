@@ -15,11 +15,12 @@ from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.messages import InputOrigin, Message, Part, Text, TurnCause
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.standard import StandardDriver
-from windlass.kernel.value import EMPTY_DICT, set_field
+from windlass.kernel.termination import BY_VALUE
+from windlass.kernel.value import EMPTY_DICT, Json, set_field
 from windlass.ports import TurnRequest
 from windlass.runtime.limits import Limits
 from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
-from windlass.runtime.program import Program
+from windlass.runtime.program import Finish, Program
 
 STRUCTURED = "structured"
 DRIVERS = ("standard", STRUCTURED, COMPACTION)
@@ -99,8 +100,19 @@ def _record_of(
         prompt=opening.prompt,
         patches=opening.patches,
         ends=opening.ends,
+        termination=_termination(wanted.get("finish", program.finish), output),
     )
     return _for_summary(started) if is_compaction(request) else started
+
+
+def _termination(finish: Finish, output: Json) -> Json:
+    """Return how a turn has to finish, as its driver reads it.
+
+    With an output every answer is a value, or the turn fails: there is nothing more to ask for.
+    """
+    if finish == "answer" or (finish == BY_VALUE and output is not None):
+        return None
+    return finish if finish == BY_VALUE else list(finish)
 
 
 def woken_by(place: tuple[str, str], request: TurnRequest) -> tuple[Message, ...]:
@@ -144,6 +156,7 @@ def _for_summary(started: TurnStarted) -> TurnStarted:
         tools="[]",
         contracts=(),
         output=None,
+        termination=None,
         generation=msgspec.structs.replace(started.generation, max_output_tokens=None, stop=()),
     )
 
@@ -203,6 +216,7 @@ def config_of(
         "max_iterations": limits_of(program, started).max_iterations,
         "generation": started.generation,
         "sync_environment": _syncs(program, started) if syncs is None else syncs,
+        "termination": started.termination,
         "progress": False,
     }
     # Most turns of an agent differ in their ids alone, which were checked at the door.

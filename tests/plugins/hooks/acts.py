@@ -32,6 +32,7 @@ ACTS = (
         records=START,
         said=(),
         outcome=Stopped(reason="refused", detail="Not that."),
+        issues=("Not that.",),
         bodies=(),
     ),
     Act(
@@ -46,6 +47,7 @@ ACTS = (
         records=START,
         said=("user: Go.",),
         outcome=Stopped(reason="refused", detail="Not today."),
+        issues=("Not today.",),
         bodies=(),
     ),
     Act(
@@ -84,6 +86,7 @@ ACTS = (
         said=WORKED,
         bodies=(1,),
         outcome=Stopped(reason="limit", detail="That will do."),
+        issues=("That will do.",),
     ),
     Act(
         name="after_model, other words",
@@ -106,6 +109,7 @@ ACTS = (
         records=END,
         said=("user: Go.",),
         outcome=Stopped(reason="limit", detail="That will do."),
+        issues=("That will do.",),
         bodies=(),
     ),
     Act(
@@ -155,6 +159,7 @@ ACTS = (
         replies=UNLUCKY,
         said=("user: Go.", "assistant: act(x=13)", "user: error: Bad luck."),
         outcome=Stopped(reason="tool_failure", detail="Enough."),
+        issues=("Enough.",),
         bodies=(13,),
     ),
     Act(
@@ -210,6 +215,7 @@ ACTS = (
         is_broken=True,
         said=("user: Go.",),
         outcome=Stopped(reason="provider_error", detail="Enough."),
+        issues=("Enough.",),
         bodies=(),
     ),
     Act(
@@ -232,6 +238,7 @@ ACTS = (
         said=WORKED,
         bodies=(1,),
         outcome=Stopped(reason="limit", detail="That will do."),
+        issues=("That will do.",),
     ),
     Act(
         name="at_checkpoint, back from the end",

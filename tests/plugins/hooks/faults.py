@@ -67,6 +67,7 @@ FAULTS = (
         records=START,
         said=(),  # whoever was to look at it has not
         outcome=failed("on_input"),
+        issues=(said_of("on_input"),),
         bodies=(),
     ),
     Act(
@@ -75,6 +76,7 @@ FAULTS = (
         records=START,
         said=("user: Go.",),
         outcome=failed("before_turn"),
+        issues=(said_of("before_turn"),),
         bodies=(),
     ),
     Act(
@@ -83,6 +85,7 @@ FAULTS = (
         records=START,
         said=("user: Go.",),
         outcome=failed("prompt"),
+        issues=(said_of("prompt"),),
         bodies=(),
     ),
     Act(
@@ -91,6 +94,7 @@ FAULTS = (
         records=ENVIRONMENT,
         said=WORKED,
         outcome=failed("prompt"),
+        issues=(said_of("prompt"),),
         bodies=(1,),
     ),
     Act(
@@ -99,6 +103,7 @@ FAULTS = (
         records=ENVIRONMENT,
         said=WORKED,
         outcome=failed("view"),
+        issues=(said_of("view"),),
         bodies=(1,),
     ),
     Act(
@@ -186,7 +191,7 @@ FAULTS = (
         is_broken=True,
         said=("user: Go.",),
         outcome=Stopped(reason="provider_error", detail="The line is down."),
-        issues=(said_of("on_error"),),
+        issues=(said_of("on_error"), "The line is down."),
         bodies=(),
     ),
     Act(

@@ -29,6 +29,7 @@ from windlass.ports.directives import (
     Send,
     ShortCircuit,
     Stop,
+    Withhold,
 )
 from windlass.ports.plugin import HOOKS
 from windlass.ports.policy import Ask, Deny
@@ -112,6 +113,8 @@ BUILDERS: list[tuple[str, Any]] = [
     ("after_model", lambda *_: WRONG),
     ("after_model", lambda *_: Stop("a", reason="whim")),  # type: ignore[arg-type]  # that is the fault
     ("after_model", lambda *_: Stop(LONE)),
+    ("after_model", lambda *_: Withhold(LONE)),
+    ("after_model", lambda *_: Withhold(WRONG)),
     ("after_model", lambda *_: ModelReply(parts=(WRONG,))),
     ("after_model", lambda *_: ModelReply(parts=(ToolCall(call_id=WRONG, name="act"),))),
     ("at_checkpoint", lambda *_: WRONG),
