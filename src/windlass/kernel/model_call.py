@@ -32,6 +32,7 @@ KnownTerminal: TypeAlias = Literal[
     "content_filter",
     "provider_error",
     "cancelled",
+    "limit",
 ]
 TerminalReason: TypeAlias = str
 """A `KnownTerminal`; anything else, such as `unknown`, is left to the driver."""
@@ -135,6 +136,7 @@ PROVIDER_CHOICE = Generation()
 AUTO: ToolChoice = "auto"
 STOP: TerminalReason = "stop"
 PROVIDER_ERROR: TerminalReason = "provider_error"
+LIMIT: TerminalReason = "limit"
 
 
 class ModelMessage(Value, kw_only=True):

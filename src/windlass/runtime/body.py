@@ -139,14 +139,14 @@ class _Steps:
     def _let_go(self, waits_for: object) -> Generator[Any, Any, None]:
         """Leave a body that did not end when its turn did to a task of its own, after a moment."""
         loop = asyncio.get_running_loop()
-        rest = loop.create_task(_finish(self._body, waits_for), context=self._context)
+        rest = loop.create_task(go_on(self._body, waits_for), context=self._context)
         yield from asyncio.wait((rest,), timeout=_GRACE_S).__await__()
         rest.add_done_callback(_retrieve_error)
         raise asyncio.CancelledError
 
 
 @types.coroutine
-def _finish(body: Coroutine[Any, Any, object], waits_for: object) -> Generator[Any, Any, object]:
+def go_on(body: Coroutine[Any, Any, Any], waits_for: object) -> Generator[Any, Any, Any]:
     """Go on with a coroutine that has been started, from what it waits for."""
     try:
         while True:
