@@ -18,7 +18,13 @@ import msgspec
 
 from windlass.kernel import ModelFailure, ModelReply, Reasoning, ToolCall
 from windlass.kernel.model_call import LIMIT
-from windlass.ports.model import AttemptFailed, EmitModelEvent, ModelEvent
+from windlass.ports.model import (
+    AttemptFailed,
+    EmitModelEvent,
+    ModelEvent,
+    ReasoningChunk,
+    TextChunk,
+)
 from windlass.runtime.body import go_on
 from windlass.runtime.turn import Turn
 
@@ -55,14 +61,14 @@ class ReplyBounds:
         """
         if self.failure is not None:
             raise OverLimit
-        if type(event) is AttemptFailed:
-            self.n_bytes = 0
-        else:
-            text: str = event.text  # type: ignore[union-attr]  # by its kind
+        if isinstance(event, (TextChunk, ReasoningChunk)):
+            text = event.text
             self.n_bytes += len(text) if text.isascii() else _n_bytes(text)
             if self.n_bytes > self.max_bytes:
                 self._refuse_size()
                 raise OverLimit
+        elif isinstance(event, AttemptFailed):
+            self.n_bytes = 0
         self._emit(event)
 
     def failure_of(self, reply: ModelReply) -> ModelFailure | None:
