@@ -216,7 +216,8 @@ SETTINGS.build(
     field="Limits.max_iterations",
 )
 for _limit in ("max_reply_bytes", "max_args_bytes", "max_result_bytes"):
-    for _size in (0, -1, 1.5, "3", True, math.nan, None, 64 * 1024 * 1024 + 1):
+    _most = 1024 * 1024 * (64 if _limit == "max_result_bytes" else 4)
+    for _size in (0, -1, 1.5, "3", True, math.nan, None, _most + 1):
         SETTINGS.build(
             29, f"{_limit} of {_size!r}", _made(Limits, _limit, _size), field=f"Limits.{_limit}"
         )

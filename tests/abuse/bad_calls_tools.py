@@ -82,7 +82,9 @@ for _what, _args, _words in (
     TOOLS.row(34, f"arguments: {_what}")(bound(_told, _args, _words))
 
 
-@TOOLS.row(34, "arguments of 10 MiB, more than a reply may have, end the turn; the body does not run")
+@TOOLS.row(
+    34, "arguments of 10 MiB, more than a reply may have, end the turn; the body does not run"
+)
 async def over_the_reply(scene: Scene) -> None:
     args = {"a": "x" * (10 * 1024 * 1024), "b": 2}
     scene.says(reply(ToolCall(call_id="c", name="add", args=args)))

@@ -75,8 +75,7 @@ async def turn_of(stage: Stage, agent: Agent[None, str]) -> tuple[TurnResult[str
     seen: list[object] = []
     async with asyncio.timeout(HANGS_S), stage.runtime(agent) as rt:
         async with rt.session("s").stream("Go.", turn_id="t") as turn:
-            async for event in turn:
-                seen.append(event)
+            seen += [event async for event in turn]
             result = await turn.result()
         after = await rt.session("s").run("And?", model=ScriptedModel([say("fine")], name="good"))
     assert after.text == "fine"
@@ -259,5 +258,5 @@ async def test_a_model_that_returns_an_awaitable_that_is_no_coroutine_is_asked(
             future.set_result(say("ready"))
             return future
 
-    async with stage.runtime(Agent("a", model=Ready())) as rt:  # type: ignore[arg-type]  # no coroutine
+    async with stage.runtime(Agent("a", model=Ready())) as rt:  # type: ignore[call-overload]  # no coroutine
         assert (await rt.session("s").run("Go.")).text == "ready"

@@ -16,8 +16,10 @@ from windlass.kernel.iteration_limit import MAX_ITERATIONS
 _HOUR = 3600.0
 _KIB = 1024
 _MIB = 1024 * _KIB
-# No limit on a size can be set higher: up to here no step of a turn holds the loop for long.
-_MOST_BYTES = 64 * _MIB
+# No limit can be set higher. A reply and its arguments are read, checked, hashed and sent again as one value: up to here
+# no step of that holds the loop for over 50 ms. A result is cut before it is looked at, and the rest is a file.
+_MOST_SAID = 4 * _MIB
+_MOST_KEPT = 64 * _MIB
 
 
 class Limits(Value, kw_only=True):
@@ -25,9 +27,9 @@ class Limits(Value, kw_only=True):
 
     `provider_patience` is how long a turn waits for a provider that is down, `approval_timeout` how long for
     a person, after which the call is denied. `max_call_seconds` is for one model call, from its request to the end of
-    its reply. Sizes are in bytes of UTF-8, at most 64 MiB: `max_reply_bytes` is for the text, the thoughts and the
-    arguments of one reply together, `max_args_bytes` for the arguments of one call, `max_result_bytes` for what is
-    kept of one result; the model sees less of it (`output_limit`).
+    its reply. Sizes are in bytes of UTF-8: `max_reply_bytes` is for the text, the thoughts and the arguments of one
+    reply together, `max_args_bytes` for the arguments of one call (each at most 4 MiB), `max_result_bytes` for what is
+    kept of one result (at most 64 MiB); the model sees less of it (`output_limit`).
     """
 
     max_iterations: int | None = MAX_ITERATIONS
@@ -40,9 +42,9 @@ class Limits(Value, kw_only=True):
     provider_patience: float = _HOUR
     output_retries: int = 2
     max_call_seconds: float | None = _HOUR
-    max_reply_bytes: int = 4 * _MIB
+    max_reply_bytes: int = _MOST_SAID
     max_args_bytes: int = 256 * _KIB
-    max_result_bytes: int = _MOST_BYTES
+    max_result_bytes: int = _MOST_KEPT
 
     def __post_init__(self) -> None:
         """Refuse a value that is not a limit."""
@@ -56,8 +58,9 @@ class Limits(Value, kw_only=True):
         _check_time(self.provider_patience, "Limits.provider_patience", low=0.0)
         for name in ("tool_timeout", "approval_timeout", "max_call_seconds"):
             _check_time(getattr(self, name), f"Limits.{name}", low=None)
-        for name in ("max_reply_bytes", "max_args_bytes", "max_result_bytes"):
-            _check_size(getattr(self, name), f"Limits.{name}")
+        _check_size(self.max_reply_bytes, "Limits.max_reply_bytes", most=_MOST_SAID)
+        _check_size(self.max_args_bytes, "Limits.max_args_bytes", most=_MOST_SAID)
+        _check_size(self.max_result_bytes, "Limits.max_result_bytes", most=_MOST_KEPT)
 
     @property
     def can_end_turn(self) -> bool:
@@ -73,10 +76,10 @@ def _check_count(found: object, field: str, *, low: int) -> None:
         raise InvalidInput.at(field, shown, f"a whole number of {low} or more")
 
 
-def _check_size(found: object, field: str) -> None:
-    if type(found) is not int or not 1 <= found <= _MOST_BYTES:
+def _check_size(found: object, field: str, *, most: int) -> None:
+    if type(found) is not int or not 1 <= found <= most:
         shown = found if isinstance(found, (int, float)) else type(found).__name__
-        raise InvalidInput.at(field, shown, f"bytes from 1 to {_MOST_BYTES:,}")
+        raise InvalidInput.at(field, shown, f"bytes from 1 to {most:,}")
 
 
 def _check_time(found: object, field: str, *, low: float | None) -> None:

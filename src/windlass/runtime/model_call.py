@@ -27,6 +27,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import REGISTERED
+from windlass.guards.text import LARGE
 from windlass.journal import Attempt, DirectAnswered, ModelAnswered, Released
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand, RequestSpec
 from windlass.journal.redaction import cleaned
@@ -37,6 +38,7 @@ from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import READ_BLOB, AttemptFailed, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
+from windlass.runtime.large_values import off_loop
 from windlass.runtime.reply_bounds import ReplyBounds, weight
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
@@ -341,11 +343,15 @@ async def ask(
             message=f"the model adapter returned {found}, wanted ModelReply", code="adapter_error"
         )
     # An adapter may not have let itself be interrupted. No character takes more than four bytes.
-    if bounds.failure is not None or weight(reply) * 4 > bounds.max_bytes:
+    least = weight(reply)
+    if bounds.failure is not None or least * 4 > bounds.max_bytes:
         failure = bounds.failure_of(reply)
         if failure is not None:
             return failure
-    return reply if screen is None else screen.reply(reply)
+    if screen is None:
+        return reply
+    screen.flush()
+    return screen.cleaned(reply) if least <= LARGE else await off_loop(screen.cleaned, reply)
 
 
 def _failure_of(error: BaseException, bounds: ReplyBounds) -> ModelFailure | None:

@@ -73,7 +73,8 @@ class ReplyBounds:
 
     def failure_of(self, reply: ModelReply) -> ModelFailure | None:
         """Return what a whole reply went beyond, if anything."""
-        if self.failure is None and _exact_weight(reply) > self.max_bytes:
+        most = self.max_bytes
+        if self.failure is None and (weight(reply) > most or _exact_weight(reply) > most):
             self._refuse_size()
         return self.failure
 
