@@ -30,7 +30,7 @@ WITH_FILES = (
         role="user",
         parts=(
             ToolResult(call_id="c1", name="find", content=(Text(text="a map"), IMAGE)),
-            ToolResult(call_id="c2", name="weather", content="fine"),
+            ToolResult(call_id="c2", name="weather", content=(Text(text="fine"),)),
         ),
     ),
     *HISTORY[3:],
@@ -61,7 +61,7 @@ def test_attachments_are_shown_by_their_names_also_in_results() -> None:
             name="find",
             content=(Text(text="a map"), Text(text="[attachment cat.png]")),
         ),
-        ToolResult(call_id="c2", name="weather", content="fine"),
+        ToolResult(call_id="c2", name="weather", content=(Text(text="fine"),)),
     )
     assert [one.parts for one in kept[3:]] == [one.parts for one in WITH_FILES[3:]]
     assert {one.id for one in kept}.isdisjoint(one.id for one in WITH_FILES)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.scenarios.stage import Stage
 from windlass import Agent, Attachment, Runtime, Text, ToolContext, tool
+from windlass.api.turn_options import Input
 from windlass.errors import InvalidInput, Rejected
 from windlass.journal import FrameOpened
 from windlass.kernel import Attachment as Kept
@@ -41,7 +42,8 @@ async def rejected(rt: Runtime[None]) -> None:
     session = rt.session("s")
     assert (await session.run("One.", turn_id="t1")).text == "One."
     image = Attachment.from_bytes(PNG, media_type="image/png", name="cat.png")
-    for number, said in enumerate(([Text(text="Look."), image], "Never mind."), start=2):
+    inputs: list[Input] = [[Text(text="Look."), image], "Never mind."]
+    for number, said in enumerate(inputs, start=2):
         result = await session.run(said, turn_id=f"t{number}")
         assert result.outcome == Stopped(reason="provider_error", detail="could not process image")
 
