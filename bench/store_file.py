@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import apsw
 
+from windlass.journal import encode_page
 from windlass.ports import Unit
 from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.pages import Encoder
@@ -91,7 +92,7 @@ def commit_bare(db: apsw.Connection, row: LogRow) -> None:
 
 def log_row(unit: Unit, session: int, *, strand: int = 1) -> LogRow:
     """Return the row that the store writes for a unit of entries; the link is any 32 bytes."""
-    page, long_texts = _ENCODER.journal_page(unit)
+    page, long_texts = _ENCODER.split_page(encode_page(unit.entries, unit.generation), unit)
     assert not long_texts
     link = unit.position.to_bytes(32, "big")
     return session, strand, unit.position, link, page

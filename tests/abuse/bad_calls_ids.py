@@ -107,7 +107,9 @@ async def sql_is_text(scene: Scene) -> None:
         turn = f"sql{at}"
         scene.says(call("give"))
         scene.gift = evil
-        upload = Attachment.from_bytes(b"x", media_type="text/plain", name=evil)
+        # A name is text of one line without a path; SQL in it is as harmless as elsewhere.
+        name = evil.translate({ord(char): " " for char in "\x00\n\r\t/\\"})
+        upload = Attachment.from_bytes(b"x", media_type="text/plain", name=name)
         result = await scene.run([evil, upload], turn_id=turn, prompt=evil, context={evil: evil})
         assert texts_in(result.messages) == [evil, "fine"]
         assert result.tool_calls[0].outcome.value == evil

@@ -209,11 +209,31 @@ for _limit in ("max_iterations", "max_tool_calls", "max_tokens", "max_parallel",
         )
 
 
+SETTINGS.build(
+    29,
+    "max_iterations of 0: a turn that may ask no model does nothing",
+    _made(Limits, "max_iterations", 0),
+    field="Limits.max_iterations",
+)
+for _limit in ("max_reply_bytes", "max_args_bytes", "max_result_bytes"):
+    _most = 1024 * 1024 * (64 if _limit == "max_result_bytes" else 4)
+    for _size in (0, -1, 1.5, "3", True, math.nan, None, _most + 1):
+        SETTINGS.build(
+            29, f"{_limit} of {_size!r}", _made(Limits, _limit, _size), field=f"Limits.{_limit}"
+        )
+for _seconds in (0, -1, "3", True, math.nan, math.inf):
+    SETTINGS.build(
+        30,
+        f"max_call_seconds of {_seconds!r}",
+        _made(Limits, "max_call_seconds", _seconds),
+        field="Limits.max_call_seconds",
+    )
+
+
 @SETTINGS.row(29, "a budget of 0 ends the turn at once with that outcome; no model is asked")
 async def nothing_to_spend(scene: Scene) -> None:
     for limits, reason in (
         (Limits(max_tokens=0), "limit"),
-        (Limits(max_iterations=0), "max_iterations"),
         (Limits(max_seconds=0), "limit"),
     ):
         asked = len(scene.model.requests)

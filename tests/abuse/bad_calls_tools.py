@@ -69,7 +69,7 @@ for _what, _args, _words in (
     ("null", {"a": None, "b": 2}, "args.a: found null, wanted int"),
     ("a missing one", {"a": 1}, "args.b: found nothing"),
     ("one too many", {"a": 1, "b": 2, "c": 3}, "args.c: found an argument that does not exist"),
-    ("10 MiB", {"a": "x" * (10 * 1024 * 1024), "b": 2}, "at most 262,144"),
+    ("3 MiB", {"a": "x" * (3 * 1024 * 1024), "b": 2}, "wanted at most 262,144"),
 ):
 
     async def _told(scene: Scene, args: dict[str, Any], words: str) -> None:
@@ -82,9 +82,21 @@ for _what, _args, _words in (
     TOOLS.row(34, f"arguments: {_what}")(bound(_told, _args, _words))
 
 
-@TOOLS.row(34, "arguments that are not JSON, or 10 MiB of it, do not reach the body")
+@TOOLS.row(
+    34, "arguments of 10 MiB, more than a reply may have, end the turn; the body does not run"
+)
+async def over_the_reply(scene: Scene) -> None:
+    args = {"a": "x" * (10 * 1024 * 1024), "b": 2}
+    scene.says(reply(ToolCall(call_id="c", name="add", args=args)))
+    result = await scene.run("go")
+    assert isinstance(result.outcome, Stopped)
+    assert (result.outcome.reason, scene.ran) == ("limit", [])
+    assert "max_reply_bytes" in result.outcome.detail
+
+
+@TOOLS.row(34, "arguments that are not JSON, or 3 MiB of it, do not reach the body")
 async def not_json(scene: Scene) -> None:
-    huge = '{"a":"' + "x" * (10 * 1024 * 1024) + '","b":1}'
+    huge = '{"a":"' + "x" * (3 * 1024 * 1024) + '","b":1}'
     for raw in ("a=1, b=2", "<a>1</a>", *([huge] if scene.store == "memory" else [])):
         told = await scene.told_of(raw)
         assert told.status == "error"

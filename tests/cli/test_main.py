@@ -44,7 +44,7 @@ def test_help_names_every_command_and_exit_code(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     for name in (
-        "chat", "run", "sessions", "show", "tail", "waits", "approve", "deny", "cancel", "fork",
+        "chat", "run", "sessions", "show", "tail", "waits", "approve", "deny", "cancel", "fork", "repair",
         "usage", "export", "doctor", "bench", "demo", "models",
     ):  # fmt: skip
         assert re.search(rf"^  {name} +\S", done.stdout, re.MULTILINE), name

@@ -57,6 +57,7 @@ ENDINGS: list[tuple[str, StopReason, str]] = [
     ),
     ("provider_error", "provider_error", "The provider ended the reply with an error."),
     ("cancelled", "cancelled", "The model call was cancelled."),
+    ("limit", "limit", "The reply was beyond a limit of the turn."),
 ]
 READ_BY_THE_DRIVER = {"stop", "tool_use", "withheld"}
 OVERFLOW = "The prompt filled the context window; no token was left for a reply."

@@ -20,7 +20,7 @@ from windlass.models.message_parts import bytes_of, stand_in
 from windlass.ports.model import READ_BLOB
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
-PNG = b"\x89PNG"
+PNG = b"\x89PNG\r\n\x1a\n"
 ENV_KEY = "canary-of-the-environment"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.scenarios.stage import Stage
 from windlass import Agent, Attachment, Text, ToolContext, tool
-from windlass.errors import CallerError, PathDenied, WindlassError
+from windlass.errors import CallerError, InvalidInput, PathDenied, WindlassError
 from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import ToolResult, messages
 from windlass.testing import ScriptedModel, call, say
@@ -132,3 +133,62 @@ async def test_a_reference_to_bytes_that_are_nowhere_is_refused_at_the_door(
         result = await rt.session("s").run("Look.", turn_id="t2")
 
     assert result.text == "?"
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "field"),
+    [
+        (b"", {"media_type": "image/png"}, "Upload.data"),
+        (b"<html>", {"media_type": "image/png"}, "Upload.data"),
+        (b"x", {"media_type": "text/html\r\nX: y"}, "Upload.media_type"),
+        (b"x", {"media_type": ""}, "Upload.media_type"),
+        (b"x", {"name": "../../etc/passwd"}, "Upload.name"),
+        (b"x", {"name": "x" * 5_000}, "Upload.name"),
+    ],
+)
+def test_a_file_that_no_provider_takes_is_refused_at_the_door(
+    data: bytes, options: dict[str, str], field: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Attachment.from_bytes(data, **options)
+
+    assert refused.value.field == field
+
+
+async def test_an_attachment_that_is_given_by_its_ref_is_looked_at_as_well(stage: Stage) -> None:
+    async with stage.runtime(Agent("a", model=ScriptedModel([say("ok")]))) as rt:
+        odd = messages.Attachment(ref="ab" * 32, media_type="text/html\r\nX: y")
+        with pytest.raises(InvalidInput) as refused:
+            await rt.session("s").run([Text(text="Look."), odd])
+
+    assert refused.value.field == "input[1].media_type"
+
+
+async def test_a_tool_cannot_attach_what_no_provider_takes(stage: Stage) -> None:
+    refused: list[str | None] = []
+
+    @tool(effect="pure")
+    async def act(ctx: ToolContext[None]) -> list[object]:
+        """Act."""
+        for data, media_type, name in (
+            (b"", "image/png", None),
+            (b"x", "nothing", None),
+            (b"x", "text/plain", "a/b"),
+        ):
+            try:
+                await ctx.attach(data, media_type=media_type, name=name)
+            except InvalidInput as error:
+                refused.append(error.field)
+        good = await ctx.attach(b"x", media_type="text/plain", name="a.txt")
+        return ["kept", msgspec.structs.replace(good, name="a/b")]
+
+    agent = Agent("a", model=ScriptedModel([call("act"), say("done")]), tools=[act])
+    async with stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert refused == ["data", "media_type", "name"]
+    note = (
+        "(It succeeded; 1 of its attachments are left out: not kept anywhere, or of a media type or "
+        "name that is none.)"
+    )
+    assert result.tool_calls[0].outcome.content == (Text(text="kept"), Text(text=note))

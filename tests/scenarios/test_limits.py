@@ -297,3 +297,42 @@ async def test_a_session_that_is_deleted_while_all_are_counted_is_left_out(stage
 
         store.list_sessions = delete_after_listing
         assert (await rt.usage()).calls == 1
+
+
+async def test_arguments_at_the_limit_of_a_turn_run_and_one_byte_more_is_told(stage: Stage) -> None:
+    ran: list[int] = []
+
+    @tool(effect="pure")
+    def act(s: str) -> str:
+        """Act."""
+        ran.append(len(s))
+        return "acted"
+
+    told = []
+    for at, size in enumerate((992, 993)):
+        model = ScriptedModel([call("act", s="x" * size), say("Done.")], name=f"model{at}")
+        agent = Agent("a", model=model, tools=[act], limits=Limits(max_args_bytes=1_000))
+        async with stage.runtime(agent) as rt:
+            result = await rt.session(f"s{at}").run("Go.")
+        assert result.text == "Done."
+        told.append([(one.outcome.status, one.outcome.value) for one in result.tool_calls])
+
+    assert told == [
+        [("ok", "acted")],
+        [("error", "args: found 1,001 bytes, wanted at most 1,000. The tool did not run.")],
+    ]
+    assert ran == [992]
+
+
+async def test_a_limit_that_is_raised_lets_larger_arguments_through(stage: Stage) -> None:
+    @tool(effect="pure")
+    def act(s: str) -> int:
+        """Count."""
+        return len(s)
+
+    model = ScriptedModel([call("act", s="x" * 3_000_000), say("Done.")])
+    agent = Agent("a", model=model, tools=[act], limits=Limits(max_args_bytes=4_000_000))
+    async with stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    assert [one.outcome.value for one in result.tool_calls] == [3_000_000]

@@ -5,6 +5,7 @@ Length: most of it are the overloads that give a result the type of its output, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from os import urandom
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
@@ -29,6 +30,7 @@ from windlass.api.turn_result import Collected, TurnResult
 from windlass.api.usage_report import UsageReport, usage_of_session
 from windlass.api.watching import Observation
 from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
+from windlass.folds.history import frame_in
 from windlass.guards import check_id, check_limit, check_text
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Finished, Json, Message, Part, events
@@ -340,6 +342,11 @@ class Session(Generic[O]):
         limit = None if limit is None else check_page(limit)
         return messages_of(await self._store.load_history(self.id, before=before, limit=limit))
 
+    async def frame(self) -> tuple[Message, ...]:
+        """Return the committed messages that the model is shown: those since the last compaction or repair."""
+        view = await self._store.load_session(self.id, frame=True)
+        return tuple(frame_in(view.pages))
+
     async def nodes(self) -> tuple[Node, ...]:
         """Return the session's nodes with their ids and parents."""
         return nodes_of(await self._store.load_session(self.id))
@@ -403,19 +410,54 @@ class Session(Generic[O]):
         if instructions is not None:
             wanted["instructions"] = check_text(instructions, field="instructions")
             check_limit("input_text_bytes", len(instructions.encode()), field="instructions")
+        return await self._open_frame(wanted, turn_id, "compact")
+
+    async def repair(
+        self, *, hide: Sequence[str] = (), attachments: bool = False, turn_id: str | None = None
+    ) -> TurnResult[str]:
+        """Go on without messages that a provider rejects: the model does not see them any more. No model is asked.
+
+        It is a turn of its own that opens a frame with the rest of the history. What came before stays readable, with
+        what was hidden.
+
+        Args:
+            hide: The ids of the messages.
+            attachments: Whether the model sees the names of all attachments so far instead of the attachments.
+            turn_id: Makes it arrive once, however often a program is run again.
+
+        Raises:
+            InvalidInput: there is nothing to hide, or no message of such an id that the model sees.
+            IdempotencyConflict: `turn_id` is known with another request.
+            SessionParked: an earlier turn of this session waits for answers.
+        """
+        listed = [hide] if isinstance(hide, str) else list(hide)
+        if not listed and attachments is not True:
+            raise InvalidInput.at("hide", "nothing to hide", "ids of messages, or attachments=True")
+        if turn_id is None:  # else it may be done already, and the ids be those of the frame before
+            known = {message.id for message in await self.frame()}
+            for at, message_id in enumerate(listed):
+                if message_id not in known:
+                    found = "an id of no message that the model sees"
+                    raise InvalidInput.at(f"hide[{at}]", found, "one that session.frame() lists")
+        wanted = {"hide": listed, "attachments": attachments is True}
+        return await self._open_frame(wanted, turn_id, "repair")
+
+    async def _open_frame(
+        self, wanted: dict[str, Json], turn_id: str | None, verb: str
+    ) -> TurnResult[str]:
         if turn_id is not None:
             check_id(turn_id, field="turn_id")
         async with self._admission.in_line(self.id):
-            handle = await self._compaction(wanted, turn_id)
+            handle = await self._begin_frame(wanted, turn_id, verb)
         return await handle.result() if isinstance(handle, TurnHandle) else handle
 
-    async def _compaction(
-        self, wanted: dict[str, Json], turn_id: str | None
+    async def _begin_frame(
+        self, wanted: dict[str, Json], turn_id: str | None, verb: str
     ) -> TurnHandle[str] | TurnResult[str]:
-        """Begin a compaction; where there is nothing to summarize, it is over."""
+        """Begin a turn that opens a frame; in a session without a history it is over."""
         view = await self._view()
         # Its id derives from the head, so that asking twice at one head is asking once.
-        turn_id = turn_id or f"compact-{0 if view is None else view.head}"
+        turn_id = turn_id or f"{verb}-{0 if view is None else view.head}"
         if view is None or not (view.head or view.active or view.queued or view.waiting):
             nothing = TurnRecord(session_id=self.id, turn_id=turn_id, outcome=Finished(), issues=())
             return TurnResult(nothing)

@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.errors import CallerError, InvalidInput
 from windlass.guards import check_limit, check_text
+from windlass.guards.media import check_file_name, check_media_type
 from windlass.guards.secret import REGISTERED
 from windlass.kernel import Attachment, Event, Generation, Part, Text, canonical
 from windlass.kernel.value import EMPTY_DICT, Json, check_instance, freeze
@@ -188,6 +189,9 @@ def _text(words: str, field: str) -> Text:
 
 
 def _checked(one: object, field: str) -> Text | Attachment | Upload:
+    if isinstance(one, Attachment):
+        check_media_type(one.media_type, field=f"{field}.media_type")
+        check_file_name(one.name, field=f"{field}.name")
     if isinstance(one, (Attachment, Upload)):
         return one
     if isinstance(one, str):

@@ -32,6 +32,7 @@ COMMANDS: Final = (
     Command("deny", "waits", "deny a call that waits"),
     Command("cancel", "waits", "end a turn, wherever it runs"),
     Command("fork", "sessions", "start a session from another one's history"),
+    Command("repair", "repair", "hide what a provider rejects, so that a session can go on"),
     Command("usage", "sessions", "count tokens, calls and cost"),
     Command("export", "sessions", "write a session as JSON lines or Markdown"),
     Command("doctor", "machine", "check the store, the disk, keys and models"),

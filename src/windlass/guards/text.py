@@ -7,16 +7,37 @@ model or a tool produced has been paid for and is repaired instead (`clean_text`
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from windlass.errors import ConfigError, InvalidInput
 
 _REPLACEMENT = "\ufffd"
+# A Python string holds a surrogate only when it is alone: a pair is one character.
+_BAD = re.compile("[\x00\ud800-\udfff]")
+
+LARGE = 256 * 1024
+"""From so many bytes or characters on, work on a value takes long enough for others to notice: it is done off the
+event loop, a piece at a time."""
+_PIECE = 1024 * 1024
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Return a text in pieces. A thread that goes through them lets the others run in between."""
+    return (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+
+
+def utf8(text: str) -> bytes:
+    """Return the bytes of a text of any length, made piece by piece."""
+    return b"".join([piece.encode() for piece in pieces(text)])
 
 
 def is_clean(text: str) -> bool:
     """Whether `text` can be stored and sent everywhere."""
     if not text.isascii():
         try:
-            text.encode()
+            for piece in pieces(text) if len(text) > _PIECE else (text,):
+                piece.encode()
         except UnicodeEncodeError:
             return False
     return "\x00" not in text
@@ -46,7 +67,7 @@ def clean_text(text: str) -> str:
     """Return `text` with each NUL and each lone surrogate replaced by U+FFFD."""
     if is_clean(text):
         return text
-    return "".join(_REPLACEMENT if _is_bad(char) else char for char in text)
+    return "".join(_BAD.sub(_REPLACEMENT, piece) for piece in pieces(text))
 
 
 def words_of(error: BaseException) -> str:
@@ -58,13 +79,9 @@ def words_of(error: BaseException) -> str:
 
 
 def _first_bad(text: str) -> tuple[int, str]:
-    place = next(at for at, char in enumerate(text) if _is_bad(char))
-    return place, "NUL" if text[place] == "\x00" else "a lone surrogate"
-
-
-def _is_bad(char: str) -> bool:
-    # A Python string holds a surrogate only when it is alone: a pair is one character.
-    return char == "\x00" or "\ud800" <= char <= "\udfff"
+    found = _BAD.search(text)
+    assert found is not None  # noqa: S101 - it is not clean
+    return found.start(), "NUL" if found[0] == "\x00" else "a lone surrogate"
 
 
 def check_version(found: object, *, field: str) -> None:

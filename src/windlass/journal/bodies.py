@@ -21,13 +21,16 @@ from windlass.errors import JournalCorrupt
 # Below half a page of the database a reference costs more to keep than it saves.
 MIN_BODY_BYTES = 2_048
 
-# Steps over short literals and stops behind the first long one: whatever is not short is long, so its characters need
-# not be counted. Every repetition is possessive: whatever the bytes are, none is looked at more than twice.
+# Steps over short literals: whatever is not short is long, so its characters need not be counted. Every repetition is
+# possessive: whatever the bytes are, none is looked at more than twice.
 _CHAR = rb'(?:[^"\\]|\\.)'
 _SHORT = rb'[^"]*+"' + _CHAR + rb'{0,%d}+"' % (MIN_BODY_BYTES - 1)
-_LONG = rb'[^"]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")'
-_NEXT_LONG = re.compile(rb"(?:" + _SHORT + rb")*+" + _LONG, re.DOTALL)
+_SHORTS = re.compile(rb"(?:" + _SHORT + rb")*+", re.DOTALL)
+# From behind one escape in a literal to its end or behind the next: most of a literal is passed over by `find`.
+_ESCAPES = re.compile(rb'(?:[^"\\]{0,64}+\\.)*+', re.DOTALL)
 _REFERENCE = re.compile(rb'"\\u0000([0-9a-f]{64})"')
+# A thread that looks through many bytes lets the others run after so many.
+_PIECE = 1024 * 1024
 # No canonical bytes but those with a reference in them hold this.
 MARK = b'"\\u0000'
 
@@ -46,15 +49,36 @@ def split(data: bytes) -> tuple[bytes, tuple[Body, ...]]:
     bodies: dict[str, Body] = {}
     pieces: list[bytes] = []
     done = 0
-    while (match := _NEXT_LONG.match(data, done)) is not None:
-        literal = match[1]
+    while True:
+        begin = data.find(b'"', _SHORTS.match(data, done).end())  # type: ignore[union-attr]  # it matches nothing, too
+        end = _literal_end(data, begin)
+        if end < 0:
+            break
+        literal = data[begin:end]
         digest = sha256(literal).hexdigest()
         bodies[digest] = Body(digest, literal)
-        pieces += (data[done : match.start(1)], MARK, digest.encode(), b'"')
-        done = match.end()
+        pieces += (data[done:begin], MARK, digest.encode(), b'"')
+        done = end
     if not bodies:
         return data, ()
     return b"".join((*pieces, data[done:])), tuple(bodies.values())
+
+
+def _literal_end(data: bytes, begin: int) -> int:
+    """Return where the literal that begins there ends; -1 if none begins or it has no end."""
+    if begin < 0:
+        return -1
+    at = begin + 1
+    while True:
+        end = data.find(b'"', at)
+        if end < 0:
+            return -1
+        escape = data.find(b"\\", at, end)
+        if escape < 0:
+            return end + 1
+        at = _ESCAPES.match(data, escape, escape + _PIECE).end()  # type: ignore[union-attr]  # there is an escape
+        if at == escape:  # the bytes end in the middle of it
+            return -1
 
 
 def references(data: bytes) -> tuple[str, ...]:

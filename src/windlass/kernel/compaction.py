@@ -19,6 +19,7 @@ from windlass.kernel.messages import ConversationRecord, Message
 from windlass.kernel.model_call import WITHHELD, ModelReply, ModelRequest
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.kernel.projector import ProjectorView
+from windlass.kernel.repair import repair
 from windlass.kernel.states import WaitingModel
 from windlass.kernel.summary import TELLINGS, is_seed, told
 from windlass.kernel.tokens import tokens_of
@@ -37,12 +38,15 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `window` is the model's, in tokens: with it a history that cannot fit is shortened before it is sent. `keep` is how many
     exchanges are kept in words. `frame` is the id of the frame's first message: once there is a newer frame, nothing is done.
+    With `hide` or `attachments` no summary is asked for: the new frame has the same history without those (`repair`).
     """
 
     instructions: str = ""
     keep: Annotated[int, msgspec.Meta(ge=0)] = 1
     window: Annotated[int, msgspec.Meta(ge=1)] | None = None
     frame: str | None = None
+    hide: tuple[str, ...] = ()
+    attachments: bool = False
 
 
 NO_OPTIONS = CompactionOptions()
@@ -57,7 +61,10 @@ class CompactionDriver:
         self._options = options
 
     def prepare(self, view: DriverView) -> list[Action]:
-        """Ask for a summary, if there is anything to sum up."""
+        """Ask for a summary, if there is anything to sum up; a repair asks for nothing."""
+        options = self._options
+        if options.hide or options.attachments:
+            return repair(view, options.hide, attachments=options.attachments)
         if not self._is_due(view.messages):
             return [Finish(outcome=Finished(text=""))]
         at = self._first_telling(view.messages) + view.iteration - view.iteration_offset

@@ -31,7 +31,7 @@ from windlass.kernel.events import ModelStarted, UsageReported
 from windlass.kernel.held_turn import TOLD, HeldTurn
 from windlass.kernel.iteration_limit import LimitState, with_overflow_told
 from windlass.kernel.messages import Message, Record, Text, TurnCause, is_blank
-from windlass.kernel.model_call import ModelFailure, ModelReply
+from windlass.kernel.model_call import LIMIT, ModelFailure, ModelReply
 from windlass.kernel.outcomes import Outcome, Stopped, StopReason
 from windlass.kernel.responses import NOTHING_CAME
 from windlass.kernel.snapshot import TurnSnapshot
@@ -49,6 +49,7 @@ _TERMINAL: dict[str, tuple[StopReason, str]] = {
     "content_filter": ("provider_error", "The provider's content filter stopped the reply."),
     "provider_error": ("provider_error", "The provider ended the reply with an error."),
     "cancelled": ("cancelled", "The model call was cancelled."),
+    "limit": ("limit", "The reply was beyond a limit of the turn."),
 }
 
 _PREPARE_ITERATION = PrepareIteration()
@@ -418,7 +419,8 @@ class TurnMachine(HeldTurn):
         self._emit(
             events.Error(message=failure.message, code=failure.code, terminal=failure.terminal)
         )
-        self._end(Stopped(reason="provider_error", detail=failure.message))
+        reason: StopReason = "limit" if failure.terminal == LIMIT else "provider_error"
+        self._end(Stopped(reason=reason, detail=failure.message))
 
     def _end_in_terminal(self, reply: ModelReply, *, text_streamed: bool) -> None:
         reason, detail = _TERMINAL[reply.terminal]

@@ -33,6 +33,7 @@ KnownTerminal: TypeAlias = Literal[
     "provider_error",
     "cancelled",
     "withheld",
+    "limit",
 ]
 TerminalReason: TypeAlias = str
 """A `KnownTerminal`; anything else, such as `unknown`, is left to the driver."""
@@ -138,6 +139,7 @@ STOP: TerminalReason = "stop"
 PROVIDER_ERROR: TerminalReason = "provider_error"
 WITHHELD: TerminalReason = "withheld"
 """A plugin withheld the reply: nothing of it is kept, and `diagnostic` is what the model is told instead."""
+LIMIT: TerminalReason = "limit"
 
 
 class ModelMessage(Value, kw_only=True):

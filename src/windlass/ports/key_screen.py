@@ -33,7 +33,7 @@ class KeyScreen:
     def emit(self, event: ModelEvent) -> None:
         """Show an event, as far as it is surely clean."""
         if not isinstance(event, self._kind):
-            self._flush()
+            self.flush()
         if not isinstance(event, (TextChunk, ReasoningChunk)):
             self._emit(event)
             return
@@ -46,7 +46,11 @@ class KeyScreen:
 
     def reply(self, reply: ModelReply) -> ModelReply:
         """Show what was held back; return the whole reply, clean."""
-        self._flush()
+        self.flush()
+        return self.cleaned(reply)
+
+    def cleaned(self, reply: ModelReply) -> ModelReply:
+        """Return a reply, clean. Shows nothing, so a thread may ask for it."""
         known = self._redactor
         if not (known.secrets and known.is_in(canonical.encode(reply))):
             return reply
@@ -58,7 +62,8 @@ class KeyScreen:
             provider_usage=clean_json(reply.provider_usage, self._redactor),
         )
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Show what was held back: there is no more."""
         held, self._held = self._held, ""
         if held:
             self._emit(self._kind(text=held))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from os import PathLike
 
 from windlass.errors import InvalidInput, PathDenied
-from windlass.guards import check_limit, check_text
+from windlass.guards import check_limit
+from windlass.guards.media import check_file, check_file_name, check_media_type
 from windlass.kernel import messages
 from windlass.kernel.messages import BYTES
 
@@ -19,11 +20,10 @@ class Upload:
         if not isinstance(data, bytes):
             raise InvalidInput.at("Upload.data", type(data).__name__, "bytes")
         check_limit("attachment_bytes", len(data), field="Upload.data")
-        check_text(media_type, field="Upload.media_type")
-        check_text(name or "", field="Upload.name")
+        self.media_type = check_media_type(media_type, field="Upload.media_type")
+        self.name = check_file_name(name, field="Upload.name")
+        check_file(data, media_type, field="Upload.data")
         self.data = data
-        self.media_type = media_type
-        self.name = name
 
 
 class Attachment(messages.Attachment, tag="attachment", kw_only=True):
@@ -31,7 +31,12 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
 
     @staticmethod
     def from_bytes(data: bytes, *, media_type: str = BYTES, name: str | None = None) -> Upload:
-        """Return bytes to be kept when the turn is accepted."""
+        """Return bytes to be kept when the turn is accepted.
+
+        Raises:
+            InvalidInput: no bytes, bytes that are not of their media type, or a type or name that is none.
+            LimitExceeded: too many bytes.
+        """
         return Upload(data, media_type=media_type, name=name)
 
     @staticmethod
@@ -40,6 +45,7 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
 
         Raises:
             PathDenied: it is not a plain file that can be read.
+            InvalidInput, LimitExceeded: as `from_bytes`.
         """
         # They read tables or bring others along; few attach files by name.
         import mimetypes  # noqa: PLC0415

@@ -14,19 +14,21 @@ import types
 from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, TypeGuard, get_args
 
 import msgspec
 
 from windlass.errors import CallerError, ToolDenied, ToolError, ToolUncertain, WindlassError
 from windlass.guards.limits import check_seconds
+from windlass.guards.media import check_file_name, check_media_type
 from windlass.guards.secret import REGISTERED
-from windlass.guards.text import words_of
+from windlass.guards.text import LARGE, words_of
 from windlass.journal import idempotency_key
 from windlass.kernel import Json, ModelReply, ModelRequest, PendingToolCall, ToolOutcome, events
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
 from windlass.kernel.value import check_instance
 from windlass.ports.tool import Pending, Tool, ToolContext
+from windlass.runtime.large_values import is_large, off_loop
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import attached_to
 from windlass.tools import clipped
@@ -139,14 +141,14 @@ class _Steps:
     def _let_go(self, waits_for: object) -> Generator[Any, Any, None]:
         """Leave a body that did not end when its turn did to a task of its own, after a moment."""
         loop = asyncio.get_running_loop()
-        rest = loop.create_task(_finish(self._body, waits_for), context=self._context)
+        rest = loop.create_task(go_on(self._body, waits_for), context=self._context)
         yield from asyncio.wait((rest,), timeout=_GRACE_S).__await__()
         rest.add_done_callback(_retrieve_error)
         raise asyncio.CancelledError
 
 
 @types.coroutine
-def _finish(body: Coroutine[Any, Any, object], waits_for: object) -> Generator[Any, Any, object]:
+def go_on(body: Coroutine[Any, Any, Any], waits_for: object) -> Generator[Any, Any, Any]:
     """Go on with a coroutine that has been started, from what it waits for."""
     try:
         while True:
@@ -236,7 +238,11 @@ async def value_outcome(ended: Ended, tool: Tool, turn: Turn) -> ToolOutcome:
     """Return what the model and the history get of it; a text that is too long is kept whole as a file."""
     if ended.status != "ok":
         return ToolOutcome(status=ended.status, value=ended.reason or "It failed without a word.")
-    outcome, full = clipped(ended.value, limit=tool.output_limit)
+    value, keep = ended.value, turn.limits.max_result_bytes
+    if (type(value) is str and len(value) <= LARGE) or not is_large(value):
+        outcome, full = clipped(value, limit=tool.output_limit, keep=keep)
+    else:
+        outcome, full = await off_loop(clipped, value, limit=tool.output_limit, keep=keep)
     if full is not None:
         outcome = with_part(outcome, await _kept_whole(full, turn))
     if outcome.status == "ok" and not outcome.content and not outcome.shown:
@@ -258,15 +264,31 @@ async def _checked(outcome: ToolOutcome, turn: Turn) -> ToolOutcome:
     if outcome.status not in _STATUSES:
         text = f"It succeeded, with a status that does not exist ({type(outcome.status).__name__})."
         return ToolOutcome(value=text)
-    missing = [ref for ref in turn.take_blobs(outcome) if not await is_kept(ref, turn)]
+    missing = {ref for ref in turn.take_blobs(outcome) if not await is_kept(ref, turn)}
+    missing |= {part.ref for part in (*outcome.content, *(outcome.shown or ())) if _is_unfit(part)}
     if not missing:
         return outcome
-    note = Text(text=f"(It succeeded; {len(missing)} of its attachments are not kept anywhere.)")
+    note = Text(
+        text=f"(It succeeded; {len(missing)} of its attachments are left out: not kept anywhere, or "
+        "of a media type or name that is none.)"
+    )
     parts = tuple(part for part in outcome.content if getattr(part, "ref", None) not in missing)
     shown = outcome.shown and tuple(
         part for part in outcome.shown if getattr(part, "ref", None) not in missing
     )
     return with_part(msgspec.structs.replace(outcome, content=parts, shown=shown), note)
+
+
+def _is_unfit(part: ResultPart) -> TypeGuard[Attachment]:
+    """Whether an attachment that a tool made itself has a media type or name that no header can carry."""
+    if not isinstance(part, Attachment):
+        return False
+    try:
+        check_media_type(part.media_type, field="media_type")
+        check_file_name(part.name, field="name")
+    except CallerError:
+        return True
+    return False
 
 
 async def is_kept(ref: str, turn: Turn) -> bool:

@@ -13,6 +13,7 @@ from windlass.kernel.compaction import COMPACTION
 from windlass.kernel.messages import ConversationRecord, Message, Record
 from windlass.kernel.outcomes import Finished, Outcome, Stopped
 from windlass.kernel.projector import SentPrefix, sent_prefix
+from windlass.kernel.repair import REPAIR, repaired_records
 from windlass.ports import TurnCommit
 from windlass.runtime.around_turn import follow_ups, hooked_end
 from windlass.runtime.hooks import Hooks
@@ -135,8 +136,18 @@ def frame_nodes(
 ) -> tuple[NodeBody, ...]:
     """Return what the compaction turn at `place`, its session and id, adds, or nothing.
 
-    A frame, its first message, and all that the session has `remembered`: a later turn needs nothing from before it.
+    A frame, its first message or all that a repair kept, and all that the session has `remembered`: a later turn needs
+    nothing from before it.
     """
+    frame_id = f"f_{TurnIds(*place).prefix}"
+    records = tuple(records)
+    repaired = repaired_records(records)
+    if repaired is not None and isinstance(outcome, Finished):
+        said, kept = repaired
+        frame = FrameOpened(
+            frame_id=frame_id, reason=REPAIR, detail=said.data[REPAIR], carries=True
+        )
+        return (frame, *kept, *remembered)
     seeds = [
         one for one in records if type(one) is ConversationRecord and summary.is_seed(one.message)
     ]
@@ -145,7 +156,6 @@ def frame_nodes(
     detail: dict[str, Json] = {"turns": summary.inputs_of(history), "messages": len(history)}
     if summary.begins_with_summary(history):
         detail["updates"] = history[0].id
-    frame_id = f"f_{TurnIds(*place).prefix}"
     frame = FrameOpened(frame_id=frame_id, reason=COMPACTION, detail=detail, carries=True)
     return (frame, *seeds, *remembered)
 

@@ -14,13 +14,22 @@ from windlass.kernel import Usage, Value
 from windlass.kernel.iteration_limit import MAX_ITERATIONS
 
 _HOUR = 3600.0
+_KIB = 1024
+_MIB = 1024 * _KIB
+# No limit can be set higher. A reply and its arguments are read, checked, hashed and sent again as one value: up to here
+# no step of that holds the loop for over 50 ms. A result is cut before it is looked at, and the rest is a file.
+_MOST_SAID = 4 * _MIB
+_MOST_KEPT = 64 * _MIB
 
 
 class Limits(Value, kw_only=True):
     """Limits of one turn; None: no limit. Times are in seconds.
 
     `provider_patience` is how long a turn waits for a provider that is down, `approval_timeout` how long for
-    a person, after which the call is denied.
+    a person, after which the call is denied. `max_call_seconds` is for one model call, from its request to the end of
+    its reply. Sizes are in bytes of UTF-8: `max_reply_bytes` is for the text, the thoughts and the arguments of one
+    reply together, `max_args_bytes` for the arguments of one call (each at most 4 MiB), `max_result_bytes` for what is
+    kept of one result (at most 64 MiB); the model sees less of it (`output_limit`).
     """
 
     max_iterations: int | None = MAX_ITERATIONS
@@ -32,17 +41,26 @@ class Limits(Value, kw_only=True):
     approval_timeout: float | None = None
     provider_patience: float = _HOUR
     output_retries: int = 2
+    max_call_seconds: float | None = _HOUR
+    max_reply_bytes: int = _MOST_SAID
+    max_args_bytes: int = 256 * _KIB
+    max_result_bytes: int = _MOST_KEPT
 
     def __post_init__(self) -> None:
         """Refuse a value that is not a limit."""
-        for name in ("max_iterations", "max_tool_calls", "max_tokens"):
+        if self.max_iterations is not None:
+            _check_count(self.max_iterations, "Limits.max_iterations", low=1)
+        for name in ("max_tool_calls", "max_tokens"):
             _check_count(getattr(self, name), f"Limits.{name}", low=0)
         _check_count(self.max_parallel, "Limits.max_parallel", low=1)
         _check_count(self.output_retries, "Limits.output_retries", low=0)
         _check_time(self.max_seconds, "Limits.max_seconds", low=0.0)
         _check_time(self.provider_patience, "Limits.provider_patience", low=0.0)
-        for name in ("tool_timeout", "approval_timeout"):
+        for name in ("tool_timeout", "approval_timeout", "max_call_seconds"):
             _check_time(getattr(self, name), f"Limits.{name}", low=None)
+        _check_size(self.max_reply_bytes, "Limits.max_reply_bytes", most=_MOST_SAID)
+        _check_size(self.max_args_bytes, "Limits.max_args_bytes", most=_MOST_SAID)
+        _check_size(self.max_result_bytes, "Limits.max_result_bytes", most=_MOST_KEPT)
 
     @property
     def can_end_turn(self) -> bool:
@@ -56,6 +74,12 @@ def _check_count(found: object, field: str, *, low: int) -> None:
     if type(found) is not int or found < low:
         shown = found if isinstance(found, (int, float)) else type(found).__name__
         raise InvalidInput.at(field, shown, f"a whole number of {low} or more")
+
+
+def _check_size(found: object, field: str, *, most: int) -> None:
+    if type(found) is not int or not 1 <= found <= most:
+        shown = found if isinstance(found, (int, float)) else type(found).__name__
+        raise InvalidInput.at(field, shown, f"bytes from 1 to {most:,}")
 
 
 def _check_time(found: object, field: str, *, low: float | None) -> None:

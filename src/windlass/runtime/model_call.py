@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from traceback import format_tb
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import REGISTERED
-from windlass.guards.text import words_of
+from windlass.guards.text import LARGE, words_of
 from windlass.journal import Attempt, DirectAnswered, ModelAnswered, Released
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand, RequestSpec
 from windlass.journal.redaction import cleaned
@@ -34,9 +35,11 @@ from windlass.kernel import CallModel, Chain, ModelMessage, ModelReplied, canoni
 from windlass.kernel.model_call import NO_USAGE, ModelFailure, ModelReply, ModelRequest
 from windlass.ports import Model, ReasoningChunk, Store, TextChunk
 from windlass.ports.key_screen import KeyScreen
-from windlass.ports.model import READ_BLOB, AttemptFailed, EmitModelEvent, ModelEvent
+from windlass.ports.model import READ_BLOB, AttemptFailed, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
+from windlass.runtime.large_values import off_loop
+from windlass.runtime.reply_bounds import ReplyBounds, weight
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
@@ -65,6 +68,7 @@ class ModelCalls:
         self._turn = turn
         self._hooks = hooks
         self._stream = _Stream(turn, hooks)
+        self._bounds = ReplyBounds(turn, self._stream.emit)
         self._bodies = turn.program.once("request_bodies", _RequestBodies)
         self._model: Model | None = None
         self._direct: dict[str, int] = {}
@@ -149,7 +153,7 @@ class ModelCalls:
         Raises:
             ParkTurn: the provider is down, and the turn waits on a timer.
         """
-        stream, attempt, first = self._stream, 1, request.model
+        turn, stream, attempt, first = self._turn, self._stream, 1, request.model
         while True:
             error: ProviderError | None = None
             result: ModelReply | ModelFailure
@@ -157,14 +161,15 @@ class ModelCalls:
                 model = self._model
                 if model is None or model.name != request.model:
                     model = self._model_of(request.model, is_fallback=request.model != first)
-                result = await ask(model, request, stream.emit, self._turn.services.store)
+                result = await ask(model, request, self._bounds, turn.services.store)
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if not isinstance(result, ModelFailure):
                 return _Answer(result, request)
             stream.retract()
+            self._bounds = ReplyBounds(turn, stream.emit)
             again = None
-            if self._hooks is not None:
+            if self._hooks is not None and result.code != "max_seconds":
                 again = await self._hooks.on_error(
                     request, result, error, attempt, stream.effect_id
                 )
@@ -173,7 +178,7 @@ class ModelCalls:
                     self._wait_for_provider(error, key)
                 return _Answer(result, request)
             stream.try_again(result, again.wait_s)
-            await self._turn.services.clock.sleep(again.wait_s)
+            await turn.services.clock.sleep(again.wait_s)
             attempt = attempt + 1 if again.request.model == request.model else 1
             request = again.request
             stream.model = request.model
@@ -221,7 +226,7 @@ class ModelCalls:
                 turn.claim(asked, reserved=reserve, reserved_for=sent.model)
                 await turn.lane.durable()
             began_ms = now_ms()
-            result = await ask(model, sent, _ignore, turn.services.store)
+            result = await ask(model, sent, ReplyBounds(turn, _ignore), turn.services.store)
         except ProviderError:
             if turn.spent.settle(key):
                 turn.lane.add(Released(key=key))
@@ -308,40 +313,74 @@ class ModelCalls:
 
 
 async def ask(
-    model: Model, request: ModelRequest, emit: EmitModelEvent, store: Store
+    model: Model, request: ModelRequest, bounds: ReplyBounds, store: Store
 ) -> ModelReply | ModelFailure:
     """Ask a model; whatever it raises besides a ProviderError is a failure of the adapter.
 
-    It reads the bytes of attachments from the store. No registered secret is in what it shows or answers.
+    It reads the bytes of attachments from the store. No registered secret is in what it shows or answers, and it is
+    within its bounds.
 
     Raises:
         ProviderError: as the adapter says.
     """
-    screen = KeyScreen(REGISTERED, emit) if REGISTERED.secrets else None
+    screen = KeyScreen(REGISTERED, bounds.emit) if REGISTERED.secrets else None
     reading = READ_BLOB.set(store.get_blob)
+    bounds.n_bytes = 0
     try:
-        reply = await model.complete(request, emit if screen is None else screen.emit)
-    except ProviderError:
-        raise
-    except WindlassError as error:
-        return cleaned(ModelFailure(message=words_of(error), code=error.code))
+        call = model.complete(request, bounds.emit if screen is None else screen.emit)
+        if not hasattr(call, "send"):
+            call = _awaited(call)
+        try:
+            waits_for = call.send(None)
+        except StopIteration as done:
+            reply = done.value
+        else:
+            reply = await bounds.in_time(call, waits_for)
     except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        failure = _failure_of(error, bounds)
+        if failure is None:
             raise
-        # A foreign adapter: whatever it raises is the turn's outcome, not the end of its worker.
-        why = f"the model adapter raised {type(error).__name__}"
-        # Where it was raised is for its author; what it says may hold anything.
-        _log.error("%s:\n%s", why, "".join(format_tb(error.__traceback__)))
-        return ModelFailure(message=why, code="adapter_error")
+        return failure
     finally:
         READ_BLOB.reset(reading)
     if type(reply) is not ModelReply:
         found = type(reply).__name__
-        return ModelFailure(
+        return bounds.failure or ModelFailure(
             message=f"the model adapter returned {found}, wanted ModelReply", code="adapter_error"
         )
-    return reply if screen is None else screen.reply(reply)
+    # An adapter may not have let itself be interrupted. No character takes more than four bytes.
+    least = weight(reply)
+    if bounds.failure is not None or least * 4 > bounds.max_bytes:
+        failure = bounds.failure_of(reply)
+        if failure is not None:
+            return failure
+    if screen is None:
+        return reply
+    screen.flush()
+    return screen.cleaned(reply) if least <= LARGE else await off_loop(screen.cleaned, reply)
+
+
+def _failure_of(error: BaseException, bounds: ReplyBounds) -> ModelFailure | None:
+    """Return the failure that an adapter's error is; None: its caller has to know the error itself."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        return None
+    if bounds.failure is not None:
+        return bounds.failure
+    if isinstance(error, ProviderError):
+        return None
+    if isinstance(error, WindlassError):
+        return cleaned(ModelFailure(message=words_of(error), code=error.code))
+    # A foreign adapter: whatever it raises is the turn's outcome, not the end of its worker.
+    why = f"the model adapter raised {type(error).__name__}"
+    # Where it was raised is for its author; what it says may hold anything.
+    _log.error("%s:\n%s", why, "".join(format_tb(error.__traceback__)))
+    return ModelFailure(message=why, code="adapter_error")
+
+
+async def _awaited(call: Awaitable[ModelReply]) -> ModelReply:
+    """Await what an adapter returned that is not a coroutine."""
+    return await call
 
 
 def _failure(error: ProviderError) -> ModelFailure:

@@ -37,6 +37,7 @@ from windlass.runtime.body import CallHost, Ended, run_body, value_outcome, with
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_start import policy_version
+from windlass.tools.arguments import check_args_size
 
 if TYPE_CHECKING:
     from windlass.runtime.around_tool import CallHooks
@@ -107,6 +108,10 @@ class ToolCallRun(CallHost):
         if tool is None:
             return self._refuse("error", GONE.format(name=self.call.name))
         try:
+            if len(self._asked.body) > turn.limits.max_args_bytes:
+                # The bytes of the whole command: those of the arguments may be few enough.
+                size = len(canonical.encode(self._args))
+                check_args_size(size, limit=turn.limits.max_args_bytes)
             self._checked = tool.check(self._args)
             if self.hooks is not None:
                 decided = decided or await self.hooks.decide(tool)

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from windlass.guards.limits import check_limit
+from windlass.guards.media import check_file, check_file_name, check_media_type
 from windlass.guards.secret import REGISTERED
 from windlass.journal import EventAwaited, JournalRow, RecordedMoment, TurnJournal, wait_key
 from windlass.journal.commands import AwaitEventCommand, Command, effect_digest, kind_of
@@ -431,8 +432,12 @@ class Turn:
 
         Raises:
             LimitExceeded: there are too many of them.
+            InvalidInput: no provider takes them, or their type or name is none.
         """
         check_limit("attachment_bytes", len(data), field="data")
+        check_media_type(media_type, field="media_type")
+        check_file_name(name, field="name")
+        check_file(data, media_type, field="data")
         return await self.keep_bytes(data, media_type, name)
 
     async def keep_bytes(self, data: bytes, media_type: str, name: str | None) -> Attachment:

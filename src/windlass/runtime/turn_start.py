@@ -175,7 +175,13 @@ def limits_of(program: Program, started: TurnStarted) -> Limits:
     """Return the limits that a turn began with."""
     if started.limits == program.limits_record:
         return program.limits
-    return msgspec.convert(dict(started.limits), Limits)
+    recorded = dict(started.limits)
+    if recorded.get("max_iterations") != 0:
+        return msgspec.convert(recorded, Limits)
+    # Taken until it was refused; what was recorded is read as it stands.
+    limits = msgspec.convert({**recorded, "max_iterations": 1}, Limits)
+    set_field(limits, "max_iterations", 0)
+    return limits
 
 
 def tools_of(program: Program, started: TurnStarted) -> tuple[ToolSpec, ...]:

@@ -9,6 +9,7 @@ Length: a rule for each thing that the port refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from windlass.errors import (
@@ -22,6 +23,7 @@ from windlass.errors import (
     UnknownSession,
     WindlassError,
 )
+from windlass.guards.secret import check_no_secret
 from windlass.journal import Claimed
 from windlass.kernel.outcomes import Stopped
 from windlass.ports import CancelReceipt, Wait, WaitAnswer, WaitReceipt, WaitView, WithdrawReceipt
@@ -38,6 +40,18 @@ from windlass.ports.unit import (
 from windlass.stores.facts import ItemFacts, SessionFacts, TurnFacts, receipt_of
 
 S = TypeVar("S", bound=SessionFacts)
+
+
+def blob_digest(data: bytes) -> str:
+    """Return what a blob is kept under. Takes long for a large one: then it is asked for in a thread.
+
+    Raises:
+        InvalidInput: there is a registered secret in it, and it cannot be cleaned and keep its digest.
+    """
+    check_no_secret(data, field="data", wanted="bytes without one")
+    return sha256(data).hexdigest()
+
+
 T = TypeVar("T", bound=TurnFacts)
 ItemT = TypeVar("ItemT", bound=ItemFacts)
 E = TypeVar("E", bound=WindlassError)

@@ -23,18 +23,21 @@ from windlass.tools.schema import is_model, validated
 _PATH: Final = re.compile(r" - at `([^`]*)`(?: in `([^`]*)`)?")
 _EXPECTED: Final = re.compile(r"Expected (?P<wanted>.+?)(?:, got (?P<found>.+))?\Z")
 _MAX_NAME: Final = 40
-_ENCODER: Final = msgspec.json.Encoder()
 _MAX_BYTES: Final = INPUT_LIMITS.tool_args_bytes
 
 
 def frozen_args(args: object) -> Mapping[str, Json]:
     """Return arguments as frozen JSON within the limits.
 
+    What is frozen already is part of a value, and was measured where that arose: a turn measures what its model wrote.
+
     Raises:
         ArgsInvalid: not an object, not JSON, or too large.
     """
     if not isinstance(args, (dict, Mapping)):
         raise ArgsInvalid.at("args", type(args).__name__, "an object")
+    if type(args) is FrozenDict:
+        return args
     try:
         given = args if isinstance(args, dict) else dict(args)
         frozen: Mapping[str, Json] = freeze(given, field="args")
@@ -43,14 +46,18 @@ def frozen_args(args: object) -> Mapping[str, Json]:
         raise ArgsInvalid(
             str(error), field=error.field, found=error.found, wanted=error.wanted
         ) from None
-    if size > _MAX_BYTES:
-        raise ArgsInvalid.at("args", f"{size:,} bytes", f"at most {_MAX_BYTES:,}")
+    check_args_size(size, limit=_MAX_BYTES)
     return frozen
 
 
-def is_within_limit(args: FrozenDict) -> bool:
-    """Whether frozen arguments take no more bytes than they may."""
-    return len(_ENCODER.encode(args)) <= _MAX_BYTES
+def check_args_size(size: int, *, limit: int) -> None:
+    """Refuse arguments of more bytes than they may have.
+
+    Raises:
+        ArgsInvalid: naming both.
+    """
+    if size > limit:
+        raise ArgsInvalid.at("args", f"{size:,} bytes", f"at most {limit:,}")
 
 
 def check_names(

@@ -14,7 +14,7 @@ from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import FrozenDict, thaw
 from windlass.ports.tool import ToolContext
 from windlass.tools import docstring
-from windlass.tools.arguments import build, check_names, converted, frozen_args, is_within_limit
+from windlass.tools.arguments import build, check_names, converted, frozen_args
 from windlass.tools.declaration import DeclaredTool, ToolOptions, has_only_atoms, own_copy
 from windlass.tools.schema import check_size, default_as_json, schema_of_hint
 from windlass.tools.signature import Parameters, innermost, own_description, parameters_of
@@ -85,7 +85,7 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
             ArgsInvalid: naming the argument, what was found and what was wanted.
         """
         # Frozen arguments are known to be JSON, so one conversion does. Only a refusal has to name the place.
-        if type(args) is FrozenDict and is_within_limit(args):
+        if type(args) is FrozenDict:
             plain = args if has_only_atoms(args) else thaw(args)
             try:
                 made = msgspec.convert(plain, self._shape, dec_hook=build, str_keys=True)

@@ -24,6 +24,7 @@ import msgspec
 from windlass.errors import WindlassError
 from windlass.guards import INPUT_LIMITS, clean_text, is_clean
 from windlass.guards.secret import REGISTERED
+from windlass.guards.text import LARGE, pieces, utf8
 from windlass.journal.redaction import clean_json, cleaned
 from windlass.kernel.messages import Attachment, ResultPart, Text
 from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolOutcome, as_text
@@ -55,8 +56,8 @@ def as_outcome(value: object, *, limit: int | None = None) -> ToolOutcome:
     return clipped(value, limit=limit).outcome
 
 
-def clipped(value: object, *, limit: int | None = None) -> Clipped:
-    """Return the outcome of a call, with no more than `limit` bytes of text shown.
+def clipped(value: object, *, limit: int | None = None, keep: int | None = None) -> Clipped:
+    """Return the outcome of a call, with no more than `limit` bytes of text shown and `keep` bytes of it kept.
 
     Text and attachments, alone or in a list, are content; an `EndTurn`, `FailTurn` or `HandOff` is
     control; anything else is a value. A ready `ToolOutcome` stays as it is.
@@ -76,7 +77,7 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
     if isinstance(value, _CONTROLS):
         return Clipped(ToolOutcome(control=value))
     try:
-        return _made(value, room)
+        return _made(value, _Room(room, keep or INPUT_LIMITS.attachment_bytes))
     except NotPlain as error:
         reason = str(error)
     except (RecursionError, WindlassError) as error:
@@ -84,7 +85,14 @@ def clipped(value: object, *, limit: int | None = None) -> Clipped:
     return Clipped(ToolOutcome(shown=(Text(text=_not_shown(value, reason)),)))
 
 
-def _made(value: object, room: int) -> Clipped:
+class _Room(NamedTuple):
+    """How many bytes of a result are shown at most, and how many are kept."""
+
+    shown: int
+    kept: int
+
+
+def _made(value: object, room: _Room) -> Clipped:
     if isinstance(value, str) and not is_clean(value):
         return _repaired(value, room)
     if type(value) is str:
@@ -95,51 +103,57 @@ def _made(value: object, room: int) -> Clipped:
     return _of_value(freeze(clean_json(plain)) if REGISTERED.secrets else plain, room)
 
 
-def _of_value(value: Json, room: int) -> Clipped:
+def _of_value(value: Json, room: _Room) -> Clipped:
     if type(value) is not str:
         data = _ENCODER.encode(value)
         # Of ASCII, JSON leaves one control character as it is.
-        if len(data) <= room and data.isascii() and b"\x7f" not in data:
+        if len(data) <= room.shown and data.isascii() and b"\x7f" not in data:
             return Clipped(ToolOutcome(value=value))
     text = as_text(value)
-    shown = visible(text)
-    if len(shown) * 4 > room and len(data := shown.encode()) > room:
-        kept = value if len(text.encode()) <= INPUT_LIMITS.tool_result_bytes else None
-        return Clipped(
-            ToolOutcome(value=kept, shown=(Text(text=_cut(data, room)),)), _bounded(text.encode())
-        )
+    # Only what can be shown is looked at: the rest may be large.
+    shown = visible(text[: room.shown])
+    if len(text) > room.shown or len(shown) * 4 > room.shown:
+        full, head = utf8(text), shown.encode()
+        if len(text) > room.shown or len(head) > room.shown:
+            kept = value if len(full) <= INPUT_LIMITS.tool_result_bytes else None
+            note = _note(len(full) if len(text) > room.shown else len(head), len(full), room)
+            cut = Text(text=_head(head, room.shown) + note)
+            return Clipped(ToolOutcome(value=kept, shown=(cut,)), _bounded(full, room))
     if shown is text or shown == text:
         return Clipped(ToolOutcome(value=value))
     return Clipped(ToolOutcome(value=value, shown=(Text(text=shown),)))
 
 
-def _of_content(parts: Sequence[ResultPart], room: int) -> Clipped:
+def _of_content(parts: Sequence[ResultPart], room: _Room) -> Clipped:
     texts = [part.text for part in parts if isinstance(part, Text)]
-    seen = tuple(
-        Text(text=visible(part.text)) if isinstance(part, Text) else part for part in parts
-    )
-    size = sum(len(part.text.encode()) for part in seen if isinstance(part, Text))
-    if size <= room:
-        shown = seen if seen != tuple(parts) else None
-        return Clipped(ToolOutcome(content=tuple(parts), shown=shown))
-    shown_parts: list[ResultPart] = []
-    left = room
-    for part in seen:
+    full = utf8("\n".join(texts))
+    size = len(full) - max(0, len(texts) - 1)
+    seen, left, is_cut = list[ResultPart](), room.shown, False
+    for part in parts:
         if not isinstance(part, Text):
-            shown_parts.append(part)
+            seen.append(part)
             continue
-        data = part.text.encode()
-        if left > 0 or not data:
-            shown_parts.append(Text(text=_head(data, left)) if len(data) > left else part)
+        # Only what can be shown is looked at: the rest may be large.
+        said = visible(part.text[: left + 1])
+        data = said.encode()
+        if len(data) > left:
+            is_cut = True
+            said = _head(data, left)
+        if left > 0 or not part.text:
+            seen.append(part if said == part.text else Text(text=said))
         left = max(0, left - len(data))
-    shown_parts.append(Text(text=_note(room, size)))
-    full = "\n".join(texts).encode()
+    if not is_cut:
+        shown = None if seen == list(parts) else tuple(seen)
+        return Clipped(ToolOutcome(content=tuple(parts), shown=shown))
+    seen.append(Text(text=_note(size, len(full), room)))
     if size <= INPUT_LIMITS.tool_result_bytes:
-        return Clipped(ToolOutcome(content=tuple(parts), shown=tuple(shown_parts)), _bounded(full))
-    return Clipped(ToolOutcome(content=tuple(shown_parts)), _bounded(full))
+        outcome = ToolOutcome(content=tuple(parts), shown=tuple(seen))
+    else:
+        outcome = ToolOutcome(content=tuple(seen))
+    return Clipped(outcome, _bounded(full, room))
 
 
-def _repaired(text: str, room: int) -> Clipped:
+def _repaired(text: str, room: _Room) -> Clipped:
     """Show text with NUL or lone surrogates, repaired; the value itself cannot be stored."""
     note = "(the tool succeeded; what cannot be shown of its text is replaced by \ufffd)\n"
     made = _of_value(note + clean_text(text), room)
@@ -172,15 +186,13 @@ def _not_shown(value: object, reason: str) -> str:
 
 def visible(text: str) -> str:
     """Return a text whose control characters are written out."""
-    return _CONTROL.sub(_written_out, text)
+    if len(text) <= LARGE:
+        return _CONTROL.sub(_written_out, text)
+    return "".join([_CONTROL.sub(_written_out, piece) for piece in pieces(text)])
 
 
 def _written_out(found: re.Match[str]) -> str:
     return f"\\x{ord(found[0]):02x}"
-
-
-def _cut(data: bytes, room: int) -> str:
-    return _head(data, room) + _note(room, len(data))
 
 
 def _head(data: bytes, room: int) -> str:
@@ -188,13 +200,15 @@ def _head(data: bytes, room: int) -> str:
     return data[:room].decode(errors="ignore")
 
 
-def _note(shown: int, size: int) -> str:
-    return f"\n(cut here: {size - shown:,} of {size:,} bytes are not shown)"
+def _note(size: int, n_whole: int, room: _Room) -> str:
+    """Return what stands behind a cut: how much is not shown, and how much is not even kept."""
+    lost = f", and {n_whole - room.kept:,} are not kept" if n_whole > room.kept else ""
+    return f"\n(cut here: {size - room.shown:,} of {size:,} bytes are not shown{lost})"
 
 
-def _bounded(full: bytes) -> bytes:
-    limit = INPUT_LIMITS.attachment_bytes
-    return full if len(full) <= limit else _head(full, limit).encode()
+def _bounded(full: bytes, room: _Room) -> bytes:
+    # What is left of a character at the end is dropped.
+    return full if len(full) <= room.kept else _head(full, room.kept).encode()
 
 
 # ------------------------------------------------------------------------------ as plain JSON

@@ -23,8 +23,9 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import REGISTERED, check_no_secret
+from windlass.guards.text import LARGE
 from windlass.journal import bodies, encode_page, lengthened, link_page, shortened
-from windlass.journal.bodies import Body
+from windlass.journal.bodies import MIN_BODY_BYTES, Body
 from windlass.journal.redaction import redact
 from windlass.kernel import Value, canonical
 from windlass.ports.unit import NewTurn, TurnRequest, Unit
@@ -253,14 +254,18 @@ class Encoder:
         """Return a page as it is stored, with its long texts apart."""
         return bodies.split(self._encode(value))
 
-    def journal_page(self, unit: Unit) -> SplitPage:
-        """Return the page of a unit's entries as it is stored."""
+    def journal_page(self, unit: Unit) -> SplitPage | bytes:
+        """Return the page of a unit's entries as it is stored; of a large one the bytes, for `split_page`."""
         data = encode_page(unit.entries, unit.generation)
-        long_texts: tuple[Body, ...] = ()
+        if len(data) >= MIN_BODY_BYTES or REGISTERED.secrets:
+            return data if len(data) > LARGE else self.split_page(data, unit)
+        return shortened(data, unit.session_id, unit.turn_id), ()
+
+    def split_page(self, data: bytes, unit: Unit) -> SplitPage:
+        """Return the bytes of a unit's page as they are stored."""
         if REGISTERED.secrets:
             data = redact(data, REGISTERED)
-        if len(data) >= bodies.MIN_BODY_BYTES:
-            data, long_texts = bodies.split(data)
+        data, long_texts = bodies.split(data)
         return shortened(data, unit.session_id, unit.turn_id), long_texts
 
     def request_page(self, turn: NewTurn) -> SplitPage:

@@ -12,7 +12,6 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from os import getpid
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -21,13 +20,13 @@ import apsw
 
 from windlass import ports
 from windlass.errors import ConfigError, InvalidInput, StoreUnavailable
-from windlass.guards.secret import REGISTERED, check_no_secret
+from windlass.guards.secret import REGISTERED
 from windlass.journal import HistoryPage
 from windlass.ports.unit import CHAT
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.bell import Bell
 from windlass.stores.errands import check_alone
-from windlass.stores.rules import WantedTurns
+from windlass.stores.rules import WantedTurns, blob_digest
 from windlass.stores.sqlite import (
     blobs,
     connection,
@@ -45,7 +44,7 @@ from windlass.stores.sqlite import (
 from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
 from windlass.stores.sqlite.errands import encode, names_in, run_alone
 from windlass.stores.sqlite.leases import WorkerLock
-from windlass.stores.sqlite.pages import Encoder
+from windlass.stores.sqlite.pages import Encoder, SplitPage
 from windlass.stores.sqlite.read_only import NoWriter, ReadOnlyFile, refusal
 from windlass.stores.sqlite.readers import FileVersion, Readers
 from windlass.stores.sqlite.writer import Operation, Writer
@@ -229,11 +228,30 @@ class SqliteStore:
         # Encoded here, so that the transaction holds up the others no longer than it has to.
         page = encoder.journal_page(unit) if unit.entries else None
         request = None if unit.accept is None else encoder.request_page(unit.accept)
-        args = (unit, page, request, encoder, self._is_gone)
+        if unit.errands or type(page) is bytes:
+            return self._submit_rare(unit, page, request, after)
+        return self._writer.hand_in(
+            units.apply_unit,
+            (unit, page, request, encoder, self._is_gone),
+            unit.session_id,
+            after,  # type: ignore[arg-type]  # its own
+        )
+
+    def _submit_rare(
+        self,
+        unit: ports.Unit,
+        page: SplitPage | bytes | None,
+        request: SplitPage | None,
+        after: ports.Ticket[ports.UnitReceipt] | None,
+    ) -> Operation[ports.UnitReceipt]:
+        """Hand in a unit that has errands, or is so large that the loop should not write it."""
+        args = unit, page, request, self._encoder, self._is_gone
+        if type(page) is bytes:
+            self._writer.leave_to_thread()
         if unit.errands:
-            told = (encode(unit.errands, encoder), *args)
+            told = (encode(unit.errands, self._encoder), *args)
             return self._writer.hand_in(units.apply_with_errands, told, unit.session_id, after)  # type: ignore[arg-type]  # its own
-        return self._writer.hand_in(units.apply_unit, args, unit.session_id, after)  # type: ignore[arg-type]  # its own
+        return self._writer.hand_in(units.apply_large, args, unit.session_id, after)  # type: ignore[arg-type]  # its own
 
     async def run_errands(
         self, errands: Sequence[ports.Errand], *, now_ms: int
@@ -400,12 +418,13 @@ class SqliteStore:
         self._check_writable()
         if not isinstance(data, bytes):
             raise InvalidInput.at("data", type(data).__name__, "bytes")
-        check_no_secret(data, field="data", wanted="bytes without one")
-        digest = sha256(data).hexdigest()
         row: bytes | None = data
         if len(data) > blobs.MAX_ROW_BYTES:
+            digest = await asyncio.to_thread(blob_digest, data)
             await asyncio.to_thread(self._with_files, self._blobs.write, digest, data)
             row = None
+        else:
+            digest = blob_digest(data)
         await self._do(blobs.keep, self._blobs, digest, len(data), row, now_ms).durable()
         return digest
 

@@ -74,12 +74,19 @@ def apply_unit(
     return UnitReceipt(page=turn.pages, accepted=accepted, committed=committed)
 
 
+def apply_large(
+    rows: Rows, unit: Unit, data: bytes, request: SplitPage | None, encoder: Encoder, *rest: Any
+) -> UnitReceipt:
+    """Write a unit as `apply_unit` does, of whose page only the bytes are there: it is too large for the loop."""
+    return apply_unit(rows, unit, encoder.split_page(data, unit), request, encoder, *rest)
+
+
 def apply_with_errands(rows: Rows, asked: errands.Asked, unit: Unit, *rest: Any) -> UnitReceipt:
     """Write a unit as `apply_unit` does, then run its errands. Most units have none and do not pass here."""
-    receipt = apply_unit(rows, unit, *rest)
+    page, _, encoder, _ = rest
+    receipt = (apply_large if type(page) is bytes else apply_unit)(rows, unit, *rest)
     if receipt.errands:  # it landed before, and they with it
         return receipt
-    _, _, encoder, _ = rest
     return replace(receipt, errands=errands.run_of_unit(rows, unit, asked, encoder))
 
 

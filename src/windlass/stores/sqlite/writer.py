@@ -214,6 +214,13 @@ class Writer:
             self._call_thread()
         return operation
 
+    def leave_to_thread(self) -> None:
+        """Let the writer's thread commit, as on a slow disk, until the disk has been fast for some commits.
+
+        What is handed in next is large: the loop would have to wait for it.
+        """
+        self._pace_s = _SLOWEST_S
+
     def settle_now(self, operation: Operation[Any]) -> bool:
         """Write what is queued in this call, if Law 5 allows it; say whether this operation is settled.
 
