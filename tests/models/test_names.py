@@ -62,5 +62,6 @@ def test_a_missing_sdk_names_the_command_to_install_it(
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
-    with pytest.raises(ConfigError, match=r"pip install 'windlass\[[a-z]+\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[[a-z]+\]' in a checkout") as told:
         model_named(f"{provider}:some-model")
+    assert "windlass-runtime is not published yet" in str(told.value)

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from windlass.errors import ConfigError
 from windlass.ports.model import Model
+from windlass.release import DISTRIBUTION, install_hint
 
 
 class _Maker(NamedTuple):
@@ -67,9 +68,9 @@ def check_installed(provider: str) -> None:
     except ModuleNotFoundError:  # of a package above it
         is_there = False
     if not is_there:
-        wanted = f"windlass[{maker.extra}]"
-        told = f"model: {provider} needs a package that is not installed: pip install '{wanted}'"
-        raise ConfigError(told, field="model", wanted=wanted)
+        hint = install_hint(maker.extra)
+        told = f"model: {provider} needs a package that is not installed: {hint}"
+        raise ConfigError(told, field="model", wanted=f"{DISTRIBUTION}[{maker.extra}]")
 
 
 def _unknown(provider: str) -> ConfigError:
