@@ -49,7 +49,7 @@ def test_help_names_every_command_and_exit_code(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert re.search(rf"^  {name} +\S", done.stdout, re.MULTILINE), name
     codes = re.findall(r"^  (\d+) ", done.stdout, re.MULTILINE)
-    assert codes == ["0", "1", "2", "3", "4", "70", "74", "130", "141"]
+    assert codes == ["0", "1", "2", "3", "4", "70", "74", "130", "141", "143"]
 
 
 def processor_ms_of_children() -> float:

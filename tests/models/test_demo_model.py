@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
-
 import pytest
 
+from tests.models.demo_requests import QUESTION, TRIP, ask, called, request, spec
 from windlass.kernel import (
     Message,
     ModelMessage,
@@ -14,82 +12,16 @@ from windlass.kernel import (
     ModelRequest,
     StandardDriver,
     Text,
-    ToolCall,
     ToolOutcome,
-    ToolResult,
-    ToolSpec,
     TurnConfig,
     TurnMachine,
     outcomes,
 )
-from windlass.kernel.messages import ToolStatus
 from windlass.models.demo import DemoModel
-from windlass.ports.model import Model, ModelEvent, TextChunk
+from windlass.ports.model import ModelEvent, TextChunk
 from windlass.testing import Answers, broken_rules, drive
 
-QUESTION = "Book 2 nights in Lisbon for at most 300 euros."
 OFFER = '{"cents":11800,"hotel":"Casa do Rio"}'
-STATUSES: dict[str, ToolStatus] = {each: each for each in get_args(ToolStatus)}
-TRIP = ("look_up", "book", "notify", "pay")
-
-
-def spec(name: str) -> ToolSpec:
-    return ToolSpec(name=name, description=name, parameters={"type": "object"})
-
-
-def request(
-    said: str = QUESTION,
-    *results: tuple[str, ...],
-    tools: tuple[str, ...] = TRIP,
-    system: str = "",
-) -> ModelRequest:
-    """A request with what the user said and the results that came since, each of a call of its own."""
-    messages = [ModelMessage(role="system", parts=(Text(text=system),))] if system else []
-    messages.append(ModelMessage(role="user", parts=(Text(text=said),)))
-    for at, (name, text, *status) in enumerate(results):
-        call = ToolCall(call_id=f"call_{at}_0", name=name)
-        messages.append(ModelMessage(role="assistant", parts=(call,)))
-        answer = ToolResult(
-            call_id=call.call_id,
-            name=name,
-            content=(Text(text=text),),
-            status=STATUSES[status[0]] if status else "ok",
-        )
-        messages.append(ModelMessage(role="user", parts=(answer,)))
-    return ModelRequest(model="demo", messages=messages, tools=tuple(map(spec, tools)))
-
-
-def takes(name: str, **types: str) -> ToolSpec:
-    """A tool with these arguments, all of them required."""
-    properties = {each: {"type": kind} for each, kind in types.items()}
-    schema = {"type": "object", "properties": properties, "required": sorted(types)}
-    return ToolSpec(name=name, description=name, parameters=schema)
-
-
-ADD = takes("add", a="integer", b="integer")
-CALCULATE = takes("calculate", expression="string")
-CLOCK = takes("clock")
-READ_FILE = takes("read_file", path="string")
-REFUND = takes("refund", order="string", cents="integer")
-
-
-def offering(said: str, *tools: ToolSpec, results: Sequence[tuple[str, ...]] = ()) -> ModelRequest:
-    """A request with tools that say what they take."""
-    asked = request(said, *results, tools=())
-    return ModelRequest(model="demo", messages=asked.messages, tools=tools)
-
-
-async def ask(asked: ModelRequest) -> ModelReply:
-    model: Model = DemoModel()
-    return await model.complete(asked, lambda _event: None)
-
-
-async def called(asked: ModelRequest) -> ToolCall:
-    (part,) = (await ask(asked)).parts
-    assert isinstance(part, ToolCall)
-    return part
-
-
 LOOKED_UP = ("look_up", OFFER)
 BOOKED = ("book", '{"confirmation":"RIO-2N"}')
 TOLD = ("notify", "sent")
@@ -211,14 +143,6 @@ async def test_without_tools_it_says_what_it_is_and_what_it_can_do() -> None:
     )
 
 
-async def test_its_example_is_a_call_of_a_tool_that_it_is_offered() -> None:
-    reply = await ask(offering("Hello", CLOCK, REFUND))
-
-    assert reply.text.endswith(
-        'I can call clock and refund, such as: refund {"cents":1,"order":"text"}'
-    )
-
-
 async def test_it_describes_itself_once_in_a_conversation() -> None:
     before = request("Hello", tools=("add",))
     said = ModelMessage(role="assistant", parts=(Text(text="I am the demo model."),))
@@ -253,106 +177,10 @@ async def test_what_was_called_by_hand_is_told() -> None:
     assert reply.text == "add answered 3."
 
 
-async def test_an_idempotency_key_in_a_result_is_shown_whole() -> None:
-    told = "900 cents for A-17, booked under wl_c70673ea260a5f9116dbe38a14f1a8b9f28d9dab"
-
-    reply = await ask(offering('refund {"order": "A-17"}', REFUND, results=[("refund", told)]))
-
-    assert reply.text == f"refund answered {told}."
-
-
 async def test_a_result_longer_than_a_screen_is_cut() -> None:
     reply = await ask(request('add {"a": 1}', ("add", "x" * 5_000), tools=("add",)))
 
     assert reply.text == f"add answered {'x' * 599}…."
-
-
-# ---------------------------------------------------------------------- sums
-
-
-SUMS = [
-    ("What is 17 % of 2400?", "17 % of 2400 = 408."),
-    ("17 percent of 2,400", "17 percent of 2,400 = 408."),
-    ("17 * 24", "17 * 24 = 408."),
-    ("What's 3 plus 4?", "3 + 4 = 7."),
-    ("How much is 12 times 12, please?", "12 * 12 = 144."),
-    ("Calculate (1 + 2) * 3.", "(1 + 2) * 3 = 9."),
-    ("Add 19 and 23", "19 + 23 = 42."),
-    ("Multiply 6 by 7", "6 * 7 = 42."),
-    ("subtract 3 from 10", "10 - 3 = 7."),
-    ("3 x 4 =", "3 * 4 = 12."),
-    ("0.1 + 0.2", "0.1 + 0.2 = 0.3."),
-]
-
-
-@pytest.mark.parametrize(("said", "answer"), SUMS)
-async def test_it_can_do_sums(said: str, answer: str) -> None:
-    assert (await ask(request(said, tools=()))).text == answer
-
-
-@pytest.mark.parametrize(
-    "said", ["2026-05-01", "A-17", "5", "1 / 0", "Is 3-4 a date?", "9 ** 9 ** 9", "1+" * 200]
-)
-async def test_what_is_not_a_sum_is_not_calculated(said: str) -> None:
-    assert "I have no rule for" in (await ask(request(said, tools=()))).text
-
-
-async def test_a_tool_for_expressions_does_the_sum() -> None:
-    asked = "What is 17 % of 2400?"
-
-    call = await called(offering(asked, CALCULATE))
-    reply = await ask(offering(asked, CALCULATE, results=[("calculate", "408.0")]))
-
-    assert (call.name, call.args) == ("calculate", {"expression": "2400 * 17 / 100"})
-    assert reply.text == "17 % of 2400 = 408."
-
-
-async def test_a_tool_for_two_numbers_does_the_sum() -> None:
-    call = await called(offering("What is 2 + 3?", ADD))
-
-    assert (call.name, call.args) == ("add", {"a": 2, "b": 3})
-
-
-async def test_a_tool_that_does_not_take_the_numbers_is_not_called() -> None:
-    assert (await ask(offering("2.5 + 3", ADD))).text == "2.5 + 3 = 5.5."
-    assert (await ask(offering("2 * 3", ADD))).text == "2 * 3 = 6."
-
-
-# ---------------------------------------------------------------------- calls in words
-
-
-@pytest.mark.parametrize(
-    ("said", "args"),
-    [
-        ("Refund 900 cents for order A-17.", {"order": "A-17", "cents": 900}),
-        ("refund order: A-17, cents: 900", {"order": "A-17", "cents": 900}),
-        ('Please refund order "B 2"; cents=5', {"order": "B 2", "cents": 5}),
-    ],
-)
-async def test_a_tool_is_called_in_words_that_have_its_arguments(
-    said: str, args: dict[str, object]
-) -> None:
-    call = await called(offering(said, REFUND))
-
-    assert (call.name, call.args) == ("refund", args)
-
-
-@pytest.mark.parametrize("said", ["What time is it?", "clock", "Show me the clock."])
-async def test_a_tool_without_arguments_is_called_by_its_name(said: str) -> None:
-    assert (await called(offering(said, CLOCK, REFUND))).name == "clock"
-
-
-async def test_a_path_is_an_argument() -> None:
-    call = await called(offering("Read the file docs/README.md.", READ_FILE))
-
-    assert (call.name, call.args) == ("read_file", {"path": "docs/README.md"})
-
-
-@pytest.mark.parametrize(
-    "said", ["Refund", "Refund 900 cents", "Refund order A-17", "900 cents for order A-17"]
-)
-async def test_a_tool_is_not_called_without_its_name_and_its_arguments(said: str) -> None:
-    assert "I have no rule for" in (await ask(offering(said, REFUND))).text
 
 
 @pytest.mark.parametrize("args", ["{a: 1}", '{"a": "\\u0000"}'])
