@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from windlass.api.adapters import find_model
+from windlass.api.adapters import KnownModels, find_model
 from windlass.errors import ConfigError
 from windlass.models.anthropic import AnthropicModel
 from windlass.models.names import PROVIDERS, model_named
@@ -42,6 +42,16 @@ def test_an_unknown_provider_names_the_nearest(typed: str, meant: str) -> None:
 def test_a_provider_like_no_other_names_them_all() -> None:
     with pytest.raises(ConfigError, match="wanted one of anthropic, openai"):
         model_named("zzzz:some-model")
+
+
+def test_a_name_without_a_provider_names_them_all_and_what_is_built_in() -> None:
+    with pytest.raises(ConfigError) as told:
+        KnownModels().of("gpt-4o")
+
+    assert str(told.value).endswith(
+        "Providers: anthropic, openai, openai-chat, ollama, openrouter, vllm, llamacpp, google, local. "
+        "Built in: demo"
+    )
 
 
 def test_a_provider_without_a_model_is_refused() -> None:

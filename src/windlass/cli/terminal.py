@@ -101,6 +101,12 @@ def text_of(parts: Iterable[object]) -> str:
     return " ".join(part.text for part in parts if isinstance(part, Text))
 
 
+def speaker(message: Message) -> str:
+    """Return who says a message: its role, or `tool` if it brings results."""
+    is_result = any(isinstance(part, ToolResult) for part in message.parts)
+    return "tool" if is_result else message.role
+
+
 def message_text(message: Message) -> str:
     """Return a message's parts in reading order."""
     return "\n".join(filter(None, map(_part_text, message.parts)))

@@ -12,7 +12,7 @@ from windlass.cli import arguments, exit_code
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
 from windlass.cli.opening import find_session
 from windlass.cli.output import plain, result_record, write_json
-from windlass.cli.settings import Settings, read_settings
+from windlass.cli.settings import Settings, checked_store, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
 from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen, show_leftover
@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913 - every option has a default
 def _runtime(choice: Choice, settings: Settings, deps: str | None) -> Runtime[Any]:
     return Runtime(
         choice.agent,
-        store=settings.store,
+        store=checked_store(settings),
         durability=settings.durability,
         deps=choose_deps(deps, settings),
     )

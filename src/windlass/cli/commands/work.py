@@ -23,7 +23,7 @@ from windlass.cli import arguments, exit_code
 from windlass.cli.agents import choose_agents, choose_deps
 from windlass.cli.opening import opened_store
 from windlass.cli.output import plain, write_json
-from windlass.cli.settings import Settings, read_settings, store_file
+from windlass.cli.settings import Settings, checked_store, read_settings, store_file
 from windlass.cli.terminal import (
     answer_text,
     console,
@@ -68,7 +68,7 @@ def work(
         max_turns: how many turns to drive at a time
     """
     settings = read_settings(store=store)
-    if store_file(settings.store) is None:
+    if store_file(checked_store(settings)) is None:
         raise ConfigError.at("store", settings.store, "a file that other processes can open, too")
     agents = choose_agents(agent, settings)
     log = WorkLog(is_json=json)

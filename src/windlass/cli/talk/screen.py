@@ -298,24 +298,38 @@ def _show_turn(turn: TurnView, fold: TurnFold, screen: Screen) -> None:
     screen.say(f"unfinished turn {turn.turn_id}: {terminal.one_line(asked, 200)}", "bold")
     kept = [fact for fact in fold.facts if _is_kept(fact)]
     begun = [row for row in turn.journal().rows() if _has_begun(row)]
-    has_any = kept or fold.returned or begun
-    screen.say("recorded:" if has_any else "no text and no result is recorded yet", "dim")
+    screen.say("recorded:" if kept or begun else "no reply is recorded yet", "dim")
     for fact in kept:
-        if isinstance(fact, events.ModelFinished):
-            screen.markdown(fact.text)
-        else:
+        if isinstance(fact, events.ToolFinished):
             _show_result(fact, screen)
+        elif fact.text.strip():
+            screen.markdown(fact.text)
     for call in fold.returned:
         _show_result(call, screen)
     for row in begun:
         _show_call(row, screen)
+    _show_asked(kept, {call.call_id for call in fold.returned}, begun, screen)
 
 
 def _is_kept(fact: events.Event) -> TypeGuard[events.ModelFinished | events.ToolFinished]:
-    """Whether a fact is a result, or a reply with text in it."""
-    if isinstance(fact, events.ModelFinished):
-        return bool(fact.text.strip())
-    return isinstance(fact, events.ToolFinished)
+    """Whether a fact is a reply or a result."""
+    return isinstance(fact, (events.ModelFinished, events.ToolFinished))
+
+
+def _show_asked(
+    kept: Sequence[events.ModelFinished | events.ToolFinished],
+    returned: set[str],
+    begun: Sequence[JournalRow],
+    screen: Screen,
+) -> None:
+    """Show the calls of the last reply that have not started: an approval may be open."""
+    known = returned | {fact.call_id for fact in kept if isinstance(fact, events.ToolFinished)}
+    known |= {row.command.call_id for row in begun if isinstance(row.command, ToolCallCommand)}
+    replies = [fact for fact in kept if isinstance(fact, events.ModelFinished)]
+    for call in replies[-1].calls if replies else ():
+        if call.call_id not in known:
+            told = terminal.call_line(call.name, call.args or {}, screen.width)
+            screen.line("→", "cyan", told)
 
 
 def _has_begun(row: JournalRow) -> bool:
