@@ -189,7 +189,7 @@ def _read_cursor(text: object) -> tuple[str, int]:
     """Return a mark of the store, and how many changes behind it were seen.
 
     Raises:
-        InvalidInput: it is no cursor of a notice.
+        InvalidInput: it is not a cursor of a notice.
     """
     if isinstance(text, str) and len(text) <= _MAX_CURSOR:
         mark, _, number = text.rpartition("/")
