@@ -132,9 +132,10 @@ def test_an_approval_from_another_process_lets_the_worker_go_on(
     assert answered.returncode == 0
     assert ended["outcome"]["text"] == "cast_off answered left Lisbon."
     assert lines(tmp_path, "cast_off.txt") == ["Lisbon"]
+    assert worker.lines[-2]["answers"] == [{**asked, "status": "answered", "by": "eva"}]
     assert worker.events == [
-        ("turn_started", "t"), ("wait_opened", "t"), ("turn_parked", "t"), ("wait_answered", "t"),
-        ("turn_continued", "t"), ("turn_ended", "t"),
+        ("turn_started", "t"), ("wait_opened", "t"), ("turn_parked", "t"), ("turn_continued", "t"),
+        ("turn_ended", "t"),
     ]  # fmt: skip
 
 
@@ -228,9 +229,10 @@ def test_people_read_lines(tmp_path: Path) -> None:
         _, notes = process.communicate(timeout=HANGS_S)
 
     assert told == [["s-t/t", "started\n"], ["s-t/t", "finished: 17 * 24 = 408.\n"]]
-    first, *rest = notes.splitlines()
+    first, second, *rest = notes.splitlines()
     assert first.startswith("worker w-")
-    assert first.endswith(", agent galley, sqlite:///windlass.db · Ctrl-C or SIGTERM stops it")
+    assert first.endswith(", agent galley, sqlite:///windlass.db")
+    assert second == "Ctrl-C or SIGTERM stops it; turns that it leaves continue elsewhere"
     assert rest == ["SIGTERM: stopping with 0 turns under way; again to exit at once", "stopped"]
     assert process.returncode == 0
 

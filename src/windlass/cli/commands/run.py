@@ -130,20 +130,21 @@ def chat(  # noqa: PLR0913 - every option has a default
     if json:
         return _talk_in_json(runtime, session_id, choice.override)
     screen = Screen(console())
+    cursor: str | None = None
     with prepared_terminal():
         screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
         if found is None:
             again = f"windlass chat{_flags_again(settings)} --session {session_id}"
             screen.say(f"new session; to continue it: {again}", "dim")
         else:
-            show_leftover(found, screen)
+            cursor = show_leftover(found, screen)
         with LoopThread() as loop, loop.opened(runtime):
             talk = Conversation(
                 runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
             )
             try:
                 if found is not None and found.turn is not None:
-                    talk.attach(found.turn.turn_id)
+                    talk.attach(found.turn.turn_id, cursor)
             except Left as left:
                 return left.code
             return talk.go()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -38,7 +39,7 @@ from windlass.cli.terminal import (
 )
 from windlass.errors import ConfigError, StoreError
 from windlass.journal import DriveBegan
-from windlass.ports import Phase, Store, Wait
+from windlass.ports import Phase, Store, TurnView, Wait, WaitAnswer, WaitView
 from windlass.runtime.system_clock import SystemClock
 
 AgentsOption: TypeAlias = Annotated[
@@ -47,7 +48,7 @@ AgentsOption: TypeAlias = Annotated[
 ]
 TurnKey: TypeAlias = tuple[str, str]
 _KINDS: Final[tuple[NoticeKind, ...]] = (
-    "turn_rested", "turn_ended", "wait_opened", "wait_answered",
+    "turn_rested", "turn_ended", "wait_opened",
 )  # fmt: skip
 _LOOK_S: Final = 0.5
 
@@ -136,9 +137,13 @@ class WorkLog:
         self._worker_id = ""
         self._is_json = is_json
         self._news: asyncio.Queue[TurnKey | Notice | None] = asyncio.Queue()
-        # The turns that are driven here, and those that were and have not ended yet.
-        self._driving: set[TurnKey] = set()
-        self._parked: set[TurnKey] = set()
+        # The turns that were driven here and have not ended, with the answers to their waits that were told.
+        self._told: dict[TurnKey, set[str]] = {}
+        # How many drives of a turn began here and have not been seen to park: the store's news comes a moment later.
+        self._n_drives: Counter[TurnKey] = Counter()
+
+    def _driving(self) -> list[TurnKey]:
+        return [key for key, number in self._n_drives.items() if number > 0]
 
     # ------------------------------------------------------------------ what is heard
 
@@ -173,7 +178,7 @@ class WorkLog:
 
     async def tell_rest(self, rows: Store) -> None:
         """Tell what became of the turns that were driven when the worker stopped."""
-        for key in sorted(self._driving):
+        for key in sorted(self._driving()):
             found = await rows.load_turn(*key)
             if found is not None and found.state == "done":
                 await self._ended(key, rows)
@@ -191,43 +196,46 @@ class WorkLog:
             note(f"the store cannot be read: {error}")
 
     async def _noticed(self, notice: Notice, key: TurnKey, rows: Store) -> None:
-        if key not in self._driving | self._parked:
+        if key not in self._told:
             return  # another worker's
         wait = notice.wait
         if notice.kind == "turn_ended":
             await self._ended(key, rows)
         elif notice.kind == "turn_rested":
-            self._driving.discard(key)
-            self._parked.add(key)
+            self._n_drives[key] -= 1
             if self._is_json:
                 self._say("turn_parked", key)
         elif notice.kind == "wait_opened" and wait is not None:
             how = f": windlass approve {short_key(wait.key)}" if wait.kind == "approval" else ""
             told = f"waits ({wait.kind}): {wait.title or 'for an answer'}{how}"
             self._say("wait_opened", key, told, "yellow", wait=_wait_record(wait))
-        elif notice.kind == "wait_answered" and wait is not None:
-            self._say("wait_answered", key, f"{wait.kind} answered", wait=_wait_record(wait))
 
     async def _began(self, key: TurnKey, rows: Store) -> None:
         found = await rows.load_turn(*key)
-        drives = [
-            entry
-            for page in (() if found is None else found.pages)
-            for entry in page.entries
-            if isinstance(entry, DriveBegan)
+        is_known = key in self._told
+        told = self._told.setdefault(key, set())
+        self._n_drives[key] += 1
+        if found is None or not (is_known or self._was_driven(found)):
+            self._say("turn_started", key, "started")
+            return
+        answers = [
+            each for each in found.waits if each.answer is not None and each.wait.key not in told
         ]
-        is_known = key in self._driving | self._parked
-        is_continued = is_known or any(entry.worker != self._worker_id for entry in drives)
-        self._parked.discard(key)
-        self._driving.add(key)
-        name, told = (
-            ("turn_continued", "continues") if is_continued else ("turn_started", "started")
+        told.update(each.wait.key for each in answers)
+        shown = "".join(f", {_answer_words(each)}" for each in answers)
+        record = [_wait_record(each.wait, each.answer) for each in answers]
+        self._say("turn_continued", key, f"continues{shown}", answers=record)
+
+    def _was_driven(self, turn: TurnView) -> bool:
+        """Whether another worker drove a turn before."""
+        entries = (entry for page in turn.pages for entry in page.entries)
+        return any(
+            isinstance(entry, DriveBegan) and entry.worker != self._worker_id for entry in entries
         )
-        self._say(name, key, told)
 
     async def _ended(self, key: TurnKey, rows: Store) -> None:
-        self._driving.discard(key)
-        self._parked.discard(key)
+        self._told.pop(key, None)
+        self._n_drives.pop(key, None)
         found = await rows.load_turn(*key)
         outcome = None if found is None else found.outcome
         text = getattr(outcome, "text", "")
@@ -248,7 +256,8 @@ class WorkLog:
             self._write("worker_started", **record)
         else:
             listed = f"{'agent' if len(names) == 1 else 'agents'} {', '.join(names)}"
-            note(f"worker {worker_id}, {listed}, {settings.store} · Ctrl-C or SIGTERM stops it")
+            note(f"worker {worker_id}, {listed}, {settings.store}")
+            note("Ctrl-C or SIGTERM stops it; turns that it leaves continue elsewhere")
 
     def stopping(self, number: int) -> None:
         """Say that the worker stops."""
@@ -256,7 +265,7 @@ class WorkLog:
         if self._is_json:
             self._write("worker_stopping", worker=self._worker_id, signal=name)
         else:
-            turns = count(len(self._driving), "turn")
+            turns = count(len(self._driving()), "turn")
             note(f"{name}: stopping with {turns} under way; again to exit at once")
 
     def went(self) -> None:
@@ -280,5 +289,11 @@ class WorkLog:
         write_json({"event": name, "at_ms": SystemClock().now_ms(), **more})
 
 
-def _wait_record(wait: Wait) -> dict[str, object]:
-    return {"key": short_key(wait.key), "kind": wait.kind, "title": wait.title}
+def _answer_words(wait: WaitView) -> str:
+    by = f" by {wait.answer.by}" if wait.answer is not None and wait.answer.by else ""
+    return f"{wait.wait.kind} {wait.state}{by}"
+
+
+def _wait_record(wait: Wait, answer: WaitAnswer | None = None) -> dict[str, object]:
+    record: dict[str, object] = {"key": short_key(wait.key), "kind": wait.kind, "title": wait.title}
+    return record if answer is None else {**record, "status": answer.status, "by": answer.by}

@@ -20,7 +20,7 @@ from windlass.api.usage_report import UsageReport
 from windlass.cli import terminal
 from windlass.cli.opening import Found
 from windlass.cli.output import page_messages
-from windlass.folds import TurnFold, frame_in
+from windlass.folds import TurnFold, frame_in, place_of, write_cursor
 from windlass.journal import JournalRow, ToolCallCommand
 from windlass.kernel import CompletedToolCall, Finished, Message, events
 from windlass.kernel.value import snake_case
@@ -268,8 +268,11 @@ def _settled_length(text: str) -> int:
 # ---------------------------------------------------------------------- what another process left
 
 
-def show_leftover(found: Found, screen: Screen) -> None:
-    """Show the last messages, what the journal has of the unfinished turn, and what is taken back."""
+def show_leftover(found: Found, screen: Screen) -> str | None:
+    """Show the last messages, what the journal has of the unfinished turn, and what is taken back.
+
+    Return the cursor behind the facts that were shown; None without any.
+    """
     session, turn = found.session, found.turn
     turns = terminal.count(session.head, "turn")
     screen.say(f"session {session.session_id}: {turns} so far", "dim")
@@ -277,13 +280,18 @@ def show_leftover(found: Found, screen: Screen) -> None:
         who = "you" if message.role == "user" else message.role
         screen.say(f"{who}: {terminal.one_line(terminal.message_text(message), 200)}", "dim")
     if turn is None:
-        return
-    _show_turn(turn, TurnFold.of(turn, frame_in(session.pages)), screen)
+        return None
+    fold = TurnFold.of(turn, frame_in(session.pages))
+    _show_turn(turn, fold, screen)
     if turn.state == "running" and found.is_owned:
         screen.say("it runs in another process; this shows what that process records", "dim")
     elif turn.state == "running":
         lost = "anything else it showed was not recorded; the model is asked again"
         screen.say(f"↩ taken back: {lost}", "yellow")
+    if not fold.facts:
+        return None
+    place = place_of(fold.facts[-1], turn.session_id, turn.turn_id)
+    return write_cursor(turn.session_id, "", place)
 
 
 def _last_words(session: SessionView) -> Sequence[Message]:
