@@ -1,4 +1,4 @@
-"""Notices: what happens in all sessions of a store, one line each: turns begin, rest and end, waits open and are answered.
+"""Notices: what happens in all sessions of a store, one line each: turns begin, park and end, waits open and are answered.
 
 A notice says where to look; `session.observe` and `rt.turn` show what is there. Notices come from the store, so they are the
 same in every process.
