@@ -95,7 +95,7 @@ def test_a_session_that_waits_shows_what_it_waits_for(made: Path) -> None:
 
     assert shown[-2:] == [
         "└── unfinished: three",
-        f"    └── waits (approval): Run pay?  key {wait['key'][:14]}",
+        f"    └── waits (approval): Run pay?  windlass approve {wait['key'][:14]}",
     ]
     assert found["waits"] == [wait]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -208,6 +209,15 @@ def test_a_worker_leaves_the_turns_of_other_agents_alone(tmp_path: Path, work: B
     assert worker.events == [("turn_started", "t2"), ("turn_ended", "t2")]
     (shown,) = values(windlass("show", "s-t1", "--turn", "t1", "--json", cwd=tmp_path))
     assert shown["state"] == "queued"
+
+
+def test_a_turn_that_parks_says_what_to_type_next(tmp_path: Path) -> None:
+    done = windlass("run", SAIL, "-m", "crew:deck", cwd=tmp_path)
+    told = done.stderr.splitlines()[-1]
+
+    assert re.fullmatch(r"waits \(approval\): Run cast_off\?  windlass approve w_\w{12}", told)
+    answered = windlass(*told.partition("  windlass ")[2].split(), cwd=tmp_path)
+    assert answered.returncode == 0
 
 
 def test_people_read_lines(tmp_path: Path) -> None:

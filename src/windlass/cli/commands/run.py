@@ -16,7 +16,15 @@ from windlass.cli.settings import Settings, checked_store, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
 from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen, show_leftover
-from windlass.cli.terminal import answer_text, call_line, console, ending, is_finished, note
+from windlass.cli.terminal import (
+    answer_text,
+    call_line,
+    console,
+    ending,
+    is_finished,
+    note,
+    wait_line,
+)
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
 
@@ -88,7 +96,7 @@ def _tell(result: TurnResult[Any]) -> None:
         console().print(said, soft_wrap=True)
     if result.parked:
         for wait in result.waits:
-            note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
+            note(wait_line(wait))
     elif not is_finished(result.outcome):
         note(ending(result.outcome))
 

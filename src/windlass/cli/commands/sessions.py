@@ -117,8 +117,8 @@ def _usage_lines(report: UsageReport) -> list[dict[str, object]]:
 
 def _cost(report: UsageReport) -> str:
     if report.cost is not None:
-        return f"${report.cost:.4f}" if report.cost else "$0"
-    known = f"at least ${report.known_cost:.4f}; " if report.known_cost else ""
+        return terminal.dollars(report.cost)
+    known = f"at least {terminal.dollars(report.known_cost)}; " if report.known_cost else ""
     return terminal.safe(f"{known}not known for {', '.join(report.unpriced)}")
 
 

@@ -81,9 +81,7 @@ def _session_tree(view: SessionView, waits: Iterable[WaitView]) -> Tree:
     if view.active is not None:
         branch = tree.add(line((f"unfinished: {view.active}", "yellow")))
         for each in waits:
-            wait = each.wait
-            told = f"waits ({wait.kind}): {wait.title or 'for an answer'}"
-            branch.add(line((told, "yellow"), (f"  key {terminal.short_key(wait.key)}", "dim")))
+            branch.add(line((terminal.wait_line(each.wait), "yellow")))
     for turn_id in view.queued:
         tree.add(line((f"queued: {turn_id}", "dim")))
     return tree

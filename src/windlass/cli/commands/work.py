@@ -36,6 +36,7 @@ from windlass.cli.terminal import (
     note,
     one_line,
     short_key,
+    wait_line,
 )
 from windlass.errors import ConfigError, StoreError
 from windlass.journal import DriveBegan
@@ -206,9 +207,7 @@ class WorkLog:
             if self._is_json:
                 self._say("turn_parked", key)
         elif notice.kind == "wait_opened" and wait is not None:
-            how = f": windlass approve {short_key(wait.key)}" if wait.kind == "approval" else ""
-            told = f"waits ({wait.kind}): {wait.title or 'for an answer'}{how}"
-            self._say("wait_opened", key, told, "yellow", wait=_wait_record(wait))
+            self._say("wait_opened", key, wait_line(wait), "yellow", wait=_wait_record(wait))
 
     async def _began(self, key: TurnKey, rows: Store) -> None:
         found = await rows.load_turn(*key)

@@ -192,7 +192,7 @@ class Screen:
         """Show what a turn used."""
         if not usage.calls:
             return
-        cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
+        cost = "" if usage.cost is None else f" · {terminal.dollars(usage.cost)}"
         calls = terminal.count(usage.calls, "call")
         self.say(f"{calls} · {usage.prompt_tokens} in · {usage.output_tokens} out{cost}", "dim")
 
