@@ -142,7 +142,7 @@ class SessionParked(CallerError):
 
 
 class IdempotencyConflict(CallerError):
-    """This id is known with other content."""
+    """This id was already given with other content."""
 
     code = "idempotency_conflict"
     status = 409
@@ -248,7 +248,7 @@ class ProviderError(WindlassError):
 
 
 class Throttled(ProviderError):
-    """Too many requests; `retry_after_s` is the provider's wish, when it gave one."""
+    """Too many requests; `retry_after_s` is how long the provider asks to wait, if it says so."""
 
     code = "throttled"
     retry = Retry.LATER

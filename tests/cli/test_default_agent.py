@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from windlass.cli.agents import default_agent
-from windlass.cli.default_tools import MAX_BYTES, Workspace, evaluate
+from windlass.cli.default_tools import MAX_BYTES, Workspace
 from windlass.errors import ToolError
+from windlass.models.arithmetic import evaluate
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -193,10 +195,72 @@ def test_bench_measures_three_stores(tmp_path: Path) -> None:
 def test_models_say_why_they_are_not_ready(tmp_path: Path) -> None:
     found = {each["provider"]: each for each in values(windlass("models", "--json", cwd=tmp_path))}
 
-    assert "ANTHROPIC_API_KEY" in found["anthropic"]["why"]
+    assert found["anthropic"]["why"] == "set ANTHROPIC_API_KEY"
+    assert found["google"]["why"] == "set GEMINI_API_KEY or GOOGLE_API_KEY"
     assert found["anthropic"]["ready"] is False
     assert found["ollama"]["ready"] is True
     assert found["demo"]["ready"] is True
+
+
+def test_the_models_fit_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    heads, *rows = windlass(
+        "models", cwd=tmp_path, env=clean_environment(COLUMNS="80")
+    ).stdout.splitlines()
+
+    assert heads.split() == ["provider", "model", "name", "ready", "why"]
+    assert [row.split()[0] for row in rows[: rows.index("")]] == [
+        "anthropic", "openai", "openai-chat", "ollama", "openrouter", "vllm", "llamacpp", "google",
+        "local", "demo",
+    ]  # fmt: skip
+    assert all(len(row) <= 80 and ": " not in row for row in rows[: rows.index("")])
+
+
+def _without_sdks(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    hidden = ("anthropic", "xllamacpp")
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, package=None: None if name in hidden else found(name, package),
+    )
+
+
+def test_a_missing_extra_is_named_in_short_with_the_command_below(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _without_sdks(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main(["models"]) == 0
+
+    told = capsys.readouterr().out
+    assert re.search(
+        r"^anthropic +anthropic:NAME +no +needs the extra anthropic *$", told, re.MULTILINE
+    )
+    assert told.endswith(
+        "to install an extra: pip install '.[EXTRA]' in a checkout of windlass"
+        " (windlass-runtime is not published yet)\n"
+    )
+
+
+def test_weights_without_their_engine_say_so_before_the_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told_before: list[str] = []
+
+    def fetch(*, weights: Weights) -> Path:
+        told_before.append(capsys.readouterr().err)
+        return tmp_path / weights.file_name
+
+    _without_sdks(monkeypatch)
+    monkeypatch.setattr("windlass.cli.commands.machine.get_weights", fetch)
+
+    assert main(["models", "get", "smollm2"]) == 0
+
+    assert told_before[0].splitlines()[-1] == (
+        "to run it, local:smollm2 also needs an extra: pip install '.[local]' in a checkout of windlass"
+        " (windlass-runtime is not published yet)"
+    )
 
 
 def test_weights_are_named_with_their_place_and_checksum(tmp_path: Path) -> None:

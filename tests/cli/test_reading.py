@@ -88,6 +88,18 @@ def test_a_session_is_shown_as_a_tree(made: Path) -> None:
     assert "\x1b" not in shown
 
 
+def test_a_session_that_waits_shows_what_it_waits_for(made: Path) -> None:
+    shown = windlass("show", "bob", cwd=made).stdout.splitlines()
+    (found,) = values(windlass("show", "bob", "--json", cwd=made))
+    (wait,) = values(windlass("waits", "--json", cwd=made))
+
+    assert shown[-2:] == [
+        "└── unfinished: three",
+        f"    └── waits (approval): Run pay?  windlass approve {wait['key'][:14]}",
+    ]
+    assert found["waits"] == [wait]
+
+
 def test_a_turn_is_shown_alone_and_as_json(made: Path) -> None:
     shown = windlass("show", "bob", "--turn", "three", cwd=made).stdout
     (found,) = values(windlass("show", "ada", "--turn", "two", "--json", cwd=made))
@@ -211,6 +223,15 @@ def test_usage_is_counted_by_model_and_cost_is_not_made_up(made: Path) -> None:
     assert "cost: not known for scripted" in shown
 
 
+def test_the_demo_model_costs_nothing(tmp_path: Path) -> None:
+    windlass("run", "1 + 1", "--model", "demo", "--session", "s", cwd=tmp_path)
+    (found,) = values(windlass("usage", "--json", cwd=tmp_path))
+    shown = windlass("usage", cwd=tmp_path).stdout
+
+    assert (found["cost"], found["unpriced"]) == (0.0, [])
+    assert shown.endswith("; cost: $0\n")
+
+
 def test_a_cost_that_is_known_is_a_number() -> None:
     used = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
     lines = [UsageLine(source="turn", model="m", calls=1, usage=used)]
@@ -228,6 +249,10 @@ def test_an_export_holds_every_message(made: Path) -> None:
     assert [line["kind"] for line in lines] == ["session", "turn", "turn"]
     assert [len(line["messages"]) for line in lines[1:]] == [4, 2]
     assert "## Turn 1: finished" in text
+    assert "**tool**\n\n← ship ok: shipped A-17\n" in text
+    assert re.findall(r"^\*\*(\w+)\*\*$", text, re.MULTILINE) == [
+        "user", "assistant", "tool", "assistant", "user", "assistant",
+    ]  # fmt: skip
     assert "You are welcome." in text
     assert "\x1b" not in text
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from windlass.cli.settings import Settings, existing_store, settle, store_address, store_file
+from tests.cli.started import windlass
+from windlass.cli.settings import (
+    Settings,
+    checked_store,
+    existing_store,
+    settle,
+    store_address,
+    store_file,
+)
 from windlass.errors import ConfigError
 
 
@@ -110,6 +119,24 @@ def test_a_file_name_stands_for_sqlite() -> None:
     assert store_address("postgres://x/y") == "postgres://x/y"
     assert store_file("sqlite:////tmp/x.db") == Path("/tmp/x.db")
     assert store_file("memory:") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("sqlite://x.db", "found 'sqlite://x.db', which is one slash short, wanted 'sqlite:///x.db' or 'x.db'"),
+        ("sqlite:x.db", "found 'sqlite:x.db', which is short of slashes, wanted 'sqlite:///x.db' or 'x.db'"),
+        ("sqlite:/a/x.db", "which is short of slashes, wanted 'sqlite:////a/x.db' or '/a/x.db'"),
+    ],
+)  # fmt: skip
+def test_an_address_without_all_its_slashes_is_refused_with_the_right_one(
+    given: str, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        checked_store(settle({"store": given}, {}, tmp_path))
+    for command in (["run", "hi", "--model", "demo"], ["sessions"], ["work", "-m", "crew:deck"]):
+        done = windlass(*command, "--store", given, cwd=tmp_path)
+        assert (done.returncode, told in done.stderr) == (2, True), command
 
 
 def test_who_only_reads_makes_no_file(tmp_path: Path) -> None:

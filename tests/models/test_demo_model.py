@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
+from tests.models.demo_requests import QUESTION, TRIP, ask, called, request, spec
 from windlass.kernel import (
     Message,
     ModelMessage,
@@ -13,62 +12,16 @@ from windlass.kernel import (
     ModelRequest,
     StandardDriver,
     Text,
-    ToolCall,
     ToolOutcome,
-    ToolResult,
-    ToolSpec,
     TurnConfig,
     TurnMachine,
     outcomes,
 )
-from windlass.kernel.messages import ToolStatus
 from windlass.models.demo import DemoModel
-from windlass.ports.model import Model, ModelEvent, TextChunk
+from windlass.ports.model import ModelEvent, TextChunk
 from windlass.testing import Answers, broken_rules, drive
 
-QUESTION = "Book 2 nights in Lisbon for at most 300 euros."
 OFFER = '{"cents":11800,"hotel":"Casa do Rio"}'
-STATUSES: dict[str, ToolStatus] = {each: each for each in get_args(ToolStatus)}
-TRIP = ("look_up", "book", "notify", "pay")
-
-
-def spec(name: str) -> ToolSpec:
-    return ToolSpec(name=name, description=name, parameters={"type": "object"})
-
-
-def request(
-    said: str = QUESTION,
-    *results: tuple[str, ...],
-    tools: tuple[str, ...] = TRIP,
-    system: str = "",
-) -> ModelRequest:
-    """A request with what the user said and the results that came since, each of a call of its own."""
-    messages = [ModelMessage(role="system", parts=(Text(text=system),))] if system else []
-    messages.append(ModelMessage(role="user", parts=(Text(text=said),)))
-    for at, (name, text, *status) in enumerate(results):
-        call = ToolCall(call_id=f"call_{at}_0", name=name)
-        messages.append(ModelMessage(role="assistant", parts=(call,)))
-        answer = ToolResult(
-            call_id=call.call_id,
-            name=name,
-            content=(Text(text=text),),
-            status=STATUSES[status[0]] if status else "ok",
-        )
-        messages.append(ModelMessage(role="user", parts=(answer,)))
-    return ModelRequest(model="demo", messages=messages, tools=tuple(map(spec, tools)))
-
-
-async def ask(asked: ModelRequest) -> ModelReply:
-    model: Model = DemoModel()
-    return await model.complete(asked, lambda _event: None)
-
-
-async def called(asked: ModelRequest) -> ToolCall:
-    (part,) = (await ask(asked)).parts
-    assert isinstance(part, ToolCall)
-    return part
-
-
 LOOKED_UP = ("look_up", OFFER)
 BOOKED = ("book", '{"confirmation":"RIO-2N"}')
 TOLD = ("notify", "sent")
@@ -181,19 +134,24 @@ async def test_the_same_request_gets_the_same_reply() -> None:
     assert await ask(asked) == await ask(asked)
 
 
-async def test_without_tools_it_says_what_it_is_and_what_it_sees() -> None:
+async def test_without_tools_it_says_what_it_is_and_what_it_can_do() -> None:
     reply = await ask(request("Tell me a joke.", tools=(), system="Be kind."))
 
     assert reply.text == (
-        "I am the demo model: a few rules, no language model. "
-        'My instructions begin "Be kind.". You said "Tell me a joke.". I am offered no tools.'
+        'I am the demo model: a few rules, no language model. I have no rule for "Tell me a joke.". '
+        "I can do sums, such as 17 % of 2400. I am offered no tools."
     )
 
 
-async def test_it_names_the_tools_that_it_is_offered() -> None:
-    reply = await ask(request("Hello", tools=("search", "add")))
+async def test_it_describes_itself_once_in_a_conversation() -> None:
+    before = request("Hello", tools=("add",))
+    said = ModelMessage(role="assistant", parts=(Text(text="I am the demo model."),))
+    again = ModelMessage(role="user", parts=(Text(text="Hello?"),))
+    asked = ModelRequest(model="demo", messages=[*before.messages, said, again], tools=before.tools)
 
-    assert 'You said "Hello". I am offered these tools: add, search. To see one' in reply.text
+    reply = await ask(asked)
+
+    assert reply.text == 'I have no rule for "Hello?". Try 17 % of 2400, or add {}.'
 
 
 async def test_where_no_tool_may_be_called_none_is() -> None:
@@ -216,7 +174,13 @@ async def test_a_tool_can_be_called_by_hand() -> None:
 async def test_what_was_called_by_hand_is_told() -> None:
     reply = await ask(request('add {"a": 1}', ("add", "3"), tools=("add",)))
 
-    assert reply.text == "I am the demo model: a few rules, no language model. add answered 3."
+    assert reply.text == "add answered 3."
+
+
+async def test_a_result_longer_than_a_screen_is_cut() -> None:
+    reply = await ask(request('add {"a": 1}', ("add", "x" * 5_000), tools=("add",)))
+
+    assert reply.text == f"add answered {'x' * 599}…."
 
 
 @pytest.mark.parametrize("args", ["{a: 1}", '{"a": "\\u0000"}'])
@@ -235,7 +199,7 @@ async def test_a_tool_that_is_not_offered_is_not_called_by_hand() -> None:
 async def test_long_words_are_quoted_in_short() -> None:
     reply = await ask(request("word " * 50, tools=()))
 
-    assert f'You said "{"word " * 11}word…".' in reply.text
+    assert f'I have no rule for "{"word " * 11}word…".' in reply.text
 
 
 async def test_its_words_are_shown_as_they_come() -> None:
@@ -258,7 +222,7 @@ async def test_it_counts_words_as_tokens() -> None:
 async def test_even_an_empty_conversation_is_answered() -> None:
     reply = await ask(ModelRequest(model="demo", messages=[]))
 
-    assert "You said nothing that I can read." in reply.text
+    assert "I have no rule for a message without text." in reply.text
 
 
 def test_its_requests_and_replies_make_a_whole_turn() -> None:

@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from windlass.api.adapters import find_model
+from windlass.api.adapters import KnownModels, find_model
 from windlass.errors import ConfigError
 from windlass.models.anthropic import AnthropicModel
 from windlass.models.names import PROVIDERS, model_named
@@ -44,6 +44,16 @@ def test_a_provider_like_no_other_names_them_all() -> None:
         model_named("zzzz:some-model")
 
 
+def test_a_name_without_a_provider_names_them_all_and_what_is_built_in() -> None:
+    with pytest.raises(ConfigError) as told:
+        KnownModels().of("gpt-4o")
+
+    assert str(told.value).endswith(
+        "Providers: anthropic, openai, openai-chat, ollama, openrouter, vllm, llamacpp, google, local. "
+        "Built in: demo"
+    )
+
+
 def test_a_provider_without_a_model_is_refused() -> None:
     with pytest.raises(ConfigError, match="anthropic:NAME"):
         model_named("anthropic:")
@@ -62,5 +72,6 @@ def test_a_missing_sdk_names_the_command_to_install_it(
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
-    with pytest.raises(ConfigError, match=r"pip install 'windlass\[[a-z]+\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[[a-z]+\]' in a checkout") as told:
         model_named(f"{provider}:some-model")
+    assert "windlass-runtime is not published yet" in str(told.value)

@@ -84,6 +84,8 @@ def test_the_lists_own_sum_is_the_same(ours: str, provider: str, model: str) -> 
         "gpt-4o",
         "openai:",
         "local:",
+        "demo:",
+        "my-demo",
         ":gpt-4o",
         "",
     ],
@@ -94,7 +96,8 @@ def test_what_nobody_knows_is_none_and_not_zero(name: str) -> None:
 
 
 def test_the_model_in_this_process_is_free() -> None:
-    assert cost_of("local:smollm2", Usage(input_tokens=MILLION, output_tokens=MILLION)) == 0
+    for name in ("local:smollm2", "demo"):
+        assert cost_of(name, Usage(input_tokens=MILLION, output_tokens=MILLION)) == 0
 
 
 def test_a_long_prompt_costs_more_and_many_short_ones_do_not() -> None:

@@ -73,7 +73,7 @@ async def test_only_a_clear_yes_is_one(answer: Json) -> None:
     at = turn(used(950))
     at.host.answered = {"turn-0": answer}
     found = await asking().before_model(at, ask())
-    assert found == Stop("The turn may not spend more: so it was answered.", "limit")
+    assert found == Stop("The turn may not spend more: an approver said so.", "limit")
     at.settle()
     assert at.host.states == {}
 

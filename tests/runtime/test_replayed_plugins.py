@@ -215,7 +215,7 @@ async def test_without_a_plugin_that_it_began_with_a_turn_is_blocked(stage: Stag
     found = await replayed(turn)
 
     assert found == Replayed(
-        state="blocked", why="The turn began with the plugin guard, which is not here"
+        state="blocked", why="The turn began with the plugin guard, which this worker does not have"
     )
 
 
@@ -250,5 +250,5 @@ async def test_without_its_driver_a_turn_is_blocked(stage: Stage) -> None:
     found = await replayed(turn.with_view(pages=(changed, *rest)))
 
     assert found == Replayed(
-        state="blocked", why="The turn began with the driver code, which is not here"
+        state="blocked", why="The turn began with the driver code, which this worker does not have"
     )

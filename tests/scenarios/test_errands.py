@@ -249,13 +249,13 @@ async def test_a_dropped_errand_is_named_in_the_status_and_in_the_log_and_ends_n
     assert result.text == "Sent."
     assert [(one.status, one.session_id, one.reason) for one in status.dropped] == [
         ("dropped", "gone", "session gone: was deleted"),
-        ("dropped", "s2", "turn no-such-turn: the session has none of this id"),
+        ("dropped", "s2", "turn no-such-turn: the session has no turn of this id"),
         ("dropped", "", "key: there is no such wait in this store"),
     ]
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == [
         "an errand to session gone was dropped: session gone: was deleted",
-        "an errand to session s2 was dropped: turn no-such-turn: the session has none of this id",
+        "an errand to session s2 was dropped: turn no-such-turn: the session has no turn of this id",
         "an errand to a wait was dropped: key: there is no such wait in this store",
     ]
 

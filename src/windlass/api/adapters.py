@@ -91,10 +91,12 @@ class KnownModels:
             return wanted
         found = self.find(wanted)
         if found is None:
+            from windlass.models.names import PROVIDERS  # noqa: PLC0415 - only a mistake needs it
+
             raise ConfigError(
                 f"model: no model is called {wanted[:80]!r}; give PROVIDER:MODEL such as "
                 "anthropic:claude-sonnet-4-5, a Model object, or register one with Runtime(models=...). "
-                "Built in: demo",
+                f"Providers: {', '.join(PROVIDERS)}. Built in: demo",
                 field="model",
                 wanted="a Model, or the name of one",
             )

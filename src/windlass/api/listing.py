@@ -108,7 +108,7 @@ def check_page(limit: object) -> int:
     """Return how many lines a page may have.
 
     Raises:
-        InvalidInput: it is no number of lines.
+        InvalidInput: it is not a number of lines.
         LimitExceeded: it is more than a store shows at once.
     """
     if type(limit) is not int or limit < 1:

@@ -1,4 +1,4 @@
-"""Notices: what happens in all sessions of a store, one line each: turns begin, rest and end, waits open and are answered.
+"""Notices: what happens in all sessions of a store, one line each: turns begin, park and end, waits open and are answered.
 
 A notice says where to look; `session.observe` and `rt.turn` show what is there. Notices come from the store, so they are the
 same in every process.
@@ -189,7 +189,7 @@ def _read_cursor(text: object) -> tuple[str, int]:
     """Return a mark of the store, and how many changes behind it were seen.
 
     Raises:
-        InvalidInput: it is no cursor of a notice.
+        InvalidInput: it is not a cursor of a notice.
     """
     if isinstance(text, str) and len(text) <= _MAX_CURSOR:
         mark, _, number = text.rpartition("/")

@@ -297,7 +297,7 @@ class Session(Generic[O]):
             return None
         if view.request.input != parts:
             raise IdempotencyConflict(
-                f"item {item.item_id}: is known with other content", field="key"
+                f"item {item.item_id}: was already given with other content", field="key"
             )
         state: ItemState = "settled" if view.state == "done" else "taken"
         return InboxReceipt(item_id=item.item_id, state=state, known=True)

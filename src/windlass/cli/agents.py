@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
@@ -53,6 +53,18 @@ def choose(settings: Settings) -> Choice:
     override = settings.model if settings.sources.get("model") == "--model" else None
     told = f"agent {settings.agent}, model {override or own}"
     return Choice(agent=agent, told=told, override=override)
+
+
+def choose_agents(addresses: Sequence[str] | None, settings: Settings) -> list[Agent[Any, Any]]:
+    """Return the agents of these addresses; without any, the one of the settings.
+
+    Raises:
+        ConfigError: none is named, or one cannot be imported or is not an agent.
+    """
+    named = addresses or [each for each in (settings.agent,) if each is not None]
+    if not named:
+        raise ConfigError.at("agent", "none", "at least one, such as -m app:support")
+    return [_as_agent(load(each, settings), each) for each in named]
 
 
 def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] | None:

@@ -24,6 +24,7 @@ DEMO: Final = "demo"
 COMMANDS: Final = (
     Command("chat", "run", "talk to an agent; the conversation survives kill -9"),
     Command("run", "run", "run one turn and print its answer"),
+    Command("work", "work", "drive your agents' turns until it is told to stop"),
     Command("sessions", "sessions", "list the sessions of a store"),
     Command("show", "turns", "show a session, a turn or its journal"),
     Command("tail", "tail", "follow a session's turns, whichever process drives them"),

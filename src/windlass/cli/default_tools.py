@@ -1,42 +1,23 @@
 """The tools of the default agent. They only look: at the clock, at numbers, at files below one folder.
 
-Law 1. `calculate` takes numbers and operators; nothing in it can run code or run forever.
-Law 2. Files are read below the current folder only: no hidden names, no links that lead out.
+Law 1. Files are read below the current folder only: no hidden names, no links that lead out.
 """
 
 from __future__ import annotations
 
-import ast
-import math
-import operator
 import os
 import stat
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from windlass import tool
 from windlass.errors import ToolError
+from windlass.models.arithmetic import evaluate
 from windlass.runtime.system_clock import SystemClock
 
 MAX_BYTES: Final = 64 * 1024
 MAX_NAMES: Final = 200
-_MAX_CHARS: Final = 500
-_MAX_BITS: Final = 4_096
-
-_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-}  # fmt: skip
-_UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
-    ast.UAdd: operator.pos, ast.USub: operator.neg,
-}  # fmt: skip
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "abs": abs, "round": round, "min": min, "max": max, "sqrt": math.sqrt, "log": math.log,
-    "exp": math.exp, "sin": math.sin, "cos": math.cos, "tan": math.tan, "floor": math.floor, "ceil": math.ceil,
-}  # fmt: skip
-_CONSTANTS: Final = {"pi": math.pi, "e": math.e}
 
 
 @tool(effect="pure")
@@ -62,64 +43,6 @@ def read_file(path: str) -> str:
 def list_files(folder: str = ".") -> list[str]:
     """List a folder below the current one."""
     return Workspace(Path.cwd()).names(folder)
-
-
-# ---------------------------------------------------------------------- arithmetic
-
-
-def evaluate(expression: str) -> int | float:
-    """Return the value of an arithmetic expression.
-
-    Raises:
-        ToolError: it is not arithmetic, or has no finite result of a reasonable size.
-    """
-    if len(expression) > _MAX_CHARS:
-        size = len(expression)
-        raise ToolError(f"expression: found {size} characters, wanted at most {_MAX_CHARS}")
-    try:
-        value = _value(ast.parse(expression.strip().replace("^", "**"), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ToolError(f"expression: cannot be calculated: {error}") from None
-    except (ZeroDivisionError, OverflowError) as error:
-        raise ToolError(f"expression: has no result: {error}") from None
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ToolError("expression: has no finite result")
-    return value
-
-
-def _value(node: ast.expr) -> int | float:
-    match node:
-        case ast.Constant(value=value) if type(value) in (int, float):
-            return _small(value)
-        case ast.Name(id=name) if name in _CONSTANTS:
-            return _CONSTANTS[name]
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
-            return _small(_UNARY[type(op)](_value(operand)))
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            return _power(_value(left), _value(right))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _small(_BINARY[type(op)](_value(left), _value(right)))
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            return _small(_FUNCTIONS[name](*map(_value, args)))
-    known = ", ".join((*_FUNCTIONS, *_CONSTANTS))
-    raise ValueError(f"wanted numbers, + - * / // % ** ( ), {known}")
-
-
-def _power(left: float, right: float) -> int | float:
-    if isinstance(left, int) and abs(right) * max(left.bit_length(), 1) > _MAX_BITS:
-        raise OverflowError("the result is too large")
-    value = left**right
-    if isinstance(value, complex):
-        raise ValueError("the result is not a real number")  # noqa: TRY004 - the types are right
-    return _small(value)
-
-
-def _small(value: Any) -> int | float:  # noqa: ANN401 - an operator's result
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise OverflowError("the result is too large")
-    if type(value) not in (int, float):
-        raise TypeError("the result is not a number")
-    return value  # type: ignore[no-any-return]  # checked above
 
 
 # ---------------------------------------------------------------------- files

@@ -14,6 +14,7 @@ BUG: Final = 70
 OUTPUT: Final = 74
 INTERRUPTED: Final = 128 + signal.SIGINT
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
+TERMINATED: Final = 128 + signal.SIGTERM
 
 MEANINGS: Final = (
     (OK, "done"),
@@ -25,4 +26,5 @@ MEANINGS: Final = (
     (OUTPUT, "the output could not be written"),
     (INTERRUPTED, "interrupted with Ctrl-C; a turn that was accepted continues later"),
     (PIPE_CLOSED, "the program that read the output closed it"),
+    (TERMINATED, "ended by SIGTERM; a turn that was accepted continues later"),
 )

@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 from windlass import __version__, errors
 from windlass.cli import catalogue, exit_code
+from windlass.release import install_hint
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +77,7 @@ def _run(words: list[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("cyclopts", "rich"):
             raise
-        print(f"windlass {first} needs an extra: pip install 'windlass[cli]'", file=sys.stderr)
+        print(f"windlass {first} needs an extra: {install_hint('cli')}", file=sys.stderr)
         return exit_code.USAGE
     return arguments.run(words)
 

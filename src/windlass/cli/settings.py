@@ -91,6 +91,22 @@ def store_address(given: str) -> str:
     return given if ":" in given.partition("/")[0] else f"{_SQLITE}{given}"
 
 
+def checked_store(settings: Settings) -> str:
+    """Return the address of the store, if it has all its slashes; which kinds there are, `Runtime` knows.
+
+    Raises:
+        ConfigError: an address of SQLite with too few slashes.
+    """
+    given = settings.store
+    if not given.startswith("sqlite:") or given.startswith(_SQLITE):
+        return given
+    file = given.removeprefix("sqlite:").removeprefix("//")
+    short = "one slash short" if given.startswith("sqlite://") else "short of slashes"
+    meant = f"{_SQLITE}{file}"
+    told = f"found {given[:80]!r}, which is {short}, wanted {meant[:80]!r} or {file[:80]!r}"
+    raise ConfigError(f"store: {told}", field="store", wanted=meant[:80])
+
+
 def store_file(address: str) -> Path | None:
     """Return the file of a store, if it has one."""
     return Path(address.removeprefix(_SQLITE)) if address.startswith(_SQLITE) else None
@@ -100,9 +116,9 @@ def existing_store(settings: Settings) -> str:
     """Return the address of a store whose file exists: a command that only reads creates none.
 
     Raises:
-        ConfigError: the file does not exist.
+        ConfigError: the file does not exist, or the address is short of slashes.
     """
-    file = store_file(settings.store)
+    file = store_file(checked_store(settings))
     if file is not None and not _exists(file):
         told = f"store: {file} does not exist; name another file with --store or WINDLASS_STORE"
         raise ConfigError(f"{told}, or create it with windlass chat", field="store")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
@@ -19,6 +20,7 @@ from windlass.guards.text import clean_text
 from windlass.kernel import canonical, outcomes
 from windlass.kernel.messages import Attachment, Message, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.tool_call import ToolOutcome, as_text
+from windlass.ports import Wait
 
 
 def safe(text: str) -> str:
@@ -51,6 +53,18 @@ def one_line(text: str, width: int = 72) -> str:
 def as_json(value: object) -> str:
     """Return a JSON value as text for people."""
     return safe(canonical.encode(value).decode())
+
+
+def dollars(cost: Decimal) -> str:
+    """Return what something cost, such as `$0.0123`; `$0` if it was free."""
+    return f"${cost:.4f}" if cost else "$0"
+
+
+def wait_line(wait: Wait) -> str:
+    """Return what a turn waits for, with what to type next where there is something."""
+    key = short_key(wait.key)
+    next_step = f"windlass approve {key}" if wait.kind == "approval" else f"key {key}"
+    return f"waits ({wait.kind}): {wait.title or 'for an answer'}  {next_step}"
 
 
 def call_line(name: str, args: Mapping[str, Any], width: int = 72) -> str:
@@ -99,6 +113,12 @@ def answer_text(outcome: outcomes.Outcome | None, text: str) -> str:
 def text_of(parts: Iterable[object]) -> str:
     """Return the text among the parts of a message."""
     return " ".join(part.text for part in parts if isinstance(part, Text))
+
+
+def speaker(message: Message) -> str:
+    """Return who says a message: its role, or `tool` if it brings results."""
+    is_result = any(isinstance(part, ToolResult) for part in message.parts)
+    return "tool" if is_result else message.role
 
 
 def message_text(message: Message) -> str:

@@ -292,7 +292,7 @@ class Admission:
             found = self._begun.get((session_id, turn_id))
         if found is not None and found != turn.request.digest():
             raise errors.IdempotencyConflict(
-                f"turn {turn_id}: is known with another input, context or overrides",
+                f"turn {turn_id}: was already accepted with another input, context or overrides",
                 field="turn_id",
                 wanted="the same request, or another turn_id",
             )

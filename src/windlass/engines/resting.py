@@ -160,7 +160,7 @@ class Resting:
             raise failure
         if self._is_closing:
             raise EngineError(
-                f"turn {turn_id}: this runtime was closed; it goes on when one is opened"
+                f"turn {turn_id}: this runtime was closed; it continues when one is opened"
             )
         services = self._services
         view = await services.store.load_turn(session_id, turn_id)

@@ -58,7 +58,7 @@ def read_cursor(text: str, session_id: str) -> Cursor:
     """Return what a cursor of this session says.
 
     Raises:
-        InvalidInput: it is no cursor, or one of another session.
+        InvalidInput: it is not a cursor, or one of another session.
     """
     if not isinstance(text, str):
         raise InvalidInput.at("cursor", type(text).__name__, "text")

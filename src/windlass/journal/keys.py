@@ -241,7 +241,7 @@ def _number(segment: str) -> int | None:
     if not segment:
         return None
     if not (segment.isascii() and segment.isdigit()):
-        raise _no_key("a position that is no number", "digits")
+        raise _no_key("a position that is not a number", "digits")
     if len(segment) >= _MAX_DIGITS:
         raise _no_key("a position beyond counting", "digits")
     return int(segment)

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from windlass.errors import ConfigError
 from windlass.ports.model import Model
+from windlass.release import DISTRIBUTION, install_hint
 
 
 class _Maker(NamedTuple):
@@ -55,21 +56,29 @@ def model_named(name: str) -> Model | None:
     return cast("Model", made)
 
 
-def check_installed(provider: str) -> None:
-    """Look for a provider's SDK without importing it. A server of another name is asked by OpenAI's.
+def missing_extra(provider: str) -> str | None:
+    """Return the extra that brings a provider's SDK, if the SDK is not installed; imports nothing of it.
 
-    Raises:
-        ConfigError: it is not there.
+    A server of another name is asked by OpenAI's SDK.
     """
     maker = _MAKERS.get(provider, _CHAT)
     try:
         is_there = importlib.util.find_spec(maker.sdk) is not None
     except ModuleNotFoundError:  # of a package above it
         is_there = False
-    if not is_there:
-        wanted = f"windlass[{maker.extra}]"
-        told = f"model: {provider} needs a package that is not installed: pip install '{wanted}'"
-        raise ConfigError(told, field="model", wanted=wanted)
+    return None if is_there else maker.extra
+
+
+def check_installed(provider: str) -> None:
+    """Look for a provider's SDK.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    extra = missing_extra(provider)
+    if extra is not None:
+        told = f"model: {provider} needs a package that is not installed: {install_hint(extra)}"
+        raise ConfigError(told, field="model", wanted=f"{DISTRIBUTION}[{extra}]")
 
 
 def _unknown(provider: str) -> ConfigError:

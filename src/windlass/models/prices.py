@@ -23,8 +23,8 @@ _PROVIDERS = {
     "google": "google",
     "openrouter": "openrouter",
 }
-# It runs inside this very process.
-_FREE = {"local": Price(input=0, output=0)}
+# What runs inside this very process.
+_FREE = Price(input=0, output=0)
 # Kinds of charges that tokens alone do not tell.
 _NOT_BY_TOKEN = ("requests_kcount", "input_text_messages_kcount", "output_reasoning_mtok")
 
@@ -56,9 +56,11 @@ def price_of(
     if overrides is not None and model_name in overrides:
         return overrides[model_name]
     provider, _, model = model_name.partition(":")
+    if model_name == "demo" or (provider == "local" and model):
+        return _FREE
     known_as = _PROVIDERS.get(provider)
     if known_as is None or not model:
-        return _FREE.get(provider) if model else None
+        return None
     found = _look_up(known_as, model.removeprefix("models/"))
     return None if found is None else _price(found, prompt_tokens)
 

@@ -84,7 +84,9 @@ class SpendLimits(Plugin):
         accounts = [each for each in self._accounts(turn) if each.budget is not None]
         for account in accounts:
             if not account.take_answers():
-                return Stop(f"The {account.scope} may not spend more: so it was answered.", "limit")
+                return Stop(
+                    f"The {account.scope} may not spend more: an approver said so.", "limit"
+                )
         short, reserve = self._reserve(accounts, request)
         if isinstance(short, Over) and self._cheaper is not None:
             request = replace(request, model=self._cheaper)
@@ -158,7 +160,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     cost: Money | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no amount.
+        """Refuse what is not an amount.
 
         Raises:
             ConfigError: naming the field.

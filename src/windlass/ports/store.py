@@ -319,7 +319,7 @@ class Store(Protocol):
 
         Raises:
             Forbidden: the session is not a `chat`: only errands post items there.
-            IdempotencyConflict: the item is known with other content.
+            IdempotencyConflict: the item was already given with other content.
         """
         ...
 

@@ -159,7 +159,7 @@ class ToolContext(Generic[D]):
     def _behind(self) -> ToolHost:
         if self._host is None:
             raise ConfigError(
-                "ToolContext: this one was made by hand and no turn stands behind it",
+                "ToolContext: this one was made by hand; no turn runs it",
                 field="host",
                 wanted="a context that a turn handed to the tool",
             )

@@ -118,7 +118,7 @@ class AcceptTurn(Value, kw_only=True):
     rejects: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse ids and a kind that are none, and a limit that is no count."""
+        """Refuse ids and a kind that are not valid, and a limit that is not a count."""
         check_id(self.session_id, field="AcceptTurn.session_id")
         check_id(self.turn_id, field="AcceptTurn.turn_id")
         if self.kind not in get_args(SessionKind):

@@ -53,7 +53,7 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
 
         place = Path(path)
         if not place.is_file():
-            raise PathDenied("path: there is no plain file there", field="path")
+            raise PathDenied("path: not a regular file", field="path")
         check_limit("attachment_bytes", place.stat().st_size, field="path")
         try:
             data = place.read_bytes()

@@ -227,13 +227,13 @@ class Due(Value, kw_only=True):
 
 
 class CancelReceipt(Value, kw_only=True):
-    """What became of a wish to cancel. First writer wins against the turn's own end."""
+    """What became of a request to cancel. First writer wins against the turn's own end."""
 
     status: Literal["requested", "already", "finished", "unknown"]
 
 
 class WithdrawReceipt(Value, kw_only=True):
-    """What became of a wish to take an item back."""
+    """What became of a request to take an item back."""
 
     status: Literal["withdrawn", "already", "taken", "settled", "unknown"]
 

@@ -57,7 +57,7 @@ class WaitAnswer(JsonValue, kw_only=True):
     now_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Freeze the value; refuse a name that is no text."""
+        """Freeze the value; refuse a name that is not text."""
         super().__post_init__()
         use_default(self, "status", ANSWERED)
         if self.by is not None:

@@ -146,7 +146,7 @@ class Place:
 
 
 class Asker:
-    """Whoever asks the plugins of a turn: what all their hooks share."""
+    """What asks the plugins of a turn: all that their hooks share."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn

@@ -278,7 +278,7 @@ class ModelCalls:
             "mismatch",
             about=f"model/{name}",
             digest=str(self._turn.generation),
-            title=f"The turn asks for the model {name}, which is not here",
+            title=f"The turn asks for the model {name}, which this worker does not have",
             detail={"model": name, "why": why} if why else {"model": name},
         )
         raise ParkTurn

@@ -122,13 +122,13 @@ class MissingCode(NamedTuple):
 def missing_code(turn: Turn, started: TurnStarted) -> MissingCode | None:
     """Return what a turn began with and this program does not have: its driver, or a plugin."""
     if started.driver not in DRIVERS:
-        title = f"The turn began with the driver {started.driver}, which is not here"
+        title = f"The turn began with the driver {started.driver}, which this worker does not have"
         return MissingCode(title, f"driver/{started.driver}", {"driver": started.driver})
     if started.plugins and not turn.is_cancelled:
         here = turn.program.plugins.names
         missing = [one for one in plugin_names(started) if one not in here]
         if missing:
-            title = f"The turn began with the plugin {missing[0]}, which is not here"
+            title = f"The turn began with the plugin {missing[0]}, which this worker does not have"
             return MissingCode(title, f"plugins/{'/'.join(missing)}", {"plugins": missing})
     return None
 

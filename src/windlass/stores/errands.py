@@ -204,7 +204,7 @@ def _cancelled(errand: CancelTurn, receipt: CancelReceipt) -> tuple[Status, str]
         case "finished":
             return "dropped", f"turn {errand.turn_id}: has ended"
         case _:
-            return "dropped", f"turn {errand.turn_id}: the session has none of this id"
+            return "dropped", f"turn {errand.turn_id}: the session has no turn of this id"
 
 
 def _receipt(rows: ErrandRows, errand: Errand, status: Status, reason: str = "") -> ErrandReceipt:

@@ -24,7 +24,7 @@ def read_mark(mark: object, store_id: str, now: tuple[int, ...]) -> tuple[int, .
     """Return what a mark counts; `now` is what it would count at this moment.
 
     Raises:
-        InvalidInput: it is no mark of this store, or ahead of it.
+        InvalidInput: it is not a mark of this store, or ahead of it.
     """
     found = _MARK.fullmatch(mark) if isinstance(mark, str) else None
     if found is None:

@@ -67,7 +67,7 @@ def living(session: S | None, session_id: str, *, field: str = "session_id") -> 
         UnknownSession, SessionDeleted: there is none, or no more.
     """
     if session is None:
-        raise UnknownSession(f"session {session_id}: there is none of this id", field=field)
+        raise UnknownSession(f"session {session_id}: there is no session of this id", field=field)
     if session.deleted_ms is not None:
         raise SessionDeleted(f"session {session_id}: was deleted", field=field)
     return session
@@ -80,7 +80,7 @@ def existing(turn: T | None, turn_id: str) -> T:
         InvalidInput: its session has none of that id.
     """
     if turn is None:
-        raise InvalidInput(f"turn {turn_id}: the session has none of this id", field="turn_id")
+        raise InvalidInput(f"turn {turn_id}: the session has no turn of this id", field="turn_id")
     return turn
 
 
@@ -92,7 +92,7 @@ def not_joined(worker_id: str, kind: type[E]) -> E:
 def check_same(found: object, wanted: object, what: str, *, field: str) -> None:
     """Refuse another content under a name that is known."""
     if found != wanted:
-        raise IdempotencyConflict(f"{what}: is known with other content", field=field)
+        raise IdempotencyConflict(f"{what}: was already given with other content", field=field)
 
 
 def has_unfinished_turn(session: SessionFacts) -> HeadMoved:
@@ -131,7 +131,7 @@ def check_begins(session: SessionFacts, turn: NewTurn, *, is_known: bool) -> Non
     A worker begins a turn there with an item of the inbox, which an errand has put there.
 
     Raises:
-        Forbidden: it is no chat.
+        Forbidden: it is not a chat.
     """
     if session.kind != CHAT and not turn.takes and not is_known:
         raise Forbidden(
@@ -144,7 +144,7 @@ def check_enqueues(session: SessionFacts) -> None:
     """Refuse an item from outside for a session that only errands post to.
 
     Raises:
-        Forbidden: it is no chat.
+        Forbidden: it is not a chat.
     """
     if session.kind != CHAT:
         raise Forbidden(
@@ -400,7 +400,7 @@ def check_end(turn: TurnFacts, unit: Unit, end: TurnCommit) -> None:
 
 
 def cancel_receipt(turn: TurnFacts | None) -> CancelReceipt:
-    """Return what becomes of a wish to cancel."""
+    """Return what becomes of a request to cancel."""
     if turn is None:
         return CancelReceipt(status="unknown")
     if turn.state == "done":
@@ -473,7 +473,7 @@ def not_taken(item_id: str) -> InvalidInput:
 
 
 def withdraw_receipt(state: str | None) -> WithdrawReceipt:
-    """Return what becomes of a wish to take an item back."""
+    """Return what becomes of a request to take an item back."""
     if state is None:
         return WithdrawReceipt(status="unknown")
     known: dict[str, Any] = {"pending": "withdrawn", "withdrawn": "already"}

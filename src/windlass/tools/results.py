@@ -320,10 +320,10 @@ def _by_its_own_rules(value: Any) -> object:  # noqa: ANN401 - any value may be 
         raise
     except Exception as error:  # noqa: BLE001 - the user's own type failed to write itself
         raise NotPlain(f"{kind.__name__} could not be written: {type(error).__name__}") from None
-    raise NotPlain(f"there is no JSON for {kind.__name__}")
+    raise NotPlain(f"JSON has no form for {kind.__name__}")
 
 
 def _foreign(value: object) -> object:
     if _is_dataclass(value) or is_model(type(value)):
         return as_json(value)
-    raise NotPlain(f"there is no JSON for {type(value).__name__}")
+    raise NotPlain(f"JSON has no form for {type(value).__name__}")

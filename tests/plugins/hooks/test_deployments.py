@@ -46,7 +46,9 @@ async def test_without_its_plugin_a_turn_parks_and_with_it_goes_on(stage: Stage)
             parked = await rt.turn("s", "t").result(timeout=HANGS_S)
             (wait,) = parked.waits
             assert (wait.kind, wait.detail) == ("mismatch", {"plugins": ["old"]})
-            assert wait.title == "The turn began with the plugin old, which is not here"
+            assert (
+                wait.title == "The turn began with the plugin old, which this worker does not have"
+            )
             assert idle.runs == []
         async with stage.runtime(agent(ledger, idle, noting("old", notes))) as rt:
             assert await rt.retry("s", "t") is True

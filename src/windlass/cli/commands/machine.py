@@ -24,11 +24,12 @@ from windlass.cli.health import Check
 from windlass.cli.keys import environment
 from windlass.cli.output import write_json
 from windlass.cli.settings import Settings, read_settings, store_file
-from windlass.cli.terminal import console, line, notes, print_table
+from windlass.cli.terminal import console, line, note, notes, print_table
 from windlass.errors import ConfigError, InvalidInput
 from windlass.models.credentials import KEY_SOURCES
 from windlass.models.local.weights import KNOWN_WEIGHTS, find_weights, get_weights, weights_named
-from windlass.models.names import PROVIDERS
+from windlass.models.names import PROVIDERS, missing_extra
+from windlass.release import install_hint
 
 _SIGNS = {"ok": ("✓", "green"), "note": ("·", "dim"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 _MAX_TURNS = 10_000
@@ -191,21 +192,30 @@ def models(
         (each["provider"], each["example"], yes if each["ready"] else no, each["why"])
         for each in found
     ]
-    print_table(("provider", "name", "ready", "why"), rows, ("cyan", "", "", "dim"))
+    print_table(("provider", "model name", "ready", "why"), rows, ("cyan", "", "", "dim"))
     console().print(f"\ndefault, without --model and WINDLASS_MODEL: {default_model()}")
+    if any(missing_extra(provider) for provider in PROVIDERS):
+        console().print(f"to install an extra: {install_hint('EXTRA')}", soft_wrap=True)
 
 
 def _provider(provider: str) -> dict[str, Any]:
     """Say whether a model of a provider could be used now, and why or why not."""
     weights = next(iter(KNOWN_WEIGHTS)) if provider == "local" else "NAME"
     found = {"provider": provider, "example": f"{provider}:{weights}", "ready": True}
+    source = KEY_SOURCES.get(provider)
+    variables = source.variables if source else ()
+    key = next((each for each in variables if environment().get(each)), None)
+    extra = missing_extra(provider)
+    if extra is not None:
+        return {**found, "ready": False, "why": f"needs the extra {extra}"}
+    if source is not None and key is None and not source.is_free:
+        return {**found, "ready": False, "why": f"set {' or '.join(variables)}"}
+    if provider == "local" and not has_local():
+        return {**found, "ready": False, "why": f"windlass models get {weights}"}
     try:
         find_model(f"{provider}:{weights}")
     except ConfigError as error:
         return {**found, "ready": False, "why": str(error)}
-    source = KEY_SOURCES.get(provider)
-    variables = source.variables if source else ()
-    key = next((each for each in variables if environment().get(each)), None)
     why = f"{key} is set" if key else f"at {source.base_url}" if source else "in this process"
     return {**found, "why": why}
 
@@ -213,8 +223,11 @@ def _provider(provider: str) -> dict[str, Any]:
 def _get(name: str | None, *, json: bool) -> None:
     weights = weights_named(name or next(iter(KNOWN_WEIGHTS)))
     was_cached = find_weights(weights) is not None
+    extra = missing_extra("local")
     if not json:
         notes().print(f"{weights.title}: for experiments and tests; its answers are often wrong")
+        if extra is not None:
+            note(f"to run it, local:{weights.name} also needs an extra: {install_hint(extra)}")
     if json or not sys.stderr.isatty():
         path = get_weights(weights=weights)
     else:
@@ -226,6 +239,6 @@ def _get(name: str | None, *, json: bool) -> None:
             )
     if json:
         record = {"name": weights.name, "path": str(path), "sha256": weights.sha256}
-        write_json({**record, "was_cached": was_cached})
+        write_json({**record, "was_cached": was_cached, "missing_extra": extra})
     else:
         console().print(f"{path}\nSHA-256 {weights.sha256[:16]}… verified", soft_wrap=True)

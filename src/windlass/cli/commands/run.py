@@ -12,11 +12,19 @@ from windlass.cli import arguments, exit_code
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
 from windlass.cli.opening import find_session
 from windlass.cli.output import plain, result_record, write_json
-from windlass.cli.settings import Settings, read_settings
+from windlass.cli.settings import Settings, checked_store, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
 from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen, show_leftover
-from windlass.cli.terminal import answer_text, call_line, console, ending, is_finished, note
+from windlass.cli.terminal import (
+    answer_text,
+    call_line,
+    console,
+    ending,
+    is_finished,
+    note,
+    wait_line,
+)
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
 
@@ -76,7 +84,7 @@ def run(  # noqa: PLR0913 - every option has a default
 def _runtime(choice: Choice, settings: Settings, deps: str | None) -> Runtime[Any]:
     return Runtime(
         choice.agent,
-        store=settings.store,
+        store=checked_store(settings),
         durability=settings.durability,
         deps=choose_deps(deps, settings),
     )
@@ -88,7 +96,7 @@ def _tell(result: TurnResult[Any]) -> None:
         console().print(said, soft_wrap=True)
     if result.parked:
         for wait in result.waits:
-            note(f"waits ({wait.kind}): {wait.title or 'for an answer'}, key {wait.key}")
+            note(wait_line(wait))
     elif not is_finished(result.outcome):
         note(ending(result.outcome))
 
@@ -130,20 +138,21 @@ def chat(  # noqa: PLR0913 - every option has a default
     if json:
         return _talk_in_json(runtime, session_id, choice.override)
     screen = Screen(console())
+    cursor: str | None = None
     with prepared_terminal():
         screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
         if found is None:
             again = f"windlass chat{_flags_again(settings)} --session {session_id}"
             screen.say(f"new session; to continue it: {again}", "dim")
         else:
-            show_leftover(found, screen)
+            cursor = show_leftover(found, screen)
         with LoopThread() as loop, loop.opened(runtime):
             talk = Conversation(
                 runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
             )
             try:
                 if found is not None and found.turn is not None:
-                    talk.attach(found.turn.turn_id)
+                    talk.attach(found.turn.turn_id, cursor)
             except Left as left:
                 return left.code
             return talk.go()

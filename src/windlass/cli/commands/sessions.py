@@ -117,8 +117,8 @@ def _usage_lines(report: UsageReport) -> list[dict[str, object]]:
 
 def _cost(report: UsageReport) -> str:
     if report.cost is not None:
-        return f"${report.cost:.4f}"
-    known = f"at least ${report.known_cost:.4f}; " if report.known_cost else ""
+        return terminal.dollars(report.cost)
+    known = f"at least {terminal.dollars(report.known_cost)}; " if report.known_cost else ""
     return terminal.safe(f"{known}not known for {', '.join(report.unpriced)}")
 
 
@@ -157,5 +157,5 @@ def _markdown(view: SessionView) -> str:
     for number, page in enumerate(view.pages, start=1):
         lines += ["", f"## Turn {number}: {terminal.ending(page.outcome)}", ""]
         for message in output.page_messages(page):
-            lines += [f"**{message.role}**", "", terminal.message_text(message), ""]
+            lines += [f"**{terminal.speaker(message)}**", "", terminal.message_text(message), ""]
     return "\n".join(lines).rstrip() + "\n"

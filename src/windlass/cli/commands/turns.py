@@ -15,7 +15,7 @@ from windlass.cli.terminal import console, ending, line, one_line
 from windlass.errors import UnknownSession
 from windlass.kernel import ModelReply, messages
 from windlass.kernel.value import snake_case
-from windlass.ports import SessionView, Store, TurnView
+from windlass.ports import SessionView, Store, TurnView, WaitView
 from windlass.runtime.folded import FoldedTurn, FoldedTurns
 
 _STYLES = {"user": "cyan", "assistant": "green", "tool": "dim", "system": "magenta"}
@@ -37,35 +37,39 @@ def show(
         journal: the journal: what was asked, what came back
     """
 
-    async def read(rows: Store) -> tuple[SessionView, FoldedTurn | None]:
+    async def read(rows: Store) -> tuple[SessionView, tuple[WaitView, ...], FoldedTurn | None]:
         view = await rows.load_session(session)
+        waits = await rows.list_waits(session_id=session)
         last = view.pages[-1].turn_id if view.pages else None
         turn_id = (view.active or last) if turn is None and journal else turn
         if turn_id is None:
-            return view, None
+            return view, waits, None
         found = await FoldedTurns(rows).of(session, turn_id)
         if found is None:
             raise UnknownSession(f"turn: session {session} has no turn {turn_id}", field="turn")
-        return view, found
+        return view, waits, found
 
-    found, shown = with_store(store, read)
+    found, waits, shown = with_store(store, read)
     if shown is not None and journal:
         _show_journal(shown.view, json=json)
     elif json:
-        output.write_json(_session_record(found) if shown is None else _turn_record(shown))
+        record = _session_record(found, waits) if shown is None else _turn_record(shown)
+        output.write_json(record)
     else:
-        console().print(_session_tree(found) if shown is None else _turn_tree(shown))
+        console().print(_session_tree(found, waits) if shown is None else _turn_tree(shown))
 
 
 # ---------------------------------------------------------------------- a session, a turn
 
 
-def _session_record(view: SessionView) -> output.Record:
+def _session_record(view: SessionView, waits: Iterable[WaitView]) -> output.Record:
     turns = [output.page_record(page) for page in view.pages]
-    return output.session_record(view, turns, queued=list(view.queued), parent=view.parent)
+    waiting = [output.wait_record(each.wait) for each in waits]
+    more = {"queued": list(view.queued), "waits": waiting, "parent": view.parent}
+    return output.session_record(view, turns, **more)
 
 
-def _session_tree(view: SessionView) -> Tree:
+def _session_tree(view: SessionView, waits: Iterable[WaitView]) -> Tree:
     about = f"  agent {view.agent}, started {terminal.moment(view.created_ms)}"
     if view.parent is not None:
         about += f", forked from {view.parent} at turn {view.parent_head}"
@@ -75,7 +79,9 @@ def _session_tree(view: SessionView) -> Tree:
         label = line((f"{number}  {ending(page.outcome)}", "bold"), (about, "dim"))
         _add_messages(tree.add(label), output.page_messages(page))
     if view.active is not None:
-        tree.add(line((f"unfinished: {view.active}", "yellow")))
+        branch = tree.add(line((f"unfinished: {view.active}", "yellow")))
+        for each in waits:
+            branch.add(line((terminal.wait_line(each.wait), "yellow")))
     for turn_id in view.queued:
         tree.add(line((f"queued: {turn_id}", "dim")))
     return tree
@@ -83,8 +89,7 @@ def _session_tree(view: SessionView) -> Tree:
 
 def _add_messages(branch: Tree, shown: Iterable[messages.Message]) -> None:
     for message in shown:
-        is_result = any(isinstance(part, messages.ToolResult) for part in message.parts)
-        role = "tool" if is_result else message.role
+        role = terminal.speaker(message)
         text = terminal.message_text(message) or "(empty)"
         branch.add(line((f"{role} ", _STYLES.get(role, "")), (text, "not bold default")))
 

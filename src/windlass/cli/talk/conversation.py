@@ -197,8 +197,9 @@ class Conversation:
 
     # ------------------------------------------------------------------ turns, in this thread
 
-    def attach(self, turn_id: str) -> None:
-        """Watch a turn that was started before, and ask what it waits for."""
+    def attach(self, turn_id: str, cursor: str | None = None) -> None:
+        """Watch a turn that was started before, from a cursor on, and ask what it waits for."""
+        self._cursor = cursor or self._cursor
         self._follow(self._known_turn(turn_id))
 
     def _follow(self, work: Following) -> None:

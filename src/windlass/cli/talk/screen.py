@@ -20,7 +20,7 @@ from windlass.api.usage_report import UsageReport
 from windlass.cli import terminal
 from windlass.cli.opening import Found
 from windlass.cli.output import page_messages
-from windlass.folds import TurnFold, frame_in
+from windlass.folds import TurnFold, frame_in, place_of, write_cursor
 from windlass.journal import JournalRow, ToolCallCommand
 from windlass.kernel import CompletedToolCall, Finished, Message, events
 from windlass.kernel.value import snake_case
@@ -192,7 +192,7 @@ class Screen:
         """Show what a turn used."""
         if not usage.calls:
             return
-        cost = "" if usage.cost is None else f" · ${usage.cost:.4f}"
+        cost = "" if usage.cost is None else f" · {terminal.dollars(usage.cost)}"
         calls = terminal.count(usage.calls, "call")
         self.say(f"{calls} · {usage.prompt_tokens} in · {usage.output_tokens} out{cost}", "dim")
 
@@ -268,8 +268,11 @@ def _settled_length(text: str) -> int:
 # ---------------------------------------------------------------------- what another process left
 
 
-def show_leftover(found: Found, screen: Screen) -> None:
-    """Show the last messages, what the journal has of the unfinished turn, and what is taken back."""
+def show_leftover(found: Found, screen: Screen) -> str | None:
+    """Show the last messages, what the journal has of the unfinished turn, and what is taken back.
+
+    Return the cursor behind the facts that were shown; None without any.
+    """
     session, turn = found.session, found.turn
     turns = terminal.count(session.head, "turn")
     screen.say(f"session {session.session_id}: {turns} so far", "dim")
@@ -277,13 +280,18 @@ def show_leftover(found: Found, screen: Screen) -> None:
         who = "you" if message.role == "user" else message.role
         screen.say(f"{who}: {terminal.one_line(terminal.message_text(message), 200)}", "dim")
     if turn is None:
-        return
-    _show_turn(turn, TurnFold.of(turn, frame_in(session.pages)), screen)
+        return None
+    fold = TurnFold.of(turn, frame_in(session.pages))
+    _show_turn(turn, fold, screen)
     if turn.state == "running" and found.is_owned:
         screen.say("it runs in another process; this shows what that process records", "dim")
     elif turn.state == "running":
         lost = "anything else it showed was not recorded; the model is asked again"
         screen.say(f"↩ taken back: {lost}", "yellow")
+    if not fold.facts:
+        return None
+    place = place_of(fold.facts[-1], turn.session_id, turn.turn_id)
+    return write_cursor(turn.session_id, "", place)
 
 
 def _last_words(session: SessionView) -> Sequence[Message]:
@@ -298,24 +306,38 @@ def _show_turn(turn: TurnView, fold: TurnFold, screen: Screen) -> None:
     screen.say(f"unfinished turn {turn.turn_id}: {terminal.one_line(asked, 200)}", "bold")
     kept = [fact for fact in fold.facts if _is_kept(fact)]
     begun = [row for row in turn.journal().rows() if _has_begun(row)]
-    has_any = kept or fold.returned or begun
-    screen.say("recorded:" if has_any else "no text and no result is recorded yet", "dim")
+    screen.say("recorded:" if kept or begun else "no reply is recorded yet", "dim")
     for fact in kept:
-        if isinstance(fact, events.ModelFinished):
-            screen.markdown(fact.text)
-        else:
+        if isinstance(fact, events.ToolFinished):
             _show_result(fact, screen)
+        elif fact.text.strip():
+            screen.markdown(fact.text)
     for call in fold.returned:
         _show_result(call, screen)
     for row in begun:
         _show_call(row, screen)
+    _show_asked(kept, {call.call_id for call in fold.returned}, begun, screen)
 
 
 def _is_kept(fact: events.Event) -> TypeGuard[events.ModelFinished | events.ToolFinished]:
-    """Whether a fact is a result, or a reply with text in it."""
-    if isinstance(fact, events.ModelFinished):
-        return bool(fact.text.strip())
-    return isinstance(fact, events.ToolFinished)
+    """Whether a fact is a reply or a result."""
+    return isinstance(fact, (events.ModelFinished, events.ToolFinished))
+
+
+def _show_asked(
+    kept: Sequence[events.ModelFinished | events.ToolFinished],
+    returned: set[str],
+    begun: Sequence[JournalRow],
+    screen: Screen,
+) -> None:
+    """Show the calls of the last reply that have not started: an approval may be open."""
+    known = returned | {fact.call_id for fact in kept if isinstance(fact, events.ToolFinished)}
+    known |= {row.command.call_id for row in begun if isinstance(row.command, ToolCallCommand)}
+    replies = [fact for fact in kept if isinstance(fact, events.ModelFinished)]
+    for call in replies[-1].calls if replies else ():
+        if call.call_id not in known:
+            told = terminal.call_line(call.name, call.args or {}, screen.width)
+            screen.line("→", "cyan", told)
 
 
 def _has_begun(row: JournalRow) -> bool:

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, through its own SDK (`windlass[anthropic]`)."""
+"""Anthropic's Messages API, through its own SDK (the extra `anthropic`)."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _not_fetched(weights: Weights, log: BinaryIO) -> ConfigError:
 
 
 def _not_meant(weights: Weights) -> ConfigError:
-    found = f"a {weights.package} {weights.version} without the file that is meant (by its SHA-256)"
+    found = f"a {weights.package} {weights.version} whose file has another SHA-256 or is missing"
     return ConfigError.at("weights", found, f"{weights.sha256[:16]}…; nothing was kept")
 
 

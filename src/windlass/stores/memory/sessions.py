@@ -118,7 +118,7 @@ def fork(
     head = rules.fork_head(parent, at)
     if new_id in tables.sessions:
         tables.session(new_id)
-        raise IdempotencyConflict(f"session {new_id}: is there already", field="new_id")
+        raise IdempotencyConflict(f"session {new_id}: exists already", field="new_id")
     forked = tables.sessions[new_id] = SessionRow(
         new_id, agent=parent.agent, created_ms=now_ms, head=head, parent=parent, parent_head=head
     )

@@ -57,12 +57,12 @@ class ReadOnlyFile:
         """Return what the file is, and what reads it.
 
         Raises:
-            ConfigError: there is no such file, or it is no store.
+            ConfigError: there is no such file, or it is not a store.
             FormatUnsupported: a file of a newer release, or one with unfinished turns of an older format.
         """
         place = self._path.name
         if not self._path.is_file():
-            raise ConfigError(f"path: there is no file {place} to be read", field="path")
+            raise ConfigError(f"path: {place} does not exist", field="path")
         self._file.learn()
         readers = _LiveOrStill(self, place, self._file)
         try:
@@ -113,7 +113,7 @@ class ReadOnlyFile:
         place = self._path.name
         version = connection.read_version(rows.db, place)
         if version == 0:
-            raise ConfigError(f"path: {place} is empty, and no store", field="path")
+            raise ConfigError(f"path: {place} is empty, not a store", field="path")
         if version < VERSION:
             self._copy_from(rows.db)
         store_id = read_meta(rows.db, "store_id", place=place).decode()

@@ -260,7 +260,7 @@ def fork(rows: Rows, session_id: str, new_id: str, at: int | None, now_ms: int) 
         rules.living(known, new_id, field="new_id")
         if again and (known.parent, known.parent_head) == (parent.no, head):
             return True
-        raise IdempotencyConflict(f"session {new_id}: is there already", field="new_id")
+        raise IdempotencyConflict(f"session {new_id}: exists already", field="new_id")
     link = link_at(rows.db, parent, head)
     create_session(rows, new_id, parent.agent, now_ms, Origin(head, link, parent.no, head))
     return True

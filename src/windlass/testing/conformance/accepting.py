@@ -1,4 +1,4 @@
-"""Accepting: a turn arrives once, whoever hands it in and however often."""
+"""Accepting: a turn arrives once, from any process and however often it is handed in."""
 
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations

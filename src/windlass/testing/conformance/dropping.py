@@ -41,8 +41,8 @@ async def an_errand_under_a_known_id_with_other_content_is_dropped(scene: Scene)
 
     expect(statuses(receipts), ["dropped"] * 3)
     reasons = [
-        "turn t2: is known with other content",
-        "item i1: is known with other content",
+        "turn t2: was already given with other content",
+        "item i1: was already given with other content",
         "wait: has another answer",
     ]
     expect([receipt.reason for receipt in receipts], reasons)
@@ -65,11 +65,11 @@ async def _gone(scene: Scene) -> AsyncIterator[tuple[str, Errand, str]]:
     cancel = CancelTurn(session_id="deleted", turn_id="t1")
     yield "deleted", cancel, "session deleted: was deleted"
     yield "no wait", AnswerWait(key="over", **yes), "key: there is no such wait in this store"
-    yield "unknown", post("s9"), "session s9: there is none of this id"
+    yield "unknown", post("s9"), "session s9: there is no session of this id"
     cancel = CancelTurn(session_id="s9", turn_id="t1")
-    yield "unknown", cancel, "session s9: there is none of this id"
+    yield "unknown", cancel, "session s9: there is no session of this id"
     cancel = CancelTurn(session_id="ended", turn_id="t9")
-    yield "unknown", cancel, "turn t9: the session has none of this id"
+    yield "unknown", cancel, "turn t9: the session has no turn of this id"
     yield "ended", CancelTurn(session_id="ended", turn_id="t1"), "turn t1: has ended"
     yield "ended", AnswerWait(key="ended", **yes), "wait: ended without an answer"
 

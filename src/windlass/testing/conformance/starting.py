@@ -247,7 +247,7 @@ async def whatever_keeps_a_turn_out_is_told_to_the_turn_that_waits(scene: Scene)
 
     (receipt,) = await scene.send(turn, child("c1", rejects="w"))
 
-    reason = "turn t1: is known with other content"
+    reason = "turn t1: was already given with other content"
     expect((receipt.status, receipt.reason), ("dropped", reason))
     view = await _wait(scene)
     expect((view.state, view.answer and view.answer.value), ("rejected", reason))

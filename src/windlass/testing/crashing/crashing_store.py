@@ -29,7 +29,7 @@ WRITES = {
     "claim": "turns are claimed",
     "run_errands": "errands are run",
     "accept": "a turn is accepted",
-    "request_cancel": "a wish to cancel",
+    "request_cancel": "a request to cancel",
     "fork": "a fork",
     "delete_session": "a session is deleted",
     "enqueue": "an item enters the inbox",
