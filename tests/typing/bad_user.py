@@ -52,7 +52,7 @@ Agent("a", model=5)  # error: no model
 Agent("a", model="demo", tools=[len])  # error: a function is no tool
 Agent("a", model="demo", tools=add)  # error: a tool is no list of tools
 Agent("a", model="demo", colour="red")  # error: no such setting
-Agent("a", model="demo", mode="turbo")  # error: no such mode
+Agent("a", model="demo", mode="standard")  # error: no such setting
 Agent("a", model="demo", limits=5)  # error: no limits
 Agent("a", model="demo", instructions=5)  # error: no instructions
 Agent("a", model="demo", policy=len)  # error: no policy
@@ -70,6 +70,7 @@ wrong_output: Agent[None, str] = answering  # error: another kind of output
 
 Runtime("support")  # error: a name is no agent
 Runtime(support, store=5)  # error: no store
+Runtime(support, engine="restate")  # error: no engine
 Runtime(support, durability="maybe")  # error: no such durability
 Runtime(support, on_mismatch="ignore")  # error: no such rule
 Runtime(support, max_turns="many")  # error: a number is wanted

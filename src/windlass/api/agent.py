@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards import check_limit, is_id
@@ -33,7 +33,6 @@ Instruction = (
     | Callable[[TurnInfo], str | Awaitable[str]]
     | Callable[[TurnInfo, Any], str | Awaitable[str]]
 )
-Mode = Literal["standard", "code"]
 _NOT_DURABLE = (
     "this turn ran in memory; with Runtime(agent, store=...) it would outlive the process"
 )
@@ -45,7 +44,6 @@ class AgentOptions(TypedDict, total=False):
     instructions: Instruction
     tools: Sequence[Tool | ToolProvider]
     plugins: Sequence[Plugin]
-    mode: Mode
     limits: Limits
     policy: ToolPolicy | None
     generation: Generation
@@ -64,7 +62,6 @@ class Agent(Generic[D, O]):
         instructions: The system prompt: text, or a function of `TurnInfo`, and of the deps if it takes two.
         tools: What the model may call: functions with `@tool`, tools, and providers that look tools up per turn.
         plugins: Hooks around its turns, model calls and tools.
-        mode: How it reads replies; this release has `standard` only.
         limits: What one turn may use.
         policy: Decides on every tool call before it runs: allow, deny or ask.
         generation: Sampling settings; without them the provider's own.
@@ -122,7 +119,6 @@ class Agent(Generic[D, O]):
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = PROVIDER_CHOICE,
@@ -152,10 +148,6 @@ class Agent(Generic[D, O]):
         self.steering = steering
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
-        if mode != "standard":
-            raise ConfigError(
-                "Agent.mode: this release has the mode standard only", field="Agent.mode"
-            )
 
     def compiled(self, models: KnownModels, plugins: Sequence[Plugin] = ()) -> Program:
         """Return the agent as a runtime drives it; `plugins` are the runtime's, and come before its own."""

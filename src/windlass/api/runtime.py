@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from os import getpid, uname
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
-from windlass.api.adapters import Durability, KnownModels, open_store
+from windlass.api.adapters import Durability, KnownModels, StoreAddress, address_of, open_store
 from windlass.api.agent import Agent, listed, run_blocking
 from windlass.api.answers import Answering
 from windlass.api.listing import Listing
@@ -18,6 +18,7 @@ from windlass.ports import (
     CancelReceipt,
     Clock,
     DueTurn,
+    Engine,
     ErrandReceipt,
     Model,
     PhaseProbe,
@@ -66,12 +67,11 @@ class RuntimeStatus(Value, kw_only=True):
 class RuntimeOptions(TypedDict, total=False):
     """What a runtime may be given beside its agents; `Runtime` says what each is for."""
 
-    store: str | Store
-    engine: Literal["local"]
+    store: StoreAddress
+    engine: Literal["local"] | Engine
     deps: Callable[..., Any] | None
     approve: Approver | None
     plugins: Sequence[Plugin]
-    trace: object
     worker: bool
     max_turns: int
     lease_s: float
@@ -95,7 +95,6 @@ class Runtime(Answering, Listing, Generic[O]):
             async context manager of it.
         approve: Answers approvals in this process at once: a function of the `Wait`; True allows.
         plugins: Plugins for all agents; they come before an agent's own.
-        trace: None; this release has no traces.
         worker: False: accept and watch turns, but leave driving to other processes.
         max_turns: How many turns to drive at a time.
         lease_s: After how many silent seconds other workers take over this one's turns.
@@ -119,12 +118,11 @@ class Runtime(Answering, Listing, Generic[O]):
     def __init__(  # noqa: PLR0913 - every setting has a default
         self,
         *agents: Agent[Any, O],
-        store: str | Store = "sqlite:///windlass.db",
-        engine: Literal["local"] = "local",
+        store: StoreAddress = "sqlite:///windlass.db",
+        engine: Literal["local"] | Engine = "local",
         deps: Callable[..., Any] | None = None,
         approve: Approver | None = None,
         plugins: Sequence[Plugin] = (),
-        trace: object = None,
         worker: bool = True,
         max_turns: int = 32,
         lease_s: float = 15,
@@ -139,8 +137,8 @@ class Runtime(Answering, Listing, Generic[O]):
         from windlass.engines.admission import Admission  # noqa: PLC0415 - see above
         from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
 
-        _check("engine", engine == "local", "local; this release has no other")
-        _check("trace", trace is None, "None; this release has no traces")
+        is_engine = all(callable(getattr(engine, one, None)) for one in ("open", "kick", "close"))
+        _check("engine", engine == "local" or is_engine, "local or an Engine")
         _check("max_turns", type(max_turns) is int and max_turns > 0, "a whole number above 0")
         _check("lease_s", _is_within(lease_s, 0.1, 3600), "0.1 to 3600 seconds")
         _check("on_mismatch", on_mismatch in ("park", "accept"), "park or accept")
@@ -155,9 +153,10 @@ class Runtime(Answering, Listing, Generic[O]):
         first = PluginSet(listed(plugins, "Runtime.plugins"), field="Runtime.plugins").plugins
         self._programs = _compiled(agents, self._models, first)
         self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
-        self._address, self._durability = store, durability
+        self._address, self._durability = address_of(store), durability
+        self._engine = engine
         # Made here already, so that a wrong address is refused where it is written.
-        self._store: Store | None = open_store(store, durability)
+        self._store: Store | None = open_store(self._address, durability)
         self._clock = clock or SystemClock()
         self._retention_ms = int(retention * 1000)
         self._for_worker: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
@@ -197,7 +196,8 @@ class Runtime(Answering, Listing, Generic[O]):
         )
         self._admission.open(worker)
         try:
-            await worker.open(LocalEngine(store))
+            engine = self._engine
+            await worker.open(LocalEngine(store) if isinstance(engine, str) else engine)
         except BaseException:
             await self._close()
             raise
@@ -326,16 +326,6 @@ class Runtime(Answering, Listing, Generic[O]):
             open_waits=len(waits),
             dropped=tuple(self._worker.dropped),
         )
-
-    @property
-    def processes(self) -> Any:  # noqa: ANN401 - not there yet
-        """This release has no processes: raises ConfigError."""
-        raise ConfigError("Runtime.processes: this release has no processes", field="processes")
-
-    @property
-    def triggers(self) -> Any:  # noqa: ANN401 - not there yet
-        """This release has no triggers: raises ConfigError."""
-        raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
 
 
 def _place() -> str:

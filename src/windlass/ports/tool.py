@@ -147,14 +147,6 @@ class ToolContext(Generic[D]):
         """
         return await self._behind.read(ref)
 
-    def emit_trigger(self, *_event: object, **_fields: object) -> None:
-        """Refuse: this release has no triggers.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError("ctx.emit_trigger: this release has no triggers", field="emit_trigger")
-
     @property
     def _behind(self) -> ToolHost:
         if self._host is None:
