@@ -5,6 +5,7 @@ Length: most of it are the overloads that give a result the type of its output, 
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from os import urandom
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
@@ -30,6 +31,7 @@ from windlass.api.usage_report import UsageReport, usage_of_session
 from windlass.api.watching import Observation
 from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
 from windlass.guards import check_id, check_limit, check_text
+from windlass.guards.limits import check_seconds
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Finished, Message, Part, events
 from windlass.ports import (
@@ -173,6 +175,25 @@ class Session(Generic[O]):
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
         return TurnHandle(self._admission, self.id, turn_id, output=output, live=live)
+
+    async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the public name
+        """Wait until nothing in the session is unfinished: no turn in flight, parked or queued, nothing in the inbox.
+
+        It waits through parks, whoever answers them, and costs nothing until something happens. A session without any
+        turn has nothing to wait for.
+
+        Args:
+            timeout: Seconds to wait; None waits for as long as it takes.
+
+        Raises:
+            TimeoutError: it took longer. The turns go on.
+            EngineError: the runtime was closed while this waited. The turns go on when one is opened.
+        """
+        check_seconds(timeout, field="timeout")
+        worker = self._admission.worker
+        async with asyncio.timeout(timeout):
+            await worker.flush(self.id)
+            await self._admission.until_idle(self.id)
 
     async def _begin(
         self, given: Input, output_type: type[Any] | None, options: TurnOptions

@@ -57,19 +57,29 @@ class TurnHandle(Generic[O]):
         """A cursor from before the turn: `events(cursor)` and `session.observe(cursor)` show all of it, in any process."""
         return write_cursor(self.session_id, self._live, Place(self.id, ""))
 
-    async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
+    async def result(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the public name
+        *,
+        through_parks: bool = False,
+    ) -> TurnResult[O]:
         """Wait until the turn is done, or parked with an unanswered wait.
 
         Args:
             timeout: Seconds to wait; None waits for as long as it takes.
+            through_parks: Wait until the turn is done, however often it parks on the way: somebody answers its waits,
+                in this process or in another one. Waiting costs nothing until then.
 
         Raises:
             TimeoutError: it took longer. The turn goes on.
+            EngineError: the runtime was closed while this waited. The turn goes on when one is opened.
         """
         check_seconds(timeout, field="timeout")
         admission = self._admission
         services = admission.services
-        waiting = admission.outcome(self.session_id, self.id, self._turn)
+        waiting = admission.outcome(
+            self.session_id, self.id, self._turn, through_parks=through_parks
+        )
         if timeout is None:
             found = await waiting
         else:
@@ -204,11 +214,16 @@ class TurnStream(Generic[O]):
         assert self._rested is not None  # noqa: S101 - its events end when it rests
         return self._rested
 
-    async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
+    async def result(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the public name
+        *,
+        through_parks: bool = False,
+    ) -> TurnResult[O]:
         """Wait for the turn, as `TurnHandle.result` does."""
         if self._rested is not None and not self._rested.parked:
             return self._rested
-        return await self.handle.result(timeout)
+        return await self.handle.result(timeout, through_parks=through_parks)
 
 
 async def _watched(
