@@ -17,12 +17,14 @@ from windlass import (
     Deny,
     Done,
     EndTurn,
+    Finished,
     Generation,
     Limits,
     NotDone,
     Pending,
     Runtime,
     Session,
+    Stopped,
     Text,
     ToolContext,
     ToolError,
@@ -32,10 +34,9 @@ from windlass import (
     Unknown,
     Wait,
     errors,
+    events,
     tool,
 )
-from windlass.kernel import events
-from windlass.kernel.outcomes import Finished, Stopped
 from windlass.plugins import (
     AskedCall,
     AtCheckpoint,

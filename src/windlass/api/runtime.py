@@ -1,9 +1,13 @@
-"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns."""
+"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns.
+
+Length: a good part of it is what each setting and argument means, and the overloads that give results their types.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from os import getpid, uname
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -32,6 +36,7 @@ from windlass.runtime.program import Program
 
 if TYPE_CHECKING:
     # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
+    from windlass.api.batch import Batch, BatchInputs, BatchOptions
     from windlass.api.session import Session
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_options import Input, WatchOptions
@@ -302,6 +307,65 @@ class Runtime(Answering, Listing, Generic[O]):
             reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
         """
         return await self._admission.cancel(session_id, turn_id, reason)
+
+    @overload
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: Agent[Any, Any] | str | None = None,
+        output_type: type[P],
+        **options: Unpack[BatchOptions],
+    ) -> Batch[P]: ...
+    @overload
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: Agent[Any, P],
+        output_type: None = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch[P]: ...
+    @overload
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: str | None = None,
+        output_type: None = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch[O]: ...
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: Agent[Any, Any] | str | None = None,
+        output_type: Any = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch[Any]:
+        """Run a turn for each input, several at a time: `await rt.map(...)`, or `async for item in rt.map(...)`.
+
+        Run the script again after a crash: it goes on where it was, and pays for nothing twice. Failures are items, not
+        exceptions.
+
+        Args:
+            inputs: Inputs, or `(session_id, input)`, or `(session_id, input, turn_id)`: a list, or a generator, sync or
+                async. An input without a session gets one whose id derives from `batch` and from what the input is.
+            agent: Whose sessions these are, if the runtime has several agents.
+            output_type: The type that the answers are to have; without it, what the agent says, or text.
+            **options: `batch` (default `map`) names the batch; it is the turn id where an input names none.
+                `concurrency` (8) is how many inputs are worked on at a time; `Runtime(max_turns=)` bounds it, too.
+                `progress=True` draws a bar if stderr is a terminal; a function is called with a `BatchProgress`.
+                `total` is how many inputs a generator has, for the bar. `through_parks` says which parks are waited
+                through, as for `TurnHandle.result`: by default those that end by themselves (`provider`, `timer`); an
+                item that waits for something else is given as parked. `raise_failures=True` raises an `ExceptionGroup`
+                at the end if items failed. All others are those of `session.run`, for each turn.
+        """
+        from windlass.api.batch import Batch  # noqa: PLC0415 - see above
+
+        return Batch(
+            self._admission, partial(self.session, agent=agent), inputs, output_type, options
+        )
 
     # ------------------------------------------------------------------ the whole
 

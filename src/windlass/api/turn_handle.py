@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar, get_args
 
 from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
@@ -16,7 +16,7 @@ from windlass.errors import ConfigError, InvalidInput
 from windlass.folds import Cursor, Place, read_cursor, write_cursor
 from windlass.guards.limits import check_seconds
 from windlass.kernel import Error, Event, Message, Recovered, TurnEnded
-from windlass.ports import CancelReceipt, NewTurn, TurnState
+from windlass.ports import CancelReceipt, NewTurn, TurnState, WaitKind
 from windlass.runtime.program import Output
 from windlass.runtime.turn_record import TurnRecord
 
@@ -24,6 +24,23 @@ if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 O = TypeVar("O")  # noqa: E741 - the output's type
+ThroughParks: TypeAlias = bool | Collection[WaitKind]
+"""Which parks a caller waits through: none, all, or those for waits of these kinds."""
+
+
+def kinds_of(through_parks: ThroughParks) -> Collection[WaitKind]:
+    """Return the kinds of waits that a caller waits through.
+
+    Raises:
+        InvalidInput: it names a kind that does not exist.
+    """
+    kinds: tuple[WaitKind, ...] = get_args(WaitKind)
+    if isinstance(through_parks, bool):
+        return kinds if through_parks else ()
+    if isinstance(through_parks, str) or not set(through_parks) <= set(kinds):
+        wanted = f"True, False or a list of: {', '.join(kinds)}"
+        raise InvalidInput(f"through_parks: wanted {wanted}", field="through_parks")
+    return through_parks
 
 
 class TurnHandle(Generic[O]):
@@ -61,14 +78,15 @@ class TurnHandle(Generic[O]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - the public name
         *,
-        through_parks: bool = False,
+        through_parks: ThroughParks = False,
     ) -> TurnResult[O]:
         """Wait until the turn is done, or parked with an unanswered wait.
 
         Args:
             timeout: Seconds to wait; None waits for as long as it takes.
-            through_parks: Wait until the turn is done, however often it parks on the way: somebody answers its waits,
-                in this process or in another one. Waiting costs nothing until then.
+            through_parks: True waits until the turn is done, however often it parks on the way: somebody answers its
+                waits, in this process or in another one, and waiting costs nothing until then. Kinds of waits, such as
+                `["provider"]`, wait through parks for nothing but these.
 
         Raises:
             TimeoutError: it took longer. The turn goes on.
@@ -78,7 +96,7 @@ class TurnHandle(Generic[O]):
         admission = self._admission
         services = admission.services
         waiting = admission.outcome(
-            self.session_id, self.id, self._turn, through_parks=through_parks
+            self.session_id, self.id, self._turn, through=kinds_of(through_parks)
         )
         if timeout is None:
             found = await waiting
@@ -218,7 +236,7 @@ class TurnStream(Generic[O]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - the public name
         *,
-        through_parks: bool = False,
+        through_parks: ThroughParks = False,
     ) -> TurnResult[O]:
         """Wait for the turn, as `TurnHandle.result` does."""
         if self._rested is not None and not self._rested.parked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from os import urandom
 from typing import TypeVar
 
@@ -11,7 +11,14 @@ from windlass import errors
 from windlass.engines.worker import Worker
 from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
-from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.ports import (
+    CancelReceipt,
+    NewTurn,
+    SessionView,
+    TurnView,
+    WaitAnswer,
+    WaitKind,
+)
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.body import RUNS_IN
 from windlass.runtime.services import Services
@@ -175,9 +182,9 @@ class Admission:
         turn_id: str,
         turn: NewTurn | None = None,
         *,
-        through_parks: bool = False,
+        through: Collection[WaitKind] = (),
     ) -> TurnRecord | TurnView:
-        """Wait until a turn has ended or is parked; `through_parks`: until it has ended.
+        """Wait until a turn has ended or is parked, for something else than a wait of the kinds `through`.
 
         `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
         """
@@ -201,7 +208,8 @@ class Admission:
                 return found
             if await self._answer_with_deps(found):
                 continue
-            if not through_parks:
+            kinds = {one.wait.kind for one in found.waits if one.state == "open"}
+            if not through or not kinds.issubset(through):
                 return found
             await self._in_no_slot(resting.until_it_moves(found))
 
