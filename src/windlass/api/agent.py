@@ -10,7 +10,7 @@ from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards import check_limit, is_id
 from windlass.guards.text import check_text, check_version, is_clean
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
-from windlass.ports import Model, Plugin, Tool, ToolPolicy, ToolProvider, TurnInfo
+from windlass.ports import Model, Plugin, Tool, ToolFor, ToolPolicy, ToolProvider, TurnInfo
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
@@ -42,7 +42,6 @@ class AgentOptions(TypedDict, total=False):
     """What an agent may be given beside its name, its model and its types; `Agent` says what each is for."""
 
     instructions: Instruction
-    tools: Sequence[Tool | ToolProvider]
     plugins: Sequence[Plugin]
     limits: Limits
     policy: ToolPolicy | None
@@ -77,6 +76,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: None = None,
+        tools: Sequence[ToolFor[None] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -87,6 +87,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: None = None,
+        tools: Sequence[ToolFor[D] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -97,6 +98,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: type[O],
+        tools: Sequence[ToolFor[None] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -107,6 +109,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: type[O],
+        tools: Sequence[ToolFor[D] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - a description has as many facets as it has
@@ -149,8 +152,13 @@ class Agent(Generic[D, O]):
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
 
-    def compiled(self, models: KnownModels, plugins: Sequence[Plugin] = ()) -> Program:
-        """Return the agent as a runtime drives it; `plugins` are the runtime's, and come before its own."""
+    def compiled(
+        self,
+        models: KnownModels,
+        plugins: Sequence[Plugin] = (),
+        deps: Callable[..., Any] | None = None,
+    ) -> Program:
+        """Return the agent as a runtime drives it: with the runtime's plugins before its own, and its deps factory."""
         together = PluginSet((*plugins, *self.plugins.plugins))
         brought = together.tools()
         tools = [one for one in brought if not _is_provider(one)]
@@ -166,7 +174,8 @@ class Agent(Generic[D, O]):
             generation=self.generation,
             output=self.output,
             aliases=self.aliases,
-            needs_deps=self.deps_type is not None,
+            deps_type=self.deps_type,
+            deps=deps,
             plugins=together,
             steering=self.steering,
         )
@@ -179,14 +188,19 @@ class Agent(Generic[D, O]):
 
     @overload
     async def run(
-        self, input: Input, *, output_type: type[T], **options: Unpack[RunOptions]
+        self, input: Input, *, output_type: type[T], deps: D = ..., **options: Unpack[RunOptions]
     ) -> TurnResult[T]: ...
     @overload
     async def run(
-        self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
+        self,
+        input: Input,
+        *,
+        output_type: None = None,
+        deps: D = ...,
+        **options: Unpack[RunOptions],
     ) -> TurnResult[O]: ...
     async def run(
-        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
+        self, input: Input, *, output_type: Any = None, **options: Any
     ) -> TurnResult[Any]:
         """Run one turn in memory. Nothing of it outlives the process, and the result says so.
 
@@ -211,15 +225,18 @@ class Agent(Generic[D, O]):
 
     @overload
     def run_sync(
-        self, input: Input, *, output_type: type[T], **options: Unpack[RunOptions]
+        self, input: Input, *, output_type: type[T], deps: D = ..., **options: Unpack[RunOptions]
     ) -> TurnResult[T]: ...
     @overload
     def run_sync(
-        self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
+        self,
+        input: Input,
+        *,
+        output_type: None = None,
+        deps: D = ...,
+        **options: Unpack[RunOptions],
     ) -> TurnResult[O]: ...
-    def run_sync(
-        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
-    ) -> TurnResult[Any]:
+    def run_sync(self, input: Input, *, output_type: Any = None, **options: Any) -> TurnResult[Any]:
         """Run one turn as `run` does, for code that does not await."""
         return run_blocking(lambda: self.run(input, output_type=output_type, **options))
 

@@ -5,11 +5,22 @@ Length: a good part of it is what each setting and argument means, and the overl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from os import getpid, uname
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from windlass.api.adapters import Durability, KnownModels, StoreAddress, address_of, open_store
 from windlass.api.agent import Agent, listed, run_blocking
@@ -28,6 +39,7 @@ from windlass.ports import (
     PhaseProbe,
     Plugin,
     Store,
+    TurnInfo,
     VacuumReport,
 )
 from windlass.ports.price import Price, checked_prices
@@ -44,8 +56,12 @@ if TYPE_CHECKING:
     from windlass.engines.worker import Worker
     from windlass.runtime.services import Approver, Services
 
+D = TypeVar("D")
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
+DepsFactory: TypeAlias = Callable[[TurnInfo], D | Awaitable[D] | AbstractAsyncContextManager[D]]
+"""Makes what tools work with, once per drive: it returns it, or an awaitable or an async context manager of it."""
+AnyDeps: TypeAlias = DepsFactory[Any] | Mapping[str, DepsFactory[Any]]
 _DAY_S = 86_400.0
 
 
@@ -74,7 +90,6 @@ class RuntimeOptions(TypedDict, total=False):
 
     store: StoreAddress
     engine: Literal["local"] | Engine
-    deps: Callable[..., Any] | None
     approve: Approver | None
     plugins: Sequence[Plugin]
     worker: bool
@@ -113,19 +128,44 @@ class Runtime(Answering, Listing, Generic[O]):
     """
 
     @overload
-    def __init__(self: Runtime[Any], **options: Unpack[RuntimeOptions]) -> None: ...
-    @overload
-    def __init__(self, *agents: Agent[Any, O], **options: Unpack[RuntimeOptions]) -> None: ...
+    def __init__(
+        self: Runtime[Any], *, deps: AnyDeps | None = None, **options: Unpack[RuntimeOptions]
+    ) -> None: ...
     @overload
     def __init__(
-        self: Runtime[Any], *agents: Agent[Any, Any], **options: Unpack[RuntimeOptions]
+        self,
+        agent: Agent[D, O],
+        /,
+        *,
+        deps: DepsFactory[D] | Mapping[str, DepsFactory[D]] | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        first: Agent[Any, O],
+        second: Agent[Any, O],
+        /,
+        *more: Agent[Any, O],
+        deps: AnyDeps | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Runtime[Any],
+        first: Agent[Any, Any],
+        second: Agent[Any, Any],
+        /,
+        *more: Agent[Any, Any],
+        deps: AnyDeps | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - every setting has a default
         self,
         *agents: Agent[Any, O],
         store: StoreAddress = "sqlite:///windlass.db",
         engine: Literal["local"] | Engine = "local",
-        deps: Callable[..., Any] | None = None,
+        deps: AnyDeps | None = None,
         approve: Approver | None = None,
         plugins: Sequence[Plugin] = (),
         worker: bool = True,
@@ -147,7 +187,6 @@ class Runtime(Answering, Listing, Generic[O]):
         _check("max_turns", type(max_turns) is int and max_turns > 0, "a whole number above 0")
         _check("lease_s", _is_within(lease_s, 0.1, 3600), "0.1 to 3600 seconds")
         _check("on_mismatch", on_mismatch in ("park", "accept"), "park or accept")
-        _check("deps", deps is None or callable(deps), "a function of the turn")
         _check("approve", approve is None or callable(approve), "a function of the wait")
         _check("retention", _is_within(retention, 0, 1e12), "seconds of 0 or more")
         _check("worker", isinstance(worker, bool), "True or False")
@@ -156,7 +195,7 @@ class Runtime(Answering, Listing, Generic[O]):
             _check(f"models[{at}]", is_model, "a Model")
         self._models = KnownModels(models)
         first = PluginSet(listed(plugins, "Runtime.plugins"), field="Runtime.plugins").plugins
-        self._programs = _compiled(agents, self._models, first)
+        self._programs = _compiled(agents, self._models, first, _factories(deps, agents))
         self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
         self._address, self._durability = address_of(store), durability
         self._engine = engine
@@ -166,7 +205,6 @@ class Runtime(Answering, Listing, Generic[O]):
         self._retention_ms = int(retention * 1000)
         self._for_worker: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
-            "deps": deps,
             "approve": approve,
             "on_mismatch": on_mismatch,
             "probe": probe,
@@ -399,14 +437,35 @@ def _place() -> str:
     return f"{host}:{getpid()}"
 
 
+def _factories(
+    deps: object, agents: Sequence[Agent[Any, Any]]
+) -> Mapping[str, DepsFactory[Any] | None]:
+    """Return what makes the deps of each agent, by name."""
+    names = [agent.name for agent in agents if isinstance(agent, Agent)]
+    if deps is None or callable(deps):
+        return dict.fromkeys(names, deps)
+    _check(
+        "deps", isinstance(deps, Mapping), "a function of the turn, or one for each agent's name"
+    )
+    by_name: Mapping[str, DepsFactory[Any]] = deps  # type: ignore[assignment]  # checked here
+    for name, factory in by_name.items():
+        if names:  # a runtime without agents drives nothing
+            _check(f"deps[{name!r}]", name in names, f"the name of an agent: {', '.join(names)}")
+        _check(f"deps[{name!r}]", callable(factory), "a function of the turn")
+    return {name: by_name.get(name) for name in names}
+
+
 def _compiled(
-    agents: Sequence[Agent[Any, Any]], models: KnownModels, plugins: Sequence[Plugin]
+    agents: Sequence[Agent[Any, Any]],
+    models: KnownModels,
+    plugins: Sequence[Plugin],
+    deps: Mapping[str, DepsFactory[Any] | None],
 ) -> dict[str, Program]:
     programs: dict[str, Program] = {}
     for agent in agents:
         if not isinstance(agent, Agent):
             raise ConfigError.at("agents", type(agent).__name__, "agents")
-        program = agent.compiled(models, plugins)
+        program = agent.compiled(models, plugins, deps.get(agent.name))
         models.add(program.model)
         for name in (agent.name, *agent.aliases):
             if name in programs:

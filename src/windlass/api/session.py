@@ -228,6 +228,8 @@ class Session(Generic[O]):
         program: Program | None,
     ) -> tuple[NewTurn, Output | None]:
         check_names(options)
+        if program is not None and "deps" in options:
+            program.check_deps(options["deps"], field="deps")
         output = TypedOutput(output_type) if output_type not in (None, str) else None
         context = read_context(options.get("context"))
         overrides = read_overrides(options, output, self._models, program)

@@ -310,7 +310,7 @@ class Admission:
         """Refuse a turn whose agent needs deps when neither the runtime nor the caller gives any."""
         worker = self._worker
         program = worker.programs.get(agent)
-        if program is None or not program.needs_deps or worker.services.deps is not None:
+        if program is None or not program.needs_deps or program.deps is not None:
             return
         if (session_id, turn_id) not in worker.deps:
             raise errors.ConfigError(

@@ -195,7 +195,7 @@ class Skills(Plugin):
 
     # ------------------------------------------------------------------ the tool that reads
 
-    def _reading_tool(self) -> FunctionTool[..., Any]:
+    def _reading_tool(self) -> FunctionTool[Any, ..., Any]:
         """Return the tool with which the model reads skills."""
         reading = Body(self._read, name=f"tool {self._tool_name}")
 

@@ -10,7 +10,8 @@ from windlass.journal import Contract
 from windlass.kernel import Attachment, Json, Message, ModelReply, ModelRequest, ToolSpec
 from windlass.ports.policy import Risk
 
-D = TypeVar("D")
+D_co = TypeVar("D_co", covariant=True)
+D_contra = TypeVar("D_contra", contravariant=True)
 Expose: TypeAlias = Literal["always", "deferred", "hidden"]
 
 
@@ -70,7 +71,7 @@ class ToolHost(Protocol):
     async def read(self, ref: str) -> bytes: ...
 
 
-class ToolContext(Generic[D]):
+class ToolContext(Generic[D_co]):
     """What a tool is told about its call. Ask for it as the first parameter.
 
     `idempotency_key` is the same over attempts, recoveries and workers; `attempt` counts from 1.
@@ -83,7 +84,7 @@ class ToolContext(Generic[D]):
     def __init__(  # noqa: PLR0913 - what a tool is told
         self,
         *,
-        deps: D,
+        deps: D_co,
         session_id: str = "",
         turn_id: str = "",
         call_id: str = "",
@@ -198,6 +199,14 @@ class Tool(Protocol):
 
     async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
         """Whether this call is to be put to a person, by the tool's own declaration."""
+        ...
+
+
+class ToolFor(Tool, Protocol[D_contra]):
+    """A tool that works with deps of a type. One that needs less, or nothing, is one, too."""
+
+    async def run(self, ctx: ToolContext[D_contra], args: Mapping[str, Any]) -> object:
+        """Run the body with checked arguments and return what it returns."""
         ...
 
 

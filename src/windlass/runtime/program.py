@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, is_typeddict
 
 import msgspec
 
+from windlass.errors import ConfigError
 from windlass.journal import ToolContract
 from windlass.kernel import Json, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
@@ -20,6 +21,11 @@ Steering: TypeAlias = Literal["all", "one"]
 """Whether all that waits enters a turn at a checkpoint, or the oldest alone."""
 T = TypeVar("T")
 Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
+
+
+def is_protocol(kind: type) -> bool:
+    """Whether a class is a Protocol, which an object satisfies without being an instance of it."""
+    return bool(getattr(kind, "_is_protocol", False))
 
 
 class Output(Protocol):
@@ -51,9 +57,29 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     generation: Generation = PROVIDER_CHOICE
     output: Output | None = None
     aliases: tuple[str, ...] = ()
-    needs_deps: bool = False
+    deps_type: object = None
+    # Makes what its tools work with, once per drive; None: whoever runs a turn gives it.
+    deps: Callable[[TurnInfo], Any] | None = None
     plugins: PluginSet = NO_PLUGINS
     steering: Steering = "all"
+
+    @property
+    def needs_deps(self) -> bool:
+        """Whether its tools work with something."""
+        return self.deps_type is not None
+
+    def check_deps(self, deps: object, *, field: str) -> None:
+        """Refuse deps of another class than the agent's `deps_type`, where that is a class that can be asked.
+
+        Raises:
+            ConfigError: naming what was found and what was wanted.
+        """
+        wanted = self.deps_type
+        if not isinstance(wanted, type) or is_protocol(wanted) or is_typeddict(wanted):
+            return
+        if not isinstance(deps, wanted):
+            wish = f"{wanted.__name__}, the deps_type of {self.name}"
+            raise ConfigError.at(field, type(deps).__name__, wish)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return something that follows from the agent alone: made when it is first asked for, then kept."""
