@@ -158,7 +158,13 @@ class Agent(Generic[D, O]):
         plugins: Sequence[Plugin] = (),
         deps: Callable[..., Any] | None = None,
     ) -> Program:
-        """Return the agent as a runtime drives it: with the runtime's plugins before its own, and its deps factory."""
+        """Return the agent as a runtime drives it: with the runtime's plugins before its own, and its deps factory.
+
+        Args:
+            models: The models that the runtime knows.
+            plugins: The runtime's plugins; they come before the agent's own.
+            deps: Makes what its tools work with, once per drive; None if each turn brings its own.
+        """
         together = PluginSet((*plugins, *self.plugins.plugins))
         brought = together.tools()
         tools = [one for one in brought if not _is_provider(one)]
@@ -206,6 +212,11 @@ class Agent(Generic[D, O]):
 
         It takes what `session.run` takes, and `approve`: a function of the `Wait` that answers approvals.
 
+        Args:
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, the agent's own, or text.
+            **options: What `session.run` takes, `deps` of the agent's `deps_type`, and `approve`.
+
         Raises:
             ConfigError: a tool asks for approval and there is no `approve`.
         """
@@ -237,7 +248,13 @@ class Agent(Generic[D, O]):
         **options: Unpack[RunOptions],
     ) -> TurnResult[O]: ...
     def run_sync(self, input: Input, *, output_type: Any = None, **options: Any) -> TurnResult[Any]:
-        """Run one turn as `run` does, for code that does not await."""
+        """Run one turn as `run` does, for code that does not await.
+
+        Args:
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, the agent's own, or text.
+            **options: What `run` takes.
+        """
         return run_blocking(lambda: self.run(input, output_type=output_type, **options))
 
     def __repr__(self) -> str:

@@ -68,11 +68,15 @@ _DAY_S = 86_400.0
 class RuntimeStatus(Value, kw_only=True):
     """What a runtime is doing.
 
-    worker_id: its id among the store's workers; None if it drives nothing.
-    is_durable: whether its store outlives the process.
-    driving: the sessions in which it drives a turn.
-    due: turns that it could take up now; foreign: turns of agents that it does not have.
-    dropped: the last errands of turns here whose target was gone.
+    Attributes:
+        worker_id: Its id among the store's workers; None if it drives nothing.
+        is_durable: Whether its store outlives the process.
+        agents: The names of the agents whose turns it drives.
+        driving: The sessions in which it drives a turn.
+        due: Turns that it could take up now.
+        foreign: Turns that are due and belong to agents that it does not have.
+        open_waits: How many waits of the store are open.
+        dropped: The last errands of turns here whose target was gone.
     """
 
     worker_id: str | None
@@ -109,10 +113,11 @@ class Runtime(Answering, Listing, Generic[O]):
 
     Args:
         *agents: The agents whose turns it drives. Without any it only reads, submits and answers.
-        store: `sqlite:///FILE`, `memory:`, or a `Store` that the caller opens and closes.
-        engine: What drives turns; this release has `local` only.
+        store: A SQLite file, by its path or as `sqlite:///FILE`; `memory:`, which ends with the process; or a `Store`
+            that the caller opens and closes.
+        engine: What says when to look for work: `local`, a timer in this process, or an `Engine`.
         deps: Makes what tools work with, once per drive: a function of `TurnInfo`, sync or async, that returns it or an
-            async context manager of it.
+            async context manager of it. For agents with different deps, such functions by the agent's name.
         approve: Answers approvals in this process at once: a function of the `Wait`; True allows.
         plugins: Plugins for all agents; they come before an agent's own.
         worker: False: accept and watch turns, but leave driving to other processes.
@@ -295,6 +300,12 @@ class Runtime(Answering, Listing, Generic[O]):
         """Open the runtime, run one turn and close the runtime again, for code that does not await.
 
         It takes what `session.run` takes.
+
+        Args:
+            session_id: The session to run the turn in.
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, what the agent says, or text.
+            **options: What `session.run` takes.
         """
 
         async def run() -> TurnResult[Any]:
@@ -329,7 +340,12 @@ class Runtime(Answering, Listing, Generic[O]):
         return Session(self._admission, self._models, id, owner)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
-        """Return a turn by its id, wherever it runs."""
+        """Return a turn by its id, wherever it runs.
+
+        Args:
+            session_id: The session that the turn belongs to.
+            turn_id: The id of the turn in that session.
+        """
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
         from windlass.api.turn_handle import TurnHandle  # noqa: PLC0415 - see above
@@ -340,8 +356,8 @@ class Runtime(Answering, Listing, Generic[O]):
         """Ask for a turn to end, wherever it runs.
 
         Args:
-            session_id: The turn's session.
-            turn_id: The turn.
+            session_id: The session that the turn belongs to.
+            turn_id: The id of the turn in that session.
             reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
         """
         return await self._admission.cancel(session_id, turn_id, reason)

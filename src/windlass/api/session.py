@@ -69,7 +69,8 @@ _ATTACHED = events.Error(
 class Session(Generic[O]):
     """One conversation or task. `runtime.session(id)` returns one; it is stored when its first turn is accepted.
 
-    id: the session's id.
+    Attributes:
+        id: What the caller chose to know it by; the same in every process.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Session(Generic[O]):
     async def collect(
         self, input: Input, *, output_type: Any = None, **options: Unpack[TurnOptions]
     ) -> Collected[Any]:
-        """Run a turn as `run` does and return all its events with its result."""
+        """Run a turn and return all its events with its result. It takes what `run` takes, apart from `on_event`."""
         check_names(options)
         seen: list[events.Event] = []
         result = await self.run(input, output_type=output_type, on_event=seen.append, **options)
@@ -324,7 +325,11 @@ class Session(Generic[O]):
         return await self._store.inbox(self.id)
 
     async def withdraw(self, item: str) -> WithdrawReceipt:
-        """Take back an item that no turn has taken."""
+        """Take back an item that no turn has taken.
+
+        Args:
+            item: The `item_id` of its receipt, or the `key` it was enqueued with.
+        """
         return await self._store.withdraw(self.id, item)
 
     # ------------------------------------------------------------------ reading

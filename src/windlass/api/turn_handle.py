@@ -46,8 +46,9 @@ def kinds_of(through_parks: ThroughParks) -> Collection[WaitKind]:
 class TurnHandle(Generic[O]):
     """One turn, by its session and id, wherever it runs. `session.submit` and `runtime.turn` return one.
 
-    session_id: the session that the turn belongs to.
-    id: the turn's id, as the caller named it or as it was made.
+    Attributes:
+        session_id: The session that the turn belongs to.
+        id: What the caller named the turn, or what was made up for it.
     """
 
     def __init__(  # noqa: PLR0913 - what a caller knows of a turn beside its id

@@ -65,7 +65,7 @@ class ScriptedModel:
         return len(self._script) - self._next
 
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-        """Play the reply whose place this is.
+        """Play the reply whose place this is. It takes what `Model.complete` takes.
 
         Raises:
             Rejected: the script has no such reply.
@@ -91,6 +91,10 @@ class FunctionModel:
     """Answers with a function of the request, sync or async; words alone are a reply of words.
 
     Calls that `windlass.testing.call` made get ids that derive from the place in the conversation.
+
+    Args:
+        fn: Answers a request with a `ModelReply` or with words; sync or async.
+        name: What turns know the model by.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class FunctionModel:
         self._fn = fn
 
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:  # noqa: ARG002 - the port's
-        """Return what the function answers."""
+        """Return what the function answers. It takes what `Model.complete` takes."""
         self.requests.append(request)
         answer = self._fn(request)
         if isinstance(answer, Awaitable):

@@ -19,8 +19,17 @@ _HOUR = 3600.0
 class Limits(Value, kw_only=True):
     """Limits of one turn; None: no limit. Times are in seconds.
 
-    `provider_patience` is how long a turn waits for a provider that is down, `approval_timeout` how long for
-    a person, after which the call is denied.
+    Attributes:
+        max_iterations: How many model calls a turn may make.
+        max_tool_calls: How many tool calls a turn may make; None: any number.
+        max_tokens: How many tokens its model calls may use in all; None: any number.
+        max_seconds: How long it may take from its start, parked times included; None: for ever.
+        max_parallel: How many calls of one reply run at the same time; 32 if nothing is said.
+        tool_timeout: How long one attempt of a tool may take, unless the tool says so itself; None: for ever.
+        approval_timeout: How long a person may take to answer, after which the call is denied; None: for ever.
+        provider_patience: How long a turn waits, parked, for a provider that is down; an hour if nothing is said.
+        output_retries: How often the model is asked again for an answer that does not fit `output_type`; 2 if
+            nothing is said.
     """
 
     max_iterations: int | None = MAX_ITERATIONS

@@ -165,6 +165,15 @@ def tool(
 
     Name, description and parameters are read from the function: its hints, its docstring.
 
+    Args:
+        fn: The function: sync or async, with a hint for each parameter.
+        **options: `name` and `description` replace those of the function. `effect` is one of `once`, `pure`,
+            `idempotent`, `keyed`. `approval` is `never`, `ask`, or a function of the arguments. `risk` (`low`) is shown
+            to the person who is asked. `timeout` is seconds for one attempt. `retries` (0) is how often a failed
+            attempt is repeated. `sequential` runs it alone among the calls of a reply. `output_limit` is bytes of the
+            result that the model is shown. `expose` is `always`, `deferred` (found by search) or `hidden`. `reconcile`
+            asks whether an earlier attempt acted.
+
     Raises:
         ConfigError: naming the function, and the parameter or the option.
     """

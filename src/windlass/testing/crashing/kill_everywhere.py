@@ -50,7 +50,13 @@ class KillReport:
 
 
 class Finding(NamedTuple):
-    """A crash that the scenario does not survive, and how that shows."""
+    """A crash that the scenario does not survive, and how that shows.
+
+    Attributes:
+        point: The moment of the crash.
+        problem: How it shows, in words for people.
+        error: What the program or the check raised; None if it ended otherwise without an error.
+    """
 
     point: CrashPoint
     problem: str
@@ -58,7 +64,12 @@ class Finding(NamedTuple):
 
 
 class CrashFound(AssertionError):
-    """A scenario does not survive being killed: `findings` says where, and how that shows."""
+    """A scenario does not survive being killed: `findings` says where, and how that shows.
+
+    Attributes:
+        findings: Each crash that the scenario does not survive, and how that shows.
+        report: All points that were tried.
+    """
 
     def __init__(self, findings: tuple[Finding, ...], report: KillReport) -> None:
         self.findings = findings
@@ -88,6 +99,11 @@ async def crash_points(
     timeout: float = _PATIENCE_S,  # noqa: ASYNC109 - the public name
 ) -> tuple[CrashPoint, ...]:
     """Return the moments of an undisturbed run at which its process could die, in order.
+
+    Args:
+        make: Makes the scenario with a world of its own.
+        store: Where the data are: in `memory`, or in a `sqlite` file in a temporary folder.
+        timeout: How many seconds a process may take to its end.
 
     Raises:
         Exception: what the scenario itself raises without any crash.
