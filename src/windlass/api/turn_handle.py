@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar, get_args
 
 from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
-from windlass.api.watcher import Watcher
+from windlass.api.watcher import AT_END, Watcher
 from windlass.api.watching import messages_so_far, turn_view
 from windlass.errors import ConfigError, InvalidInput
 from windlass.folds import Cursor, Place, read_cursor, write_cursor
@@ -253,8 +253,9 @@ async def _watched(
         await handle.status()  # raises if there is no such turn
         await watcher.begin(cursor)
         if watcher.has_gap:
-            yield Recovered(view=await handle.messages())
-        async with aclosing(_until_it_rests(handle, watcher)) as shown:
+            yield Recovered(view=await handle.messages(), cursor=handle.cursor)
+        is_told = cursor.place.fact == AT_END
+        async with aclosing(_until_it_rests(handle, watcher, is_told=is_told)) as shown:
             async for event in shown:
                 yield event
     finally:
@@ -265,8 +266,13 @@ async def _until_it_rests(
     handle: TurnHandle[O],
     watcher: Watcher,
     keep: Callable[[TurnResult[O]], None] | None = None,
+    *,
+    is_told: bool = False,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a turn until it ends or is parked; `keep` gets its result then."""
+    """Yield the events of a turn until it ends or is parked; `keep` gets its result then.
+
+    `is_told`: whoever watches knows its end already.
+    """
     resting = asyncio.get_running_loop().create_task(handle.result())
     resting.add_done_callback(lambda _: watcher.poke())
     try:
@@ -275,9 +281,10 @@ async def _until_it_rests(
             is_over = isinstance(event, TurnEnded)
             yield event
         result = await resting
-        if not is_over and result.outcome is not None:
+        if not is_over and not is_told and result.outcome is not None:
             # Its journal is gone; how it ended is kept with the history.
-            yield TurnEnded(outcome=result.outcome)
+            cursor = write_cursor(handle.session_id, "", Place(handle.id, AT_END))
+            yield TurnEnded(outcome=result.outcome, cursor=cursor)
         if keep is not None:
             keep(result)
     finally:
