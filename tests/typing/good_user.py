@@ -289,6 +289,10 @@ def runtimes() -> None:
     assert_type(Runtime(support, plainest, store="memory:", deps=make_shop), Runtime[str])
 
 
+def of_many(agents: list[Agent[Any, Any]]) -> Runtime[Any]:
+    return Runtime(*agents, store="memory:", deps=make_shop)
+
+
 async def batches(rt: Runtime[str]) -> list[str]:
     items = await rt.map(["one", ("ada", "two"), ("eva", ["three"], "m1")], concurrency=4)
     async for item in rt.map((f"mail {n}" for n in range(9)), progress=True, batch="mails"):

@@ -20,7 +20,8 @@ class Limits(Value, kw_only=True):
     """Limits of one turn; None: no limit. Times are in seconds.
 
     Attributes:
-        max_iterations: How many model calls a turn may make.
+        max_iterations: How many model calls a turn may make; 50 if nothing is said, 0 makes none, None any
+            number.
         max_tool_calls: How many tool calls a turn may make; None: any number.
         max_tokens: How many tokens its model calls may use in all; None: any number.
         max_seconds: How long it may take from its start, parked times included; None: for ever.
