@@ -8,15 +8,20 @@ from windlass.release import RELEASE
 
 if TYPE_CHECKING:
     from windlass.api.agent import Agent
+    from windlass.api.batch import BatchItem
     from windlass.api.notices import Notice
+    from windlass.api.progress import BatchProgress
     from windlass.api.runtime import Runtime
     from windlass.api.session import Session
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_result import TurnResult
     from windlass.errors import ToolDenied, ToolError, ToolUncertain
-    from windlass.kernel.messages import Text
-    from windlass.kernel.model_call import Generation
-    from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff
+    from windlass.kernel import events
+    from windlass.kernel.messages import Message, Reasoning, Text, ToolCall, ToolResult
+    from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
+    from windlass.kernel.outcomes import Finished, FinishedByTool, FinishedValue, HandedOff, Stopped
+    from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolSpec
+    from windlass.ports.model import AttemptFailed, Model, ReasoningChunk, TextChunk
     from windlass.ports.plugin import Plugin
     from windlass.ports.policy import Allow, Ask, Deny, ToolPolicy
     from windlass.ports.tool import Done, NotDone, Pending, ToolContext, Unknown
@@ -31,33 +36,53 @@ __all__ = [
     "Allow",
     "Ask",
     "Attachment",
+    "AttemptFailed",
+    "BatchItem",
+    "BatchProgress",
     "Deny",
     "Done",
     "EndTurn",
     "FailTurn",
+    "Finished",
+    "FinishedByTool",
+    "FinishedValue",
     "Generation",
     "HandOff",
+    "HandedOff",
     "Limits",
+    "Message",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
     "NotDone",
     "Notice",
     "Pending",
     "Plugin",
+    "Reasoning",
+    "ReasoningChunk",
     "Runtime",
     "Session",
+    "Stopped",
     "Text",
+    "TextChunk",
+    "ToolCall",
     "ToolContext",
     "ToolDenied",
     "ToolError",
     "ToolPolicy",
+    "ToolResult",
+    "ToolSpec",
     "ToolUncertain",
     "TurnHandle",
     "TurnInfo",
     "TurnResult",
     "Unknown",
+    "Usage",
     "Wait",
     "WindlassError",
     "__version__",
     "errors",
+    "events",
     "tool",
 ]
 
@@ -69,30 +94,50 @@ _WHERE = {
     "Allow": "windlass.ports.policy",
     "Ask": "windlass.ports.policy",
     "Attachment": "windlass.ports.upload",
+    "AttemptFailed": "windlass.ports.model",
+    "BatchItem": "windlass.api.batch",
+    "BatchProgress": "windlass.api.progress",
     "Deny": "windlass.ports.policy",
     "Done": "windlass.ports.tool",
     "EndTurn": "windlass.kernel.tool_call",
     "FailTurn": "windlass.kernel.tool_call",
+    "Finished": "windlass.kernel.outcomes",
+    "FinishedByTool": "windlass.kernel.outcomes",
+    "FinishedValue": "windlass.kernel.outcomes",
     "Generation": "windlass.kernel.model_call",
     "HandOff": "windlass.kernel.tool_call",
+    "HandedOff": "windlass.kernel.outcomes",
     "Limits": "windlass.runtime.limits",
+    "Message": "windlass.kernel.messages",
+    "Model": "windlass.ports.model",
+    "ModelReply": "windlass.kernel.model_call",
+    "ModelRequest": "windlass.kernel.model_call",
     "NotDone": "windlass.ports.tool",
     "Notice": "windlass.api.notices",
     "Pending": "windlass.ports.tool",
     "Plugin": "windlass.ports.plugin",
+    "Reasoning": "windlass.kernel.messages",
+    "ReasoningChunk": "windlass.ports.model",
     "Runtime": "windlass.api.runtime",
     "Session": "windlass.api.session",
+    "Stopped": "windlass.kernel.outcomes",
     "Text": "windlass.kernel.messages",
+    "TextChunk": "windlass.ports.model",
+    "ToolCall": "windlass.kernel.messages",
     "ToolContext": "windlass.ports.tool",
     "ToolDenied": "windlass.errors",
     "ToolError": "windlass.errors",
     "ToolPolicy": "windlass.ports.policy",
+    "ToolResult": "windlass.kernel.messages",
+    "ToolSpec": "windlass.kernel.tool_call",
     "ToolUncertain": "windlass.errors",
     "TurnHandle": "windlass.api.turn_handle",
     "TurnInfo": "windlass.ports.turn_info",
     "TurnResult": "windlass.api.turn_result",
     "Unknown": "windlass.ports.tool",
+    "Usage": "windlass.kernel.model_call",
     "Wait": "windlass.ports.waits",
+    "events": "windlass.kernel.events",
     "tool": "windlass.tools",
 }
 
@@ -103,7 +148,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is public
         raise AttributeError(f"module 'windlass' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - only who asks for a name needs it
 
-    found = getattr(import_module(where), name)
+    found = import_module(where) if name == "events" else getattr(import_module(where), name)
     globals()[name] = found
     return found
 

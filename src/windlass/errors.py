@@ -64,6 +64,12 @@ class WindlassError(Exception):
     """Root of the tree: catch it and you have caught everything windlass raises.
 
     `field`, `found` and `wanted` say where it went wrong, when there is such a place.
+
+    Attributes:
+        message: What went wrong and what to do next, in one line.
+        field: Where it went wrong, as a path such as `input[0]`; None without such a place.
+        found: What was there; a kind or a size, never a payload.
+        wanted: What should have been there.
     """
 
     code: ClassVar[str] = "windlass_error"
@@ -88,6 +94,11 @@ class WindlassError(Exception):
         """Return the error for a field that holds something else than what was wanted there.
 
         `found` and `wanted` go into the message as they are: pass a kind or a size, not a payload.
+
+        Args:
+            field: Where it went wrong, as a path such as `input[0]`.
+            found: What was there; a kind or a size, never a payload.
+            wanted: What should have been there.
         """
         message = f"{field}: found {found}, wanted {wanted}"
         return cls(message, field=field, found=found, wanted=wanted)
@@ -282,7 +293,13 @@ class Malformed(ProviderError):
 
 
 class ToolError(WindlassError):
-    """Told to the model as a result. `not_started` promises that nothing was done yet."""
+    """Told to the model as a result. `not_started` promises that nothing was done yet.
+
+    Attributes:
+        message: What the model reads as the result of the call.
+        not_started: True promises that nothing was done yet, so that even a `once` tool may be tried again.
+        place: `field`, `found` and `wanted`, as for every error here.
+    """
 
     code = "tool_error"
 

@@ -203,7 +203,13 @@ async def test_once_a_journal_is_gone_its_cursors_have_a_gap_and_its_end_has_non
             assert not watched.has_gap
         left = [event async for event in rt.turn("s", "t").events()]
 
+        rest = [event async for event in rt.turn("s", "t").events(left[-1].cursor)]
+
     assert [type(one).__name__ for one in left] == ["Recovered", "TurnEnded"]
+    # A browser keeps the last cursor that it was sent; it is never sent an empty one.
+    assert left[0].cursor == rt.turn("s", "t").cursor
+    assert left[1].cursor == seen[-1].cursor.replace(seen[-1].cursor.split("/")[1], "")
+    assert rest == []
 
 
 async def test_a_parked_turn_of_another_process_is_seen_whole_when_this_one_takes_it_over(
@@ -288,3 +294,29 @@ async def test_an_observer_of_a_session_that_is_deleted_comes_to_its_end(stage: 
             await rt.session("s").delete()
             async with asyncio.timeout(HANGS_S):
                 assert [event async for event in watched] == []
+
+
+async def test_an_observer_misses_nothing_of_a_turn_that_its_own_process_takes_over(
+    stage: Stage,
+) -> None:
+    seen: list[Event] = []
+    model = ScriptedModel([call("pay", cents=5), say("Done.")])
+    async with (
+        asyncio.timeout(HANGS_S),
+        stage.runtime(payer(Desk(), model)) as here,
+        here.session("s").observe() as watched,
+    ):
+        async with stage.runtime(payer(Desk(), script())) as elsewhere:
+            parked = await elsewhere.session("s").run("Pay.", turn_id="t")
+        # It goes on here before anything of it was noticed here.
+        await here.approve(parked.waits[0].key)
+        async for event in watched:
+            seen.append(event)
+            if isinstance(event, events.TurnEnded):
+                break
+
+    facts = [type(event).__name__ for event in seen if not event.preview]
+    assert facts == [
+        "UsageReported", "ModelFinished", "WaitOpened", "WaitResolved", "ToolFinished",
+        "UsageReported", "ModelFinished", "TurnEnded",
+    ]  # fmt: skip

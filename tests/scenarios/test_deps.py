@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, Runtime, ToolContext, TurnInfo, tool
-from windlass.errors import WindlassError
+from windlass.errors import ConfigError, WindlassError
 from windlass.kernel.outcomes import Stopped
 from windlass.testing import ScriptedModel, call, calls, say
 
@@ -221,3 +221,111 @@ async def _try(rt: Runtime[Any]) -> None:
         await rt.session("s").run("Go.", turn_id="t")
     except WindlassError:
         return
+
+
+# ------------------------------------------------------------------------- deps of the wrong type
+
+
+class Sells(Protocol):
+    name: str
+
+
+@pytest.mark.parametrize("how", ["run", "submit", "agent"])
+async def test_deps_of_another_type_are_refused_before_anything_is_bought(
+    stage: Stage, how: str
+) -> None:
+    desk, model = Desk(), script()
+    agent = clerk(desk, model)
+    given: Any = 3
+    async with stage.runtime(agent) as rt:
+        turn: dict[str, Callable[..., Any]] = {
+            "agent": agent.run, "run": rt.session("s").run, "submit": rt.session("s").submit,
+        }  # fmt: skip
+        with pytest.raises(ConfigError) as refused:
+            await turn[how]("Go.", turn_id="t", deps=given)
+        assert await rt.sessions() == ()
+
+    assert str(refused.value) == "deps: found int, wanted Shop, the deps_type of clerk"
+    assert model.requests == []
+
+
+async def test_a_factory_that_makes_something_else_is_told_before_anything_is_bought(
+    stage: Stage,
+) -> None:
+    desk, model = Desk(), script()
+    wrong: Any = lambda info: "a shop"  # noqa: E731 - wrong on purpose
+    async with stage.runtime(clerk(desk, model), deps=wrong) as rt:
+        with pytest.raises(
+            ConfigError, match=r"Runtime\.deps: found str, wanted Shop, the deps_type"
+        ):
+            await rt.session("s").run("Go.", turn_id="t")
+
+    assert model.requests == []
+
+
+@pytest.mark.parametrize("kind", [Sells, list[Shop], Shop | None])
+async def test_what_no_object_can_be_asked_about_is_taken_as_it_is(
+    memory_stage: Stage,
+    kind: Any,  # noqa: ANN401 - any hint
+) -> None:
+    @tool
+    async def ask(ctx: ToolContext[Any]) -> str:
+        """Ask the shop."""
+        return str(ctx.deps)
+
+    agent: Agent[Any, str] = Agent("clerk", model=script(), tools=[ask], deps_type=kind)
+    async with memory_stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.", deps="anything")
+
+    assert result.tool_calls[0].outcome.value == "anything"
+
+
+async def test_each_agent_may_have_a_factory_of_its_own(stage: Stage) -> None:
+    @tool
+    async def count(ctx: ToolContext[int]) -> str:
+        """Count."""
+        return f"{ctx.deps + 1}"
+
+    counter = Agent(
+        "counter",
+        model=ScriptedModel([call("count"), say("Counted.")]),
+        tools=[count],
+        deps_type=int,
+    )
+    agents = (clerk(Desk(), script()), counter, Agent("plain", model=ScriptedModel([say("Hi.")])))
+    factories = {"clerk": lambda info: Shop("Ann's"), "counter": lambda info: 41}
+    async with stage.runtime(*agents, deps=factories) as rt:
+        asked = await rt.session("a", "clerk").run("Go.")
+        counted = await rt.session("b", "counter").run("Go.")
+        plain = await rt.session("c", "plain").run("Go.")
+
+    assert asked.tool_calls[0].outcome.value == "here is Ann's"
+    assert counted.tool_calls[0].outcome.value == "42"
+    assert plain.text == "Hi."
+
+
+@pytest.mark.parametrize(
+    ("deps", "told"),
+    [
+        (5, "Runtime.deps: wanted a function of the turn, or one for each agent's name"),
+        ({"clrek": Shop}, "Runtime.deps['clrek']: wanted the name of an agent: clerk"),
+        ({"clerk": 5}, "Runtime.deps['clerk']: wanted a function of the turn"),
+    ],
+)
+async def test_factories_that_fit_no_agent_are_refused(
+    memory_stage: Stage, deps: object, told: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        memory_stage.runtime(clerk(Desk(), script()), deps=deps)
+
+    assert str(refused.value) == told
+
+
+async def test_an_agent_without_a_factory_among_others_is_asked_for_its_deps(
+    memory_stage: Stage,
+) -> None:
+    other = Agent("other", model=script(), deps_type=Shop)
+    deps = {"other": lambda info: Shop("Ann's")}
+    async with memory_stage.runtime(clerk(Desk(), script()), other, deps=deps) as rt:
+        with pytest.raises(ConfigError, match="deps: clerk needs deps"):
+            await rt.session("s", "clerk").run("Go.")

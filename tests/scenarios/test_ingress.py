@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -374,14 +373,6 @@ async def test_run_in_a_session_of_an_agent_that_is_not_here_says_so_instead_of_
         (turn,) = (await rt.status()).foreign
 
     assert turn.agent == "one"
-
-
-@pytest.mark.parametrize(
-    "store", [None, 5, Path("a.db"), "a.db", "sqlite:///", "sqlite:///:memory:"]
-)
-async def test_what_is_no_store_is_refused_where_it_is_written(store: Any) -> None:  # noqa: ANN401 - wrong on purpose
-    with pytest.raises(ConfigError, match="wanted sqlite:///FILE or memory:"):
-        Runtime(worker(Desk(), echo()), store=store)
 
 
 async def test_a_closed_runtime_says_so(memory_stage: Stage) -> None:

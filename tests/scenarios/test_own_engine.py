@@ -13,6 +13,7 @@ from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
 from windlass import Agent, Limits, Runtime, tool
+from windlass.errors import ConfigError
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.ports import TurnInfo
 from windlass.runtime.checkpoints import Checkpoints
@@ -67,6 +68,20 @@ async def test_an_engine_that_only_says_when_is_enough_to_run_turns(
         await engine.look()
         await _quiet(rt)
         assert await texts(rt, "b") == ["worked"]
+
+
+async def test_a_runtime_takes_an_engine_and_refuses_what_is_none(
+    stage: Stage, engines: Engines
+) -> None:
+    own = ToldEngine(None)  # type: ignore[arg-type]  # it needs no store
+    async with stage.runtime(worker(Desk(), echo()), engine=own) as rt:
+        handle = await rt.session("a").submit("One.")
+        await own.look()
+        assert (await handle.result(timeout=HANGS_S)).text == "You said: One."
+
+    assert engines.made == []
+    with pytest.raises(ConfigError, match=r"Runtime\.engine: wanted local or an Engine"):
+        Runtime(worker(Desk(), echo()), store="memory:", engine="restate")  # type: ignore[call-overload]  # no such one
 
 
 async def _quiet(rt: Runtime[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage
 from tests.scenarios.workers import echo, worker
-from windlass import Agent, Runtime, Wait, tool
+from windlass import Agent, Runtime, ToolContext, Wait, tool
 from windlass.errors import (
     CallerError,
     ConfigError,
@@ -279,11 +280,12 @@ async def test_an_agent_alone_refuses_tools_that_ask_unless_somebody_answers() -
     assert len(asked) == 1
 
 
-async def test_what_this_release_has_not_is_refused_plainly(memory_stage: Stage) -> None:
-    async with memory_stage.runtime(worker(Desk(), echo())) as rt:
-        for name in ("processes", "triggers"):
-            with pytest.raises(ConfigError, match=name):
-                getattr(rt, name)
+def test_what_does_not_work_is_not_there_to_refuse() -> None:
+    settings = {**inspect.signature(Runtime).parameters, **inspect.signature(Agent).parameters}
+
+    assert {"trace", "mode"}.isdisjoint(settings)
+    assert [name for name in ("processes", "triggers") if hasattr(Runtime, name)] == []
+    assert not hasattr(ToolContext, "emit_trigger")
 
 
 async def test_status_says_what_is_going_on(stage: Stage) -> None:

@@ -58,7 +58,7 @@ async def two_waits(ctx: ToolContext[Bank], order: str) -> str:
 
 
 def shop(
-    *tools: FunctionTool[..., Any],
+    *tools: FunctionTool[Any, ..., Any],
     replies: list[ModelReply] | None = None,
     check: Callable[[Bank, Any], object] | None = None,
     **options: Any,

@@ -234,3 +234,14 @@ def test_agents_that_would_outlive_their_process_are_refused() -> None:
 def test_settings_that_the_scenario_gives_are_refused() -> None:
     with pytest.raises(ConfigError, match="found store, which the scenario itself gives"):
         shop(refund, settings={"store": "memory:"})()
+
+
+@pytest.mark.parametrize(("most", "n_first"), [(1, 1), (5, 3), (20, 10)])
+async def test_a_bound_on_the_points_bounds_both_crashes_together(most: int, n_first: int) -> None:
+    whole = await kill_everywhere(shop(refund), twice=True)
+    report = await kill_everywhere(shop(refund), twice=True, max_points=most)
+
+    assert len(whole.points) > 100
+    assert len(report.points) == most
+    assert sum(point.first is None for point in report.points) == n_first
+    assert report.left_out > 0

@@ -53,7 +53,7 @@ class Order(pydantic.BaseModel):
     lines: list[Line]
 
 
-def taking(hint: Any) -> FunctionTool[..., object]:  # noqa: ANN401 - a hint is any object
+def taking(hint: Any) -> FunctionTool[Any, ..., object]:  # noqa: ANN401 - a hint is any object
     def body(x: object) -> object:
         return x
 
@@ -185,7 +185,7 @@ def stay() -> None: ...
     ],
 )  # fmt: skip
 def test_missing_unknown_and_shapeless_arguments_are_refused(
-    made: FunctionTool[..., object],
+    made: FunctionTool[Any, ..., object],
     args: Any,  # noqa: ANN401 - whatever a model writes
     message: str,
 ) -> None:

@@ -43,7 +43,7 @@ async def test_a_tool_says_which_calls_a_person_decides(
     small: bool,
     large: bool,
 ) -> None:
-    made: FunctionTool[..., Any] = tool(pay, approval=approval)
+    made: FunctionTool[Any, ..., Any] = tool(pay, approval=approval)
 
     assert await made.needs_approval(CTX, {"x": 1}) is small
     assert await made.needs_approval(CTX, {"x": 2}) is large

@@ -340,3 +340,10 @@ def test_importing_tools_does_not_import_pydantic() -> None:
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == ""
+
+
+def test_a_misspelt_effect_is_told_the_effects_that_one_may_write() -> None:
+    with pytest.raises(ConfigError) as refused:
+        tool(generic, effect="puer")  # type: ignore[call-overload]  # misspelt on purpose
+
+    assert str(refused.value).endswith("wanted one of: pure, idempotent, keyed, once")

@@ -85,3 +85,13 @@ def test_as_many_tools_as_the_limit_pass_and_one_more_does_not() -> None:
     assert len(Toolbox(many[:limit])) == limit
     with pytest.raises(ConfigError, match=f"found {limit + 1} tools, wanted at most {limit}"):
         Toolbox(many)
+
+
+def test_a_plain_function_is_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(ConfigError) as refused:
+        Toolbox([READ, write])  # type: ignore[list-item]  # not a tool
+
+    told = (
+        "tools[1]: found write, wanted a tool: decorate it with @tool, or write tools=[tool(write)]"
+    )
+    assert str(refused.value) == told

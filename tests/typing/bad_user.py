@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from windlass import Agent, Limits, Runtime, Session, ToolContext, TurnResult, tool
+from windlass import Agent, Limits, Runtime, Session, ToolContext, TurnInfo, TurnResult, tool
 from windlass.plugins import Plugin, PluginTurn, Stop
 
 
@@ -39,6 +41,39 @@ async def wrong_result(ctx: ToolContext[Shop], cents: int) -> int:
     return ctx.deps.name  # error: not what the tool says it returns
 
 
+@dataclass
+class Other:
+    size: int
+
+
+@tool(effect="pure")
+async def of_other(ctx: ToolContext[Other]) -> int:
+    return ctx.deps.size
+
+
+@tool
+def of_anything(ctx: ToolContext[object]) -> str:
+    return ctx.call_id
+
+
+@tool
+def plainly_of_other(ctx: ToolContext[Other], times: int = 2) -> int:
+    return ctx.deps.size * times
+
+
+def make_other(info: TurnInfo) -> Other:
+    return Other(size=len(info.agent))
+
+
+async def make_other_later(info: TurnInfo) -> Other:
+    return Other(size=1)
+
+
+@asynccontextmanager
+async def open_other(info: TurnInfo) -> AsyncIterator[Other]:
+    yield Other(size=1)
+
+
 tool(add, effect="twice")  # error: no such effect
 tool(add, approval="sometimes")  # error: no such approval
 tool(add, risk="enormous")  # error: no such risk
@@ -52,7 +87,7 @@ Agent("a", model=5)  # error: no model
 Agent("a", model="demo", tools=[len])  # error: a function is no tool
 Agent("a", model="demo", tools=add)  # error: a tool is no list of tools
 Agent("a", model="demo", colour="red")  # error: no such setting
-Agent("a", model="demo", mode="turbo")  # error: no such mode
+Agent("a", model="demo", mode="standard")  # error: no such setting
 Agent("a", model="demo", limits=5)  # error: no limits
 Agent("a", model="demo", instructions=5)  # error: no instructions
 Agent("a", model="demo", policy=len)  # error: no policy
@@ -68,8 +103,19 @@ answering = Agent("answering", model="demo", output_type=Answer)
 wrong_deps: Agent[int, str] = support  # error: another kind of deps
 wrong_output: Agent[None, str] = answering  # error: another kind of output
 
+Agent("a", model="demo", deps_type=Shop, tools=[add, of_other])  # error: a tool for other deps
+Agent("a", model="demo", deps_type=Shop, tools=[plainly_of_other])  # error: a tool for other deps
+Agent("a", model="demo", deps_type=Shop, output_type=int, tools=[of_other])  # error: other deps
+Agent("a", model="demo", deps_type=Shop, tools=[of_anything, of_other])  # error: other deps
+Agent("a", model="demo", tools=[refund])  # error: a tool that needs deps, and the agent has none
+Runtime(support, deps=make_other)  # error: a factory of other deps
+Runtime(support, deps=make_other_later)  # error: a factory of other deps
+Runtime(support, deps=open_other)  # error: a factory of other deps
+Runtime(support, deps={"support": make_other})  # error: a factory of other deps
+
 Runtime("support")  # error: a name is no agent
 Runtime(support, store=5)  # error: no store
+Runtime(support, engine="restate")  # error: no engine
 Runtime(support, durability="maybe")  # error: no such durability
 Runtime(support, on_mismatch="ignore")  # error: no such rule
 Runtime(support, max_turns="many")  # error: a number is wanted
@@ -148,6 +194,12 @@ async def answer(rt: Runtime[str]) -> None:
     await rt.deny("w", because="no")  # error: no such option
     await rt.reject("w")  # error: an error is wanted
     rt.session(5)  # error: an id is text
+    await rt.map([5])  # error: no input
+    rt.map(["x"], concurrency="8")  # error: a number is wanted
+    rt.map(["x"], colour="red")  # error: no such option
+    number: int = (await rt.map(["x"]))[0].output  # error: the output is text
+    await rt.turn("s", "t").result(through_parks="yes")  # error: True, False or kinds
+    await rt.session("s").wait("5")  # error: a timeout is a number
     rt.session("s", 5)  # error: no agent
     rt.waits()[0]  # error: an await is missing
     (await rt.waits())[0].keey  # error: no such attribute of a wait
@@ -156,6 +208,10 @@ async def answer(rt: Runtime[str]) -> None:
 
 
 async def at_once() -> None:
+    await support.run("x", deps=Other(size=1))  # error: other deps
+    await support.run("x", output_type=Answer, deps=3)  # error: other deps
+    support.run_sync("x", deps=Other(size=1))  # error: other deps
+    plainest.run_sync("x", deps=Shop("x"))  # error: the agent has no deps
     number: int = (await plainest.run("x")).output  # error: the output is text
     other: Answer = plainest.run_sync("x").output  # error: the output is text
     await plainest.run(5)  # error: no input

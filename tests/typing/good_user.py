@@ -1,10 +1,14 @@
-"""A program as a user writes it: two type checkers in their strict modes accept all of it."""
+"""A program as a user writes it: two type checkers in their strict modes accept all of it.
+
+Length: it is one program, so that each part is checked with what the others make of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, assert_type
 
 from pydantic import BaseModel
@@ -14,15 +18,18 @@ from windlass import (
     Allow,
     Ask,
     Attachment,
+    BatchItem,
     Deny,
     Done,
     EndTurn,
+    Finished,
     Generation,
     Limits,
     NotDone,
     Pending,
     Runtime,
     Session,
+    Stopped,
     Text,
     ToolContext,
     ToolError,
@@ -32,10 +39,9 @@ from windlass import (
     Unknown,
     Wait,
     errors,
+    events,
     tool,
 )
-from windlass.kernel import events
-from windlass.kernel.outcomes import Finished, Stopped
 from windlass.plugins import (
     AskedCall,
     AtCheckpoint,
@@ -127,6 +133,26 @@ def finish(value: str) -> EndTurn:
     return EndTurn(value=value)
 
 
+@tool(effect="pure")
+def progress(ctx: ToolContext[Any], percent: int) -> str:
+    """Work with any deps."""
+    ctx.progress({"percent": percent})
+    return "noted"
+
+
+@tool
+async def note(ctx: ToolContext[object], text: str) -> str:
+    """Work with any deps, and look at none."""
+    return f"{ctx.call_id} {text}"
+
+
+@dataclass
+class Branch(Shop):
+    """A shop that is more."""
+
+    town: str = ""
+
+
 def plain(text: str) -> str:
     return text
 
@@ -179,7 +205,7 @@ support = Agent(
     model=MODEL,
     deps_type=Shop,
     instructions=instructions_for,
-    tools=[add, look_up, refund, count, ship, finish, tool(plain, name="echo")],
+    tools=[add, look_up, refund, count, ship, finish, progress, note, tool(plain, name="echo")],
     policy=Careful(),
     limits=Limits(max_iterations=10, tool_timeout=5),
     generation=Generation(temperature=0.2, stop=("END",)),
@@ -193,6 +219,10 @@ answering = Agent(
 reporting = Agent(
     "reporting", model="demo", deps_type=Shop, output_type=Report, instructions=instructions
 )
+# What works with a shop works with a branch of it; what works with anything works with nothing.
+in_town = Agent("in_town", model="demo", deps_type=Branch, tools=[refund, note, add])
+without_deps = Agent("without_deps", model="demo", tools=[add, progress, note])
+assert_type(in_town, Agent[Branch, str])
 assert_type(plainest, Agent[None, str])
 assert_type(support, Agent[Shop, str])
 assert_type(answering, Agent[None, Answer])
@@ -206,6 +236,10 @@ async def open_shop(info: TurnInfo) -> AsyncIterator[Shop]:
 
 def make_shop(info: TurnInfo) -> Shop:
     return Shop(name=info.agent, orders={})
+
+
+async def make_branch(info: TurnInfo) -> Branch:
+    return Branch(name=info.agent, orders={}, town="Delft")
 
 
 async def approve_small(wait: Wait) -> bool:
@@ -246,6 +280,28 @@ def runtimes() -> None:
     assert_type(Runtime(answering, store="memory:"), Runtime[Answer])
     assert_type(Runtime(plainest, support, store="memory:"), Runtime[str])
     assert_type(Runtime(store="memory:"), Runtime[Any])
+    assert_type(Runtime(support, store="memory:", deps=make_shop), Runtime[str])
+    assert_type(Runtime(support, store="memory:", deps=make_branch), Runtime[str])
+    assert_type(Runtime(in_town, store="memory:", deps=make_branch), Runtime[str])
+    assert_type(Runtime(support, store="memory:", deps={"support": make_shop}), Runtime[str])
+    by_agent = {"support": make_shop, "in_town": make_branch}
+    assert_type(Runtime(support, in_town, store=Path("shops.db"), deps=by_agent), Runtime[str])
+    assert_type(Runtime(support, plainest, store="memory:", deps=make_shop), Runtime[str])
+
+
+def of_many(agents: list[Agent[Any, Any]]) -> Runtime[Any]:
+    return Runtime(*agents, store="memory:", deps=make_shop)
+
+
+async def batches(rt: Runtime[str]) -> list[str]:
+    items = await rt.map(["one", ("ada", "two"), ("eva", ["three"], "m1")], concurrency=4)
+    async for item in rt.map((f"mail {n}" for n in range(9)), progress=True, batch="mails"):
+        assert_type(item, BatchItem[str])
+    typed = await rt.map(["one"], output_type=Answer, through_parks=["provider"])
+    assert_type(typed, list[BatchItem[Answer]])
+    await rt.session("ada").wait(timeout=5)
+    await rt.turn("ada", "map").result(through_parks=True)
+    return [item.output for item in items if not item.failed]
 
 
 async def typed_outputs() -> tuple[Answer, Report, bool]:
@@ -343,6 +399,7 @@ async def at_once() -> str:
 
 def blocking() -> Answer:
     with_approval = support.run_sync("Refund it.", deps=Shop("corner", {}), approve=approve_small)
+    assert_type(support.run_sync("Refund it.", deps=Branch("corner", {})), TurnResult[str])
     assert_type(with_approval, TurnResult[str])
     assert_type(answering.run_sync("What is it?", output_type=Report).output, Report)
     rt = Runtime(answering, store="sqlite:///answers.db")

@@ -72,7 +72,7 @@ async def test_the_right_program_is_also_built_and_its_tools_are_still_functions
     names = runpy.run_path(str(HERE / GOOD))
 
     assert sorted(tool.spec.name for tool in names["support"].toolbox) == [
-        "add", "count", "echo", "finish", "look_up", "refund", "ship",
+        "add", "count", "echo", "finish", "look_up", "note", "progress", "refund", "ship",
     ]  # fmt: skip
     # 3 and 4 of add, 1 order, 12 characters of "corner o1 5 ", 1 term
     assert await names["by_hand"]() == 21

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import Literal
+from os import PathLike, fspath
+from typing import Final, Literal, TypeAlias
 
 from windlass.errors import ConfigError
 from windlass.ports import Model, Store
 
 Durability = Literal["power", "process"]
-_SQLITE = "sqlite:///"
-_WANTED = "sqlite:///FILE or memory:"
+StoreAddress: TypeAlias = "str | PathLike[str] | Store"
+"""Where a runtime keeps its rows: a file, an address, or a `Store` that the caller opens and closes."""
+_SQLITE: Final = "sqlite:///"
+_WANTED: Final = "sqlite:///FILE or memory:, or the path of a file"
+# What people write for the store in memory; none of it is meant as the name of a file.
+_ALMOST_MEMORY: Final = frozenset({"memory", ":memory:", "memory://", "sqlite:///:memory:"})
+
+
+def address_of(store: StoreAddress) -> str | Store:
+    """Return what names a store as its address; a `Store` is returned as it is."""
+    return _SQLITE + fspath(store) if isinstance(store, PathLike) else store
 
 
 def open_store(wanted: str | Store, durability: Durability) -> Store:
-    """Return the store that an address names; a store is returned as it is.
+    """Return the store that an address names, not yet opened; a store is returned as it is.
 
     Raises:
         ConfigError: there is no such kind of store.
@@ -33,12 +43,31 @@ def open_store(wanted: str | Store, durability: Durability) -> Store:
         from windlass.stores.memory import MemoryStore  # noqa: PLC0415 - not needed beside a file
 
         return MemoryStore()
-    if wanted.startswith(_SQLITE) and wanted.removeprefix(_SQLITE) not in ("", ":memory:"):
-        from windlass.stores.sqlite import SqliteStore  # noqa: PLC0415 - imports SQLite
+    from windlass.stores.sqlite import SqliteStore  # noqa: PLC0415 - imports SQLite
 
-        return SqliteStore(wanted.removeprefix(_SQLITE), durability=durability)
-    scheme = wanted.partition(":")[0][:20]
-    raise ConfigError.at("store", f"an address of the kind {scheme!r}", _WANTED)
+    return SqliteStore(_file_in(wanted), durability=durability)
+
+
+def _file_in(address: str) -> str:
+    """Return the file that an address names: `sqlite:///FILE`, or the file itself.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if address in _ALMOST_MEMORY:
+        raise ConfigError.at("store", repr(address), "memory: for a store in memory")
+    file = address.removeprefix(_SQLITE)
+    if not file or "\0" in file:
+        raise ConfigError.at("store", "an address without a file name", _WANTED)
+    scheme, colon, rest = address.partition(":")
+    if file != address or not colon or "/" in scheme:
+        return file
+    if scheme == "sqlite":
+        meant = _SQLITE + rest.lstrip("/")[:80]
+        short = {0: "three slashes", 1: "two slashes", 2: "one slash"}
+        n_slashes = len(rest) - len(rest.lstrip("/"))
+        raise ConfigError.at("store", f"an address that is {short[n_slashes]} short", meant)
+    raise ConfigError.at("store", f"an address of the kind {scheme[:20]!r}", _WANTED)
 
 
 def find_model(name: str) -> Model | None:

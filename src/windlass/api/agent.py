@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards import check_limit, is_id
 from windlass.guards.text import check_text, check_version, is_clean
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
-from windlass.ports import Model, Plugin, Tool, ToolPolicy, ToolProvider, TurnInfo
+from windlass.ports import Model, Plugin, Tool, ToolFor, ToolPolicy, ToolProvider, TurnInfo
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
@@ -33,7 +33,6 @@ Instruction = (
     | Callable[[TurnInfo], str | Awaitable[str]]
     | Callable[[TurnInfo, Any], str | Awaitable[str]]
 )
-Mode = Literal["standard", "code"]
 _NOT_DURABLE = (
     "this turn ran in memory; with Runtime(agent, store=...) it would outlive the process"
 )
@@ -43,9 +42,7 @@ class AgentOptions(TypedDict, total=False):
     """What an agent may be given beside its name, its model and its types; `Agent` says what each is for."""
 
     instructions: Instruction
-    tools: Sequence[Tool | ToolProvider]
     plugins: Sequence[Plugin]
-    mode: Mode
     limits: Limits
     policy: ToolPolicy | None
     generation: Generation
@@ -65,7 +62,6 @@ class Agent(Generic[D, O]):
         instructions: The system prompt: text, or a function of `TurnInfo`, and of the deps if it takes two.
         tools: What the model may call: functions with `@tool`, tools, and providers that look tools up per turn.
         plugins: Hooks around its turns, model calls and tools.
-        mode: How it reads replies; this release has `standard` only.
         limits: What one turn may use.
         policy: Decides on every tool call before it runs: allow, deny or ask.
         generation: Sampling settings; without them the provider's own.
@@ -82,6 +78,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: None = None,
+        tools: Sequence[ToolFor[None] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -92,6 +89,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: None = None,
+        tools: Sequence[ToolFor[D] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -102,6 +100,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: None = None,
         output_type: type[O],
+        tools: Sequence[ToolFor[None] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -112,6 +111,7 @@ class Agent(Generic[D, O]):
         model: str | Model,
         deps_type: type[D],
         output_type: type[O],
+        tools: Sequence[ToolFor[D] | ToolProvider] = (),
         **options: Unpack[AgentOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - a description has as many facets as it has
@@ -124,7 +124,6 @@ class Agent(Generic[D, O]):
         instructions: Instruction = "",
         tools: Sequence[Tool | ToolProvider] = (),
         plugins: Sequence[Plugin] = (),
-        mode: Mode = "standard",
         limits: Limits = TURN_LIMITS,
         policy: ToolPolicy | None = None,
         generation: Generation = PROVIDER_CHOICE,
@@ -156,13 +155,20 @@ class Agent(Generic[D, O]):
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
         self.finish = self._finish(finish)
-        if mode != "standard":
-            raise ConfigError(
-                "Agent.mode: this release has the mode standard only", field="Agent.mode"
-            )
 
-    def compiled(self, models: KnownModels, plugins: Sequence[Plugin] = ()) -> Program:
-        """Return the agent as a runtime drives it; `plugins` are the runtime's, and come before its own."""
+    def compiled(
+        self,
+        models: KnownModels,
+        plugins: Sequence[Plugin] = (),
+        deps: Callable[..., Any] | None = None,
+    ) -> Program:
+        """Return the agent as a runtime drives it: with the runtime's plugins before its own, and its deps factory.
+
+        Args:
+            models: The models that the runtime knows.
+            plugins: The runtime's plugins; they come before the agent's own.
+            deps: Makes what its tools work with, once per drive; None if each turn brings its own.
+        """
         together = PluginSet((*plugins, *self.plugins.plugins))
         brought = together.tools()
         tools = [one for one in brought if not _is_provider(one)]
@@ -178,7 +184,8 @@ class Agent(Generic[D, O]):
             generation=self.generation,
             output=self.output,
             aliases=self.aliases,
-            needs_deps=self.deps_type is not None,
+            deps_type=self.deps_type,
+            deps=deps,
             plugins=together,
             steering=self.steering,
             finish=self.finish,
@@ -203,18 +210,28 @@ class Agent(Generic[D, O]):
 
     @overload
     async def run(
-        self, input: Input, *, output_type: type[T], **options: Unpack[RunOptions]
+        self, input: Input, *, output_type: type[T], deps: D = ..., **options: Unpack[RunOptions]
     ) -> TurnResult[T]: ...
     @overload
     async def run(
-        self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
+        self,
+        input: Input,
+        *,
+        output_type: None = None,
+        deps: D = ...,
+        **options: Unpack[RunOptions],
     ) -> TurnResult[O]: ...
     async def run(
-        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
+        self, input: Input, *, output_type: Any = None, **options: Any
     ) -> TurnResult[Any]:
         """Run one turn in memory. Nothing of it outlives the process, and the result says so.
 
         It takes what `session.run` takes, and `approve`: a function of the `Wait` that answers approvals.
+
+        Args:
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, the agent's own, or text.
+            **options: What `session.run` takes, `deps` of the agent's `deps_type`, and `approve`.
 
         Raises:
             ConfigError: a tool asks for approval and there is no `approve`.
@@ -235,16 +252,25 @@ class Agent(Generic[D, O]):
 
     @overload
     def run_sync(
-        self, input: Input, *, output_type: type[T], **options: Unpack[RunOptions]
+        self, input: Input, *, output_type: type[T], deps: D = ..., **options: Unpack[RunOptions]
     ) -> TurnResult[T]: ...
     @overload
     def run_sync(
-        self, input: Input, *, output_type: None = None, **options: Unpack[RunOptions]
+        self,
+        input: Input,
+        *,
+        output_type: None = None,
+        deps: D = ...,
+        **options: Unpack[RunOptions],
     ) -> TurnResult[O]: ...
-    def run_sync(
-        self, input: Input, *, output_type: Any = None, **options: Unpack[RunOptions]
-    ) -> TurnResult[Any]:
-        """Run one turn as `run` does, for code that does not await."""
+    def run_sync(self, input: Input, *, output_type: Any = None, **options: Any) -> TurnResult[Any]:
+        """Run one turn as `run` does, for code that does not await.
+
+        Args:
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, the agent's own, or text.
+            **options: What `run` takes.
+        """
         return run_blocking(lambda: self.run(input, output_type=output_type, **options))
 
     def __repr__(self) -> str:

@@ -80,26 +80,49 @@ class Answering:
         return await self._answer(key, value, by)
 
     async def deny(self, key: str, *, reason: str = "", by: str | None = None) -> WaitReceipt:
-        """Refuse a tool call that waits for approval; the model reads the reason."""
+        """Refuse a tool call that waits for approval; the model reads the reason.
+
+        Args:
+            key: The wait's key, as `rt.waits()` lists it.
+            reason: Why not, in words that the model reads.
+            by: Who refuses it; recorded with the decision.
+        """
         _check_words(reason, "reason")
         await self._open_wait(key, "approval")
         return await self._answer(key, {"reason": reason}, by, "rejected")
 
     async def resolve(self, key: str, value: Any = None, *, by: str | None = None) -> WaitReceipt:  # noqa: ANN401 - JSON
-        """Deliver the value that a wait is for; it is JSON."""
+        """Deliver the value that a wait is for; it is JSON.
+
+        Args:
+            key: The wait's key, as `ctx.defer` or `rt.waits()` gave it.
+            value: What the tool would have returned: any JSON.
+            by: Who answers; recorded with the answer.
+        """
         value = freeze(value, field="value")
         check_limit("tool_result_bytes", len(canonical.encode(value)), field="value")
         await self._open_wait(key, None)
         return await self._answer(key, value, by)
 
     async def reject(self, key: str, error: str, *, by: str | None = None) -> WaitReceipt:
-        """Answer that the value will not come; the model reads the error."""
+        """Answer that the value will not come; the model reads the error.
+
+        Args:
+            key: The wait's key, as `ctx.defer` or `rt.waits()` gave it.
+            error: What went wrong, in words that the model reads.
+            by: Who answers; recorded with the answer.
+        """
         _check_words(error, "error")
         await self._open_wait(key, None)
         return await self._answer(key, error, by, "rejected")
 
     async def retry(self, session_id: str, turn_id: str) -> bool:
-        """Try a turn again that is parked as poison, on a mismatch, for a provider, for deps or for a budget."""
+        """Try a turn again that is parked as poison, on a mismatch, for a provider, for deps or for a budget.
+
+        Args:
+            session_id: The session that the turn belongs to.
+            turn_id: The turn to try again. True is returned if it was waiting for that.
+        """
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
         store = self._admission.services.store

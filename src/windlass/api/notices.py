@@ -41,8 +41,16 @@ _MAX_CURSOR = 128
 class Notice(Value, kw_only=True):
     """Something that happened in a store.
 
-    `turn_rested`: the turn is parked and waits. `wait` is the wait that was opened or answered. `worker_went`: a worker
-    left, or its process is gone. `cursor` goes on behind this notice, in any process.
+    `turn_rested`: the turn is parked and waits. `worker_went`: a worker left, or its process is gone.
+
+    Attributes:
+        kind: What happened: `turn_began`, `turn_rested`, `turn_ended`, `wait_opened`, `wait_answered`,
+            `worker_came` or `worker_went`.
+        session_id: In which session it happened; empty for workers.
+        turn_id: To which turn it happened; empty for workers.
+        wait: The wait that was opened or answered; None for other kinds.
+        worker_id: Which worker came or went; empty for other kinds.
+        cursor: Goes on behind this notice, in any process: `rt.observe(cursor=...)`.
     """
 
     kind: NoticeKind

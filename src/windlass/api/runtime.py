@@ -1,13 +1,28 @@
-"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns."""
+"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns.
+
+Length: a good part of it is what each setting and argument means, and the overloads that give results their types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from os import getpid, uname
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
-from windlass.api.adapters import Durability, KnownModels, open_store
+from windlass.api.adapters import Durability, KnownModels, StoreAddress, address_of, open_store
 from windlass.api.agent import Agent, listed, run_blocking
 from windlass.api.answers import Answering
 from windlass.api.listing import Listing
@@ -18,11 +33,13 @@ from windlass.ports import (
     CancelReceipt,
     Clock,
     DueTurn,
+    Engine,
     ErrandReceipt,
     Model,
     PhaseProbe,
     Plugin,
     Store,
+    TurnInfo,
     VacuumReport,
 )
 from windlass.ports.price import Price, checked_prices
@@ -31,6 +48,7 @@ from windlass.runtime.program import Program
 
 if TYPE_CHECKING:
     # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
+    from windlass.api.batch import Batch, BatchInputs, BatchOptions
     from windlass.api.session import Session
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_options import Input, WatchOptions
@@ -38,19 +56,27 @@ if TYPE_CHECKING:
     from windlass.engines.worker import Worker
     from windlass.runtime.services import Approver, Services
 
+D = TypeVar("D")
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
+DepsFactory: TypeAlias = Callable[[TurnInfo], D | Awaitable[D] | AbstractAsyncContextManager[D]]
+"""Makes what tools work with, once per drive: it returns it, or an awaitable or an async context manager of it."""
+AnyDeps: TypeAlias = DepsFactory[Any] | Mapping[str, DepsFactory[Any]]
 _DAY_S = 86_400.0
 
 
 class RuntimeStatus(Value, kw_only=True):
     """What a runtime is doing.
 
-    worker_id: its id among the store's workers; None if it drives nothing.
-    is_durable: whether its store outlives the process.
-    driving: the sessions in which it drives a turn.
-    due: turns that it could take up now; foreign: turns of agents that it does not have.
-    dropped: the last errands of turns here whose target was gone.
+    Attributes:
+        worker_id: Its id among the store's workers; None if it drives nothing.
+        is_durable: Whether its store outlives the process.
+        agents: The names of the agents whose turns it drives.
+        driving: The sessions in which it drives a turn.
+        due: Turns that it could take up now.
+        foreign: Turns that are due and belong to agents that it does not have.
+        open_waits: How many waits of the store are open.
+        dropped: The last errands of turns here whose target was gone.
     """
 
     worker_id: str | None
@@ -66,12 +92,10 @@ class RuntimeStatus(Value, kw_only=True):
 class RuntimeOptions(TypedDict, total=False):
     """What a runtime may be given beside its agents; `Runtime` says what each is for."""
 
-    store: str | Store
-    engine: Literal["local"]
-    deps: Callable[..., Any] | None
+    store: StoreAddress
+    engine: Literal["local"] | Engine
     approve: Approver | None
     plugins: Sequence[Plugin]
-    trace: object
     worker: bool
     max_turns: int
     lease_s: float
@@ -89,13 +113,13 @@ class Runtime(Answering, Listing, Generic[O]):
 
     Args:
         *agents: The agents whose turns it drives. Without any it only reads, submits and answers.
-        store: `sqlite:///FILE`, `memory:`, or a `Store` that the caller opens and closes.
-        engine: What drives turns; this release has `local` only.
+        store: A SQLite file, by its path or as `sqlite:///FILE`; `memory:`, which ends with the process; or a `Store`
+            that the caller opens and closes.
+        engine: What says when to look for work: `local`, a timer in this process, or an `Engine`.
         deps: Makes what tools work with, once per drive: a function of `TurnInfo`, sync or async, that returns it or an
-            async context manager of it.
+            async context manager of it. For agents with different deps, such functions by the agent's name.
         approve: Answers approvals in this process at once: a function of the `Wait`; True allows.
         plugins: Plugins for all agents; they come before an agent's own.
-        trace: None; this release has no traces.
         worker: False: accept and watch turns, but leave driving to other processes.
         max_turns: How many turns to drive at a time.
         lease_s: After how many silent seconds other workers take over this one's turns.
@@ -109,22 +133,46 @@ class Runtime(Answering, Listing, Generic[O]):
     """
 
     @overload
-    def __init__(self: Runtime[Any], **options: Unpack[RuntimeOptions]) -> None: ...
-    @overload
-    def __init__(self, *agents: Agent[Any, O], **options: Unpack[RuntimeOptions]) -> None: ...
+    def __init__(
+        self: Runtime[Any], *, deps: AnyDeps | None = None, **options: Unpack[RuntimeOptions]
+    ) -> None: ...
     @overload
     def __init__(
-        self: Runtime[Any], *agents: Agent[Any, Any], **options: Unpack[RuntimeOptions]
+        self,
+        agent: Agent[D, O],
+        /,
+        *,
+        deps: DepsFactory[D] | Mapping[str, DepsFactory[D]] | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        first: Agent[Any, O],
+        second: Agent[Any, O],
+        /,
+        *more: Agent[Any, O],
+        deps: AnyDeps | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Runtime[Any],
+        first: Agent[Any, Any],
+        second: Agent[Any, Any],
+        /,
+        *more: Agent[Any, Any],
+        deps: AnyDeps | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - every setting has a default
         self,
         *agents: Agent[Any, O],
-        store: str | Store = "sqlite:///windlass.db",
-        engine: Literal["local"] = "local",
-        deps: Callable[..., Any] | None = None,
+        store: StoreAddress = "sqlite:///windlass.db",
+        engine: Literal["local"] | Engine = "local",
+        deps: AnyDeps | None = None,
         approve: Approver | None = None,
         plugins: Sequence[Plugin] = (),
-        trace: object = None,
         worker: bool = True,
         max_turns: int = 32,
         lease_s: float = 15,
@@ -139,12 +187,11 @@ class Runtime(Answering, Listing, Generic[O]):
         from windlass.engines.admission import Admission  # noqa: PLC0415 - see above
         from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
 
-        _check("engine", engine == "local", "local; this release has no other")
-        _check("trace", trace is None, "None; this release has no traces")
+        is_engine = all(callable(getattr(engine, one, None)) for one in ("open", "kick", "close"))
+        _check("engine", engine == "local" or is_engine, "local or an Engine")
         _check("max_turns", type(max_turns) is int and max_turns > 0, "a whole number above 0")
         _check("lease_s", _is_within(lease_s, 0.1, 3600), "0.1 to 3600 seconds")
         _check("on_mismatch", on_mismatch in ("park", "accept"), "park or accept")
-        _check("deps", deps is None or callable(deps), "a function of the turn")
         _check("approve", approve is None or callable(approve), "a function of the wait")
         _check("retention", _is_within(retention, 0, 1e12), "seconds of 0 or more")
         _check("worker", isinstance(worker, bool), "True or False")
@@ -153,16 +200,16 @@ class Runtime(Answering, Listing, Generic[O]):
             _check(f"models[{at}]", is_model, "a Model")
         self._models = KnownModels(models)
         first = PluginSet(listed(plugins, "Runtime.plugins"), field="Runtime.plugins").plugins
-        self._programs = _compiled(agents, self._models, first)
+        self._programs = _compiled(agents, self._models, first, _factories(deps, agents))
         self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
-        self._address, self._durability = store, durability
+        self._address, self._durability = address_of(store), durability
+        self._engine = engine
         # Made here already, so that a wrong address is refused where it is written.
-        self._store: Store | None = open_store(store, durability)
+        self._store: Store | None = open_store(self._address, durability)
         self._clock = clock or SystemClock()
         self._retention_ms = int(retention * 1000)
         self._for_worker: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
-            "deps": deps,
             "approve": approve,
             "on_mismatch": on_mismatch,
             "probe": probe,
@@ -197,7 +244,8 @@ class Runtime(Answering, Listing, Generic[O]):
         )
         self._admission.open(worker)
         try:
-            await worker.open(LocalEngine(store))
+            engine = self._engine
+            await worker.open(LocalEngine(store) if isinstance(engine, str) else engine)
         except BaseException:
             await self._close()
             raise
@@ -252,6 +300,12 @@ class Runtime(Answering, Listing, Generic[O]):
         """Open the runtime, run one turn and close the runtime again, for code that does not await.
 
         It takes what `session.run` takes.
+
+        Args:
+            session_id: The session to run the turn in.
+            input: Text, an `Attachment`, or a list of both.
+            output_type: The type that the answer is to have; without it, what the agent says, or text.
+            **options: What `session.run` takes.
         """
 
         async def run() -> TurnResult[Any]:
@@ -286,7 +340,12 @@ class Runtime(Answering, Listing, Generic[O]):
         return Session(self._admission, self._models, id, owner)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
-        """Return a turn by its id, wherever it runs."""
+        """Return a turn by its id, wherever it runs.
+
+        Args:
+            session_id: The session that the turn belongs to.
+            turn_id: The id of the turn in that session.
+        """
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
         from windlass.api.turn_handle import TurnHandle  # noqa: PLC0415 - see above
@@ -297,11 +356,70 @@ class Runtime(Answering, Listing, Generic[O]):
         """Ask for a turn to end, wherever it runs.
 
         Args:
-            session_id: The turn's session.
-            turn_id: The turn.
+            session_id: The session that the turn belongs to.
+            turn_id: The id of the turn in that session.
             reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
         """
         return await self._admission.cancel(session_id, turn_id, reason)
+
+    @overload
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: Agent[Any, Any] | str | None = None,
+        output_type: type[P],
+        **options: Unpack[BatchOptions],
+    ) -> Batch[P]: ...
+    @overload
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: Agent[Any, P],
+        output_type: None = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch[P]: ...
+    @overload
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: str | None = None,
+        output_type: None = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch[O]: ...
+    def map(
+        self,
+        inputs: BatchInputs,
+        *,
+        agent: Agent[Any, Any] | str | None = None,
+        output_type: Any = None,
+        **options: Unpack[BatchOptions],
+    ) -> Batch[Any]:
+        """Run a turn for each input, several at a time: `await rt.map(...)`, or `async for item in rt.map(...)`.
+
+        Run the script again after a crash: it goes on where it was, and pays for nothing twice. Failures are items, not
+        exceptions.
+
+        Args:
+            inputs: Inputs, or `(session_id, input)`, or `(session_id, input, turn_id)`: a list, or a generator, sync or
+                async. An input without a session gets one whose id derives from `batch` and from what the input is.
+            agent: Whose sessions these are, if the runtime has several agents.
+            output_type: The type that the answers are to have; without it, what the agent says, or text.
+            **options: `batch` (default `map`) names the batch; it is the turn id where an input names none.
+                `concurrency` (8) is how many inputs are worked on at a time; `Runtime(max_turns=)` bounds it, too.
+                `progress=True` draws a bar if stderr is a terminal; a function is called with a `BatchProgress`.
+                `total` is how many inputs a generator has, for the bar. `through_parks` says which parks are waited
+                through, as for `TurnHandle.result`: by default those that end by themselves (`provider`, `timer`); an
+                item that waits for something else is given as parked. `raise_failures=True` raises an `ExceptionGroup`
+                at the end if items failed. All others are those of `session.run`, for each turn.
+        """
+        from windlass.api.batch import Batch  # noqa: PLC0415 - see above
+
+        return Batch(
+            self._admission, partial(self.session, agent=agent), inputs, output_type, options
+        )
 
     # ------------------------------------------------------------------ the whole
 
@@ -327,16 +445,6 @@ class Runtime(Answering, Listing, Generic[O]):
             dropped=tuple(self._worker.dropped),
         )
 
-    @property
-    def processes(self) -> Any:  # noqa: ANN401 - not there yet
-        """This release has no processes: raises ConfigError."""
-        raise ConfigError("Runtime.processes: this release has no processes", field="processes")
-
-    @property
-    def triggers(self) -> Any:  # noqa: ANN401 - not there yet
-        """This release has no triggers: raises ConfigError."""
-        raise ConfigError("Runtime.triggers: this release has no triggers", field="triggers")
-
 
 def _place() -> str:
     """Return host and process; asked when a runtime opens, because it may have been made before a fork."""
@@ -345,14 +453,35 @@ def _place() -> str:
     return f"{host}:{getpid()}"
 
 
+def _factories(
+    deps: object, agents: Sequence[Agent[Any, Any]]
+) -> Mapping[str, DepsFactory[Any] | None]:
+    """Return what makes the deps of each agent, by name."""
+    names = [agent.name for agent in agents if isinstance(agent, Agent)]
+    if deps is None or callable(deps):
+        return dict.fromkeys(names, deps)
+    _check(
+        "deps", isinstance(deps, Mapping), "a function of the turn, or one for each agent's name"
+    )
+    by_name: Mapping[str, DepsFactory[Any]] = deps  # type: ignore[assignment]  # checked here
+    for name, factory in by_name.items():
+        if names:  # a runtime without agents drives nothing
+            _check(f"deps[{name!r}]", name in names, f"the name of an agent: {', '.join(names)}")
+        _check(f"deps[{name!r}]", callable(factory), "a function of the turn")
+    return {name: by_name.get(name) for name in names}
+
+
 def _compiled(
-    agents: Sequence[Agent[Any, Any]], models: KnownModels, plugins: Sequence[Plugin]
+    agents: Sequence[Agent[Any, Any]],
+    models: KnownModels,
+    plugins: Sequence[Plugin],
+    deps: Mapping[str, DepsFactory[Any] | None],
 ) -> dict[str, Program]:
     programs: dict[str, Program] = {}
     for agent in agents:
         if not isinstance(agent, Agent):
             raise ConfigError.at("agents", type(agent).__name__, "agents")
-        program = agent.compiled(models, plugins)
+        program = agent.compiled(models, plugins, deps.get(agent.name))
         models.add(program.model)
         for name in (agent.name, *agent.aliases):
             if name in programs:

@@ -5,6 +5,7 @@ Length: most of it are the overloads that give a result the type of its output, 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from os import urandom
@@ -32,6 +33,7 @@ from windlass.api.watching import Observation
 from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
 from windlass.folds.history import frame_in
 from windlass.guards import check_id, check_limit, check_text
+from windlass.guards.limits import check_seconds
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Finished, Json, Message, Part, events
 from windlass.ports import (
@@ -69,7 +71,8 @@ _ATTACHED = events.Error(
 class Session(Generic[O]):
     """One conversation or task. `runtime.session(id)` returns one; it is stored when its first turn is accepted.
 
-    id: the session's id.
+    Attributes:
+        id: What the caller chose to know it by; the same in every process.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class Session(Generic[O]):
     async def collect(
         self, input: Input, *, output_type: Any = None, **options: Unpack[TurnOptions]
     ) -> Collected[Any]:
-        """Run a turn as `run` does and return all its events with its result."""
+        """Run a turn and return all its events with its result. It takes what `run` takes, apart from `on_event`."""
         check_names(options)
         seen: list[events.Event] = []
         result = await self.run(input, output_type=output_type, on_event=seen.append, **options)
@@ -182,6 +185,25 @@ class Session(Generic[O]):
         )
         return TurnHandle(self._admission, self.id, turn_id, output=output, live=live)
 
+    async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the public name
+        """Wait until nothing in the session is unfinished: no turn in flight, parked or queued, nothing in the inbox.
+
+        It waits through parks, whoever answers them, and costs nothing until something happens. A session without any
+        turn has nothing to wait for.
+
+        Args:
+            timeout: Seconds to wait; None waits for as long as it takes.
+
+        Raises:
+            TimeoutError: it took longer. The turns go on.
+            EngineError: the runtime was closed while this waited. The turns go on when one is opened.
+        """
+        check_seconds(timeout, field="timeout")
+        worker = self._admission.worker
+        async with asyncio.timeout(timeout):
+            await worker.flush(self.id)
+            await self._admission.until_idle(self.id)
+
     async def _begin(
         self, given: Input, output_type: type[Any] | None, options: TurnOptions
     ) -> TurnHandle[Any]:
@@ -221,6 +243,8 @@ class Session(Generic[O]):
         program: Program | None,
     ) -> tuple[NewTurn, Output | None]:
         check_names(options)
+        if program is not None and "deps" in options:
+            program.check_deps(options["deps"], field="deps")
         output = TypedOutput(output_type) if output_type not in (None, str) else None
         context = read_context(options.get("context"))
         overrides = read_overrides(options, output, self._models, program)
@@ -319,7 +343,11 @@ class Session(Generic[O]):
         return await self._store.inbox(self.id)
 
     async def withdraw(self, item: str) -> WithdrawReceipt:
-        """Take back an item that no turn has taken."""
+        """Take back an item that no turn has taken.
+
+        Args:
+            item: The `item_id` of its receipt, or the `key` it was enqueued with.
+        """
         receipt = await self._store.withdraw(self.id, item)
         self._admission.worker.kick(self.id)  # what came behind it may come next
         return receipt

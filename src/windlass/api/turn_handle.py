@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar, get_args
 
 from windlass.api.turn_options import EventHandler
 from windlass.api.turn_result import TurnResult
-from windlass.api.watcher import Watcher
+from windlass.api.watcher import AT_END, Watcher
 from windlass.api.watching import messages_so_far, turn_view
 from windlass.errors import ConfigError, InvalidInput
 from windlass.folds import Cursor, Place, read_cursor, write_cursor
 from windlass.guards.limits import check_seconds
 from windlass.kernel import Error, Event, Message, Recovered, TurnEnded
-from windlass.ports import CancelReceipt, NewTurn, TurnState
+from windlass.ports import CancelReceipt, NewTurn, TurnState, WaitKind
 from windlass.runtime.program import Output
 from windlass.runtime.turn_record import TurnRecord
 
@@ -24,13 +24,31 @@ if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 O = TypeVar("O")  # noqa: E741 - the output's type
+ThroughParks: TypeAlias = bool | Collection[WaitKind]
+"""Which parks a caller waits through: none, all, or those for waits of these kinds."""
+
+
+def kinds_of(through_parks: ThroughParks) -> Collection[WaitKind]:
+    """Return the kinds of waits that a caller waits through.
+
+    Raises:
+        InvalidInput: it names a kind that does not exist.
+    """
+    kinds: tuple[WaitKind, ...] = get_args(WaitKind)
+    if isinstance(through_parks, bool):
+        return kinds if through_parks else ()
+    if isinstance(through_parks, str) or not set(through_parks) <= set(kinds):
+        wanted = f"True, False or a list of: {', '.join(kinds)}"
+        raise InvalidInput(f"through_parks: wanted {wanted}", field="through_parks")
+    return through_parks
 
 
 class TurnHandle(Generic[O]):
     """One turn, by its session and id, wherever it runs. `session.submit` and `runtime.turn` return one.
 
-    session_id: the session that the turn belongs to.
-    id: the turn's id, as the caller named it or as it was made.
+    Attributes:
+        session_id: The session that the turn belongs to.
+        id: What the caller named the turn, or what was made up for it.
     """
 
     def __init__(  # noqa: PLR0913 - what a caller knows of a turn beside its id
@@ -57,19 +75,30 @@ class TurnHandle(Generic[O]):
         """A cursor from before the turn: `events(cursor)` and `session.observe(cursor)` show all of it, in any process."""
         return write_cursor(self.session_id, self._live, Place(self.id, ""))
 
-    async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
+    async def result(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the public name
+        *,
+        through_parks: ThroughParks = False,
+    ) -> TurnResult[O]:
         """Wait until the turn is done, or parked with an unanswered wait.
 
         Args:
             timeout: Seconds to wait; None waits for as long as it takes.
+            through_parks: True waits until the turn is done, however often it parks on the way: somebody answers its
+                waits, in this process or in another one, and waiting costs nothing until then. Kinds of waits, such as
+                `["provider"]`, wait through parks for nothing but these.
 
         Raises:
             TimeoutError: it took longer. The turn goes on.
+            EngineError: the runtime was closed while this waited. The turn goes on when one is opened.
         """
         check_seconds(timeout, field="timeout")
         admission = self._admission
         services = admission.services
-        waiting = admission.outcome(self.session_id, self.id, self._turn)
+        waiting = admission.outcome(
+            self.session_id, self.id, self._turn, through=kinds_of(through_parks)
+        )
         if timeout is None:
             found = await waiting
         else:
@@ -204,11 +233,16 @@ class TurnStream(Generic[O]):
         assert self._rested is not None  # noqa: S101 - its events end when it rests
         return self._rested
 
-    async def result(self, timeout: float | None = None) -> TurnResult[O]:  # noqa: ASYNC109 - the public name
+    async def result(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the public name
+        *,
+        through_parks: ThroughParks = False,
+    ) -> TurnResult[O]:
         """Wait for the turn, as `TurnHandle.result` does."""
         if self._rested is not None and not self._rested.parked:
             return self._rested
-        return await self.handle.result(timeout)
+        return await self.handle.result(timeout, through_parks=through_parks)
 
 
 async def _watched(
@@ -219,8 +253,9 @@ async def _watched(
         await handle.status()  # raises if there is no such turn
         await watcher.begin(cursor)
         if watcher.has_gap:
-            yield Recovered(view=await handle.messages())
-        async with aclosing(_until_it_rests(handle, watcher)) as shown:
+            yield Recovered(view=await handle.messages(), cursor=handle.cursor)
+        is_told = cursor.place.fact == AT_END
+        async with aclosing(_until_it_rests(handle, watcher, is_told=is_told)) as shown:
             async for event in shown:
                 yield event
     finally:
@@ -231,8 +266,13 @@ async def _until_it_rests(
     handle: TurnHandle[O],
     watcher: Watcher,
     keep: Callable[[TurnResult[O]], None] | None = None,
+    *,
+    is_told: bool = False,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a turn until it ends or is parked; `keep` gets its result then."""
+    """Yield the events of a turn until it ends or is parked; `keep` gets its result then.
+
+    `is_told`: whoever watches knows its end already.
+    """
     resting = asyncio.get_running_loop().create_task(handle.result())
     resting.add_done_callback(lambda _: watcher.poke())
     try:
@@ -241,9 +281,10 @@ async def _until_it_rests(
             is_over = isinstance(event, TurnEnded)
             yield event
         result = await resting
-        if not is_over and result.outcome is not None:
+        if not is_over and not is_told and result.outcome is not None:
             # Its journal is gone; how it ended is kept with the history.
-            yield TurnEnded(outcome=result.outcome)
+            cursor = write_cursor(handle.session_id, "", Place(handle.id, AT_END))
+            yield TurnEnded(outcome=result.outcome, cursor=cursor)
         if keep is not None:
             keep(result)
     finally:

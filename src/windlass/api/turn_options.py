@@ -28,11 +28,10 @@ EventHandler: TypeAlias = Callable[[Event], Awaitable[None] | None]
 """A function, sync or async, that is called with each event of a turn."""
 
 
-class TurnOptions(TypedDict, total=False):
-    """What a caller may say about one turn.
+class TurnSettings(TypedDict, total=False):
+    """What a caller may say about one turn, apart from its deps.
 
     turn_id: makes the turn arrive once: a second call with the same id and input returns the same turn.
-    deps: what the turn's tools work with, instead of what `Runtime(deps=...)` makes.
     model: another model than the agent's, for this turn: a Model, or the name of a registered one.
     prompt: another system prompt than the agent's instructions.
     limits: other limits than the agent's.
@@ -43,7 +42,6 @@ class TurnOptions(TypedDict, total=False):
     """
 
     turn_id: str | None
-    deps: Any
     model: str | Model | None
     prompt: str | None
     limits: Limits | None
@@ -51,6 +49,15 @@ class TurnOptions(TypedDict, total=False):
     finish: str | Sequence[str] | None
     context: Mapping[str, Json] | None
     by: str | None
+
+
+class TurnOptions(TurnSettings, total=False):
+    """What a caller may say about one turn.
+
+    deps: what the turn's tools work with, instead of what `Runtime(deps=...)` makes.
+    """
+
+    deps: Any
 
 
 class WatchOptions(TurnOptions, total=False):
@@ -62,12 +69,14 @@ class WatchOptions(TurnOptions, total=False):
     on_event: EventHandler | None
 
 
-class RunOptions(WatchOptions, total=False):
-    """What a caller may say about a turn that runs without a runtime.
+class RunOptions(TurnSettings, total=False):
+    """What a caller may say about a turn that runs without a runtime, apart from its deps.
 
+    on_event: called with each event of the turn as it happens.
     approve: answers the approvals that tools ask for; True allows.
     """
 
+    on_event: EventHandler | None
     approve: Approver | None
 
 

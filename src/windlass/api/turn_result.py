@@ -35,9 +35,10 @@ _NO_ANSWER = frozenset({"invalid_output", "unfinished"})
 class TurnResult(Generic[O]):
     """A turn that is done, or that is parked and waits for answers.
 
-    session_id, turn_id: where to find it again: `runtime.turn(session_id, turn_id)`.
-    outcome: how it ended: `Finished`, `FinishedValue`, `FinishedByTool`, `HandedOff` or `Stopped`; None while parked.
-    followed, child_usage: empty in this release.
+    Attributes:
+        session_id, turn_id: Where to find it again: `runtime.turn(session_id, turn_id)`.
+        outcome: How it ended: `Finished`, `FinishedValue`, `FinishedByTool`, `HandedOff` or `Stopped`; None while parked.
+        followed, child_usage: Empty in this release.
     """
 
     followed: tuple[TurnResult[O], ...] = ()

@@ -35,7 +35,7 @@ from windlass.runtime.reader import Drive, FeedReader
 if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
-_END = "end"
+AT_END = "end"
 # Of a turn whose first drive it is.
 _NOTHING = (0, 0)
 
@@ -153,7 +153,7 @@ class Watcher:
                 is_last = True
                 if resting.cancelled() or resting.exception() is not None:
                     return None
-                self._needs_store = self.place.fact != _END
+                self._needs_store = self.place.fact != AT_END
             elif self._is_touched and not self._is_driven:
                 self._needs_store = True
             elif self._leave is None and not self._is_driven:
@@ -208,7 +208,7 @@ class Watcher:
             return False
         if drive.turn_id == self.place.turn_id:
             return not self.place.fact
-        is_between = self.place == BEGINNING or self.place.fact == _END
+        is_between = self.place == BEGINNING or self.place.fact == AT_END
         return is_between and drive.head == self._head
 
     # ------------------------------------------------------------------ from the store
@@ -301,10 +301,10 @@ class Watcher:
             return
         folded = await self._folded_place()
         if folded.view.is_reclaimed:
-            self.has_gap = self.place.fact != _END
+            self.has_gap = self.place.fact != AT_END
         else:
             facts_behind(folded.fold.facts, self.place)
-        self._head = folded.head - (folded.view.state == "done" and self.place.fact != _END)
+        self._head = folded.head - (folded.view.state == "done" and self.place.fact != AT_END)
 
     async def _folded_place(self) -> FoldedTurn:
         folded = await self._worker.folded.of(self._session_id, self.place.turn_id)
@@ -321,7 +321,7 @@ class Watcher:
             self.place = BEGINNING
         elif turn_id is None:
             last = await self._store.load_history(self._session_id, limit=1)
-            self.place = Place(last[-1].turn_id, _END)
+            self.place = Place(last[-1].turn_id, AT_END)
         else:
             folded = await self._worker.folded.of(self._session_id, turn_id)
             facts = [] if folded is None else folded.fold.facts

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Collection
 from contextlib import AbstractAsyncContextManager
 from os import urandom
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from windlass import errors
 from windlass.engines.worker import Worker
 from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
-from windlass.ports import CancelReceipt, NewTurn, SessionView, TurnView, WaitAnswer
+from windlass.ports import (
+    CancelReceipt,
+    NewTurn,
+    SessionView,
+    TurnView,
+    WaitAnswer,
+    WaitKind,
+)
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.body import RUNS_IN
 from windlass.runtime.services import Services
@@ -25,6 +33,7 @@ from windlass.runtime.starting import NONE_GIVEN
 from windlass.runtime.turn_record import TurnRecord
 
 _MAX_BEGUN = 1_024
+T = TypeVar("T")
 
 
 class _Place(AbstractAsyncContextManager[None]):
@@ -237,20 +246,21 @@ class Admission:
         return receipt
 
     async def outcome(
-        self, session_id: str, turn_id: str, turn: NewTurn | None = None
+        self,
+        session_id: str,
+        turn_id: str,
+        turn: NewTurn | None = None,
+        *,
+        through: Collection[WaitKind] = (),
     ) -> TurnRecord | TurnView:
-        """Wait until a turn has ended or is parked.
+        """Wait until a turn has ended or is parked, for something else than a wait of the kinds `through`.
 
         `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
         """
-        worker = self._worker
+        resting = self._worker.resting
         while True:
             try:
-                if RUNS_IN.get() is None:
-                    found = await worker.resting.outcome(session_id, turn_id)
-                else:
-                    with worker.slots.lent():
-                        found = await worker.resting.outcome(session_id, turn_id)
+                found = await self._in_no_slot(resting.outcome(session_id, turn_id))
             except (errors.LeaseLost, errors.HeadMoved):
                 if turn is None:
                     raise
@@ -264,10 +274,30 @@ class Admission:
                 raise
             if isinstance(found, TurnRecord):
                 # It may have ended elsewhere, or before it was asked for again.
-                worker.deps.pop((session_id, turn_id), None)
+                self._worker.deps.pop((session_id, turn_id), None)
                 return found
-            if not await self._answer_with_deps(found):
+            if await self._answer_with_deps(found):
+                continue
+            kinds = {one.wait.kind for one in found.waits if one.state == "open"}
+            if not through or not kinds.issubset(through):
                 return found
+            await self._in_no_slot(resting.until_it_moves(found))
+
+    async def until_idle(self, session_id: str) -> None:
+        """Wait until nothing of a session is unfinished."""
+        if RUNS_IN.get() == session_id:
+            raise errors.InvalidInput(
+                f"session {session_id}: a tool of this session cannot wait for the end of its own turn",
+                field="session_id",
+            )
+        await self._in_no_slot(self._worker.resting.until_idle(session_id))
+
+    async def _in_no_slot(self, waiting: Awaitable[T]) -> T:
+        """Wait; if a tool does that, its turn gives its slot to others meanwhile."""
+        if RUNS_IN.get() is None:
+            return await waiting
+        with self._worker.slots.lent():
+            return await waiting
 
     async def _answer_with_deps(self, view: TurnView) -> bool:
         """Answer a turn that waits for deps, if its deps are here; return whether it did wait."""
@@ -350,7 +380,7 @@ class Admission:
         """Refuse a turn whose agent needs deps when neither the runtime nor the caller gives any."""
         worker = self._worker
         program = worker.programs.get(agent)
-        if program is None or not program.needs_deps or worker.services.deps is not None:
+        if program is None or not program.needs_deps or program.deps is not None:
             return
         if (session_id, turn_id) not in worker.deps:
             raise errors.ConfigError(

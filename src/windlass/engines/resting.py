@@ -11,8 +11,8 @@ Law 2. What a resting turn waits for are the leaves: the waits that something ou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -94,6 +94,8 @@ class Resting:
         self._n_callers = 0
         # What wakes those of them whose turn is not driven here.
         self._elsewhere: set[asyncio.Event] = set()
+        # What wakes those who may wait for days, with the sessions that they wait for: nothing else wakes them.
+        self._patient: dict[asyncio.Event, tuple[str, ...]] = {}
         self._is_closing = False
 
     @property
@@ -104,12 +106,17 @@ class Resting:
     def close(self) -> None:
         """Wake all callers: their turns go on when another runtime opens."""
         self._is_closing = True
-        self.tell()
+        for news in (*self._elsewhere, *self._patient):
+            news.set()
 
-    def tell(self) -> None:
-        """Say that something happened here: callers look again."""
+    def tell(self, session_id: str | None = None) -> None:
+        """Say that something happened here, in a session or anywhere: callers look again."""
         for news in self._elsewhere:
             news.set()
+        if session_id is not None and self._patient:
+            for news, sessions in self._patient.items():
+                if session_id in sessions:
+                    news.set()
 
     async def outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         """Wait until a turn rests; return its record, or the turn as it is parked, with its leaves for waits.
@@ -131,6 +138,59 @@ class Resting:
                         return ended
         finally:
             self._n_callers -= 1
+
+    async def until_it_moves(self, view: TurnView) -> None:
+        """Wait until a turn that rests goes on, or waits for something else. Nothing is read while nothing happens.
+
+        Raises:
+            WindlassError: why the turn cannot be driven here.
+        """
+        waiting = _open_keys(view)
+        followed = (view.session_id, *(one.session_id for one in _open_waits(view)))
+        async with self._happens_in(*followed) as news:
+            while isinstance(found := await self._look(view.session_id, view.turn_id), TurnView):
+                if _open_keys(found) != waiting:
+                    return
+                await news.wait()
+                news.clear()
+
+    async def until_idle(self, session_id: str) -> None:
+        """Wait until nothing of a session is unfinished. Nothing is read while nothing happens.
+
+        Raises:
+            WindlassError: why a turn of it cannot be driven here.
+        """
+        async with self._happens_in(session_id) as news:
+            while not await self._is_idle(session_id):
+                await news.wait()
+                news.clear()
+
+    async def _is_idle(self, session_id: str) -> bool:
+        """Whether a session has no turn in flight or queued, and nothing in its inbox."""
+        self._refuse_if_closing(f"session {session_id}")
+        for failed in [key for key in self._drives.failures if key[0] == session_id]:
+            raise self._drives.failures.pop(failed)
+        if session_id in self._drives.by_session:
+            return False
+        store = self._services.store
+        try:
+            session = await store.load_session(session_id, history=False)
+        except UnknownSession:
+            return True  # it has no turns yet
+        if session.active is not None or session.queued:
+            return False
+        return not (await store.inbox(session_id)).items
+
+    @asynccontextmanager
+    async def _happens_in(self, *sessions: str) -> AsyncIterator[asyncio.Event]:
+        """Give an event that is set when something happens in one of these sessions, here or elsewhere."""
+        news = asyncio.Event()
+        with ExitStack() as leaving:
+            self._patient[news] = sessions
+            leaving.callback(self._patient.pop, news)
+            for one in dict.fromkeys(sessions):
+                leaving.callback(await self._watch.follow(one, news.set))
+            yield news
 
     async def _at_rest(self, session_id: str, turn_id: str) -> TurnRecord | TurnView | None:
         """Return a turn that is not driven here, if it rests; else wait for news of it and return None."""
@@ -158,10 +218,7 @@ class Resting:
         failure = self._drives.failures.pop((session_id, turn_id), None)
         if failure is not None:
             raise failure
-        if self._is_closing:
-            raise EngineError(
-                f"turn {turn_id}: this runtime was closed; it continues when one is opened"
-            )
+        self._refuse_if_closing(f"turn {turn_id}")
         services = self._services
         view = await services.store.load_turn(session_id, turn_id)
         if view is not None and view.page is not None:
@@ -176,6 +233,14 @@ class Resting:
         if view is None and session_id not in self._drives.by_session:
             raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
         return ()
+
+    def _refuse_if_closing(self, what: str) -> None:
+        if self._is_closing:
+            raise EngineError(f"{what}: this runtime was closed; it continues when one is opened")
+
+
+def _open_keys(view: TurnView) -> frozenset[str]:
+    return frozenset(wait.key for wait in _open_waits(view))
 
 
 def _with_leaves(view: TurnView, leaves: tuple[Wait, ...]) -> TurnView:

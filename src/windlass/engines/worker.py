@@ -531,7 +531,7 @@ class Worker:
         self, session_id: str, turn_id: str, ended: TurnRecord | Parked | None
     ) -> None:
         """Look again only if something may wait for the session or the slot: a look costs more than a short turn."""
-        self.resting.tell()
+        self.resting.tell(session_id)
         has_more = self._was_full or session_id in self._busy_sessions or isinstance(ended, Parked)
         if isinstance(ended, TurnRecord):
             self.deps.pop((session_id, turn_id), None)

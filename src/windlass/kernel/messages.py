@@ -32,7 +32,11 @@ INTACT: Prune = "intact"
 
 
 class Text(Value, kw_only=True):
-    """Words."""
+    """Words.
+
+    Attributes:
+        text: The words themselves; never empty in a stored message.
+    """
 
     text: str
 
@@ -48,6 +52,10 @@ class Reasoning(JsonValue, kw_only=True):
     """What the model thought. `replay` is the provider's own blob, opaque to windlass.
 
     It is shown to a model again only with its blob: a provider refuses thoughts it did not sign.
+
+    Attributes:
+        text: The thoughts in words; may be empty if the provider hides them.
+        replay: The provider's own blob, sent back to the same route as it came.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("replay",)
@@ -66,6 +74,13 @@ class ToolCall(JsonValue, kw_only=True):
 
     Arguments with text that cannot be stored everywhere are kept as `raw` alone: then the call is not well formed, and
     the driver tells the model so.
+
+    Attributes:
+        call_id: What its result is matched by; unique in the reply.
+        name: Which tool the model asks for.
+        args: The arguments as JSON, before they were checked.
+        raw: The provider's text of the arguments, also when it does not parse.
+        replay: The provider's own blob, sent back to the same route as it came.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("args", "replay")
@@ -128,7 +143,14 @@ ResultPart: TypeAlias = Text | Attachment
 
 
 class ToolResult(Value, kw_only=True):
-    """What a tool answered, as the model sees it. Plain text may be given for `content`."""
+    """What a tool answered, as the model sees it. Plain text may be given for `content`.
+
+    Attributes:
+        call_id: Which call it answers, by that call's id.
+        name: Which tool was called.
+        content: What the model reads: text and attachments.
+        status: Whether it went well: `ok`, `error`, `denied`, `timeout`, `cancelled` or `unknown`.
+    """
 
     call_id: str
     name: str
@@ -228,7 +250,16 @@ Origin: TypeAlias = PluginOrigin | ProcessOrigin | InputOrigin
 
 
 class Message(Value, kw_only=True):
-    """One entry of a history. Its id is unique in the session."""
+    """One entry of a history. Its id is unique in the session.
+
+    Attributes:
+        id: Unique in the session, and the same in every process.
+        role: Who said it: `system`, `user`, `assistant`, or `event` for what nobody said.
+        parts: What was said: text, thoughts, tool calls, results, attachments.
+        origin: Where it came from, if not from the user or the model: a plugin, a summary.
+        incomplete: Whether the reply was cut off in the middle.
+        prune: What of it the model is no longer shown.
+    """
 
     id: str
     role: Role

@@ -55,7 +55,15 @@ def _check_range(found: float | None, field: str, low: float, high: float) -> No
 
 
 class Usage(Value, kw_only=True):
-    """Tokens of one call or many. Buckets are disjoint, except that reasoning is within output."""
+    """Tokens of one call or many. Buckets are disjoint, except that reasoning is within output.
+
+    Attributes:
+        input_tokens: Tokens of prompts that no cache had.
+        output_tokens: Tokens that the model wrote, its thoughts included.
+        cached_input_tokens: Tokens of prompts that were read from the provider's cache.
+        cache_write_tokens: Tokens of prompts that were written to that cache.
+        reasoning_tokens: How many of the output tokens were thoughts.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -87,7 +95,11 @@ class Usage(Value, kw_only=True):
 
     @classmethod
     def total(cls, used: Iterable[Usage]) -> Usage:
-        """Return the sum."""
+        """Return the sum.
+
+        Args:
+            used: The usage of each call, in any order.
+        """
         counts = map(sum, zip(*map(msgspec.structs.astuple, used), strict=True))
         return cls(**dict(zip(cls.__struct_fields__, counts, strict=False)))
 
@@ -104,7 +116,13 @@ class Usage(Value, kw_only=True):
 class Generation(Value, kw_only=True):
     """How the model should generate; None leaves it to the provider.
 
-    `variant` is a named effort, such as `low`, `medium` or `high`: how hard the model should think.
+    Attributes:
+        max_output_tokens: How long a reply may be, thoughts included.
+        temperature: How freely the model chooses its words: 0 to 2.
+        top_p: The share of probability that it chooses from: 0 to 1.
+        seed: Makes replies repeatable, where the provider can.
+        stop: Texts at which a reply ends.
+        variant: How hard the model should think, by the name of an effort: `low`, `medium`, `high`.
     """
 
     max_output_tokens: int | None = None
@@ -153,6 +171,16 @@ class ModelRequest(JsonValue, kw_only=True):
     """One call to a model. `messages` is kept as a chain, so the next request costs what is new.
 
     `variant` is what `generation` says, unless another one is given.
+
+    Attributes:
+        model: The model's name; what the call is counted under.
+        messages: What the model is to read, the system prompt first.
+        tools: The tools that it may call.
+        tool_choice: Whether it may, must or must not call a tool.
+        variant: How hard it should think, if not as `generation` says.
+        generation: Sampling settings; without them the provider's own.
+        session_id: Whose conversation it is, for the provider's cache.
+        output: The JSON schema that the answer is to have; None for words.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("output",)
@@ -188,6 +216,15 @@ class ModelReply(JsonValue, kw_only=True):
 
     `text` is the Text parts joined. Either may be left out when it is built and follows from the
     other: text alone is one text part, said before any calls.
+
+    Attributes:
+        text: The words of the reply, its text parts joined.
+        parts: Words, thoughts and tool calls, in the order in which they were said.
+        usage: What the call used; zeros if the provider does not say.
+        terminal: Why the reply ended: `stop`, `tool_use`, `output_limit`, `content_filter` and others.
+        diagnostic: What the provider said about an unusual end, for people.
+        provider_usage: The provider's own count, as it came.
+        request_body: What was sent, for a trace; None if it is not kept.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = ("provider_usage",)

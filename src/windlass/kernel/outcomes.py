@@ -22,13 +22,21 @@ StopReason: TypeAlias = Literal[
 
 
 class Finished(Value, kw_only=True):
-    """The model's last words."""
+    """The model's last words.
+
+    Attributes:
+        text: The model's final answer in words.
+    """
 
     text: str = ""
 
 
 class FinishedValue(JsonValue, kw_only=True):
-    """A value, from structured output or from code."""
+    """A value, from structured output or from code.
+
+    Attributes:
+        value: The answer as JSON, in the shape of `output_type`.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
@@ -36,7 +44,12 @@ class FinishedValue(JsonValue, kw_only=True):
 
 
 class FinishedByTool(JsonValue, kw_only=True):
-    """A tool ended the turn with a value."""
+    """A tool ended the turn with a value.
+
+    Attributes:
+        tool: The name of the tool whose result ended the turn.
+        value: What the tool ended the turn with, as JSON.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
@@ -45,7 +58,12 @@ class FinishedByTool(JsonValue, kw_only=True):
 
 
 class HandedOff(JsonValue, kw_only=True):
-    """Another agent goes on with the task."""
+    """Another agent goes on with the task.
+
+    Attributes:
+        target: The name of the agent that goes on.
+        task: What that agent is to do, in words.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("task",)
 
@@ -54,7 +72,12 @@ class HandedOff(JsonValue, kw_only=True):
 
 
 class Stopped(Value, kw_only=True):
-    """The turn ended without an answer; `detail` says more for people."""
+    """The turn ended without an answer; `detail` says more for people.
+
+    Attributes:
+        reason: Why, as one of a few words: `cancelled`, `limit`, `provider_error`, `tool_failure` and others.
+        detail: The same in a sentence for people; may be empty.
+    """
 
     reason: StopReason
     detail: str = ""

@@ -40,7 +40,13 @@ def is_tool_name(name: object) -> bool:
 
 
 class ToolSpec(JsonValue, kw_only=True):
-    """How a tool is described to the model; `parameters` is its JSON schema."""
+    """How a tool is described to the model; `parameters` is its JSON schema.
+
+    Attributes:
+        name: What the model calls it by: a letter or `_`, then up to 63 of `A-Z a-z 0-9 _ -`.
+        description: What it does and when to use it, for the model.
+        parameters: The JSON schema of its arguments, an object.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("parameters",)
 
@@ -82,7 +88,11 @@ def checked_tools(tools: Iterable[ToolSpec], *, field: str) -> tuple[ToolSpec, .
 
 
 class EndTurn(JsonValue, kw_only=True):
-    """A tool's result that ends the turn with this value."""
+    """A tool's result that ends the turn with this value.
+
+    Attributes:
+        value: What the turn ends with; any JSON.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
@@ -90,7 +100,11 @@ class EndTurn(JsonValue, kw_only=True):
 
 
 class FailTurn(JsonValue, kw_only=True):
-    """A tool's result that stops the turn as failed."""
+    """A tool's result that stops the turn as failed.
+
+    Attributes:
+        value: Why it failed, for people; any JSON.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
@@ -98,7 +112,12 @@ class FailTurn(JsonValue, kw_only=True):
 
 
 class HandOff(JsonValue, kw_only=True):
-    """A tool's result that hands the task to another agent."""
+    """A tool's result that hands the task to another agent.
+
+    Attributes:
+        target: The name of the agent that goes on.
+        task: What that agent is to do, in words.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("task",)
 

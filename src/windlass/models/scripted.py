@@ -28,7 +28,16 @@ class ScriptedModel:
     spoke, or further on if this object has played more. So one object plays its script over several turns,
     and a new object in a new process finds its place in the middle of the first one.
 
-    With `chunks`, the words of a reply are shown in that many pieces before the reply is returned.
+    Args:
+        replies: What to play: replies, as `say` and `call` make them, and errors to raise in their place.
+        name: What turns know the model by.
+        chunks: In how many pieces the words of a reply are shown before the reply is returned; 0 shows none.
+
+    Attributes:
+        name: What turns know the model by.
+        requests: What it was asked, each request in order.
+        n_missing: How often it was asked for a reply that the script does not have. Such a call is `Rejected`, which
+            ends the turn: a test looks here, or uses the fixture `scripted`.
     """
 
     def __init__(
@@ -41,11 +50,22 @@ class ScriptedModel:
             raise InvalidInput.at("chunks", chunks, "0 or more")
         self.name = name
         self.requests: list[ModelRequest] = []
+        self.n_missing = 0
         self._chunks = chunks
         self._next = 0
 
+    @property
+    def n_replies(self) -> int:
+        """How many replies the script has."""
+        return len(self._script)
+
+    @property
+    def n_left(self) -> int:
+        """How many replies were not played yet."""
+        return len(self._script) - self._next
+
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-        """Play the reply whose place this is.
+        """Play the reply whose place this is. It takes what `Model.complete` takes.
 
         Raises:
             Rejected: the script has no such reply.
@@ -54,6 +74,7 @@ class ScriptedModel:
         position = max(self._next, replies_so_far(request))
         if position >= len(self._script):
             found, wanted = len(self._script), position + 1
+            self.n_missing += 1
             told = f"{self.name}: the script of {found} replies has no reply number {wanted}"
             raise Rejected(told, field="replies", found=found, wanted=wanted)
         self._next = position + 1
@@ -70,6 +91,10 @@ class FunctionModel:
     """Answers with a function of the request, sync or async; words alone are a reply of words.
 
     Calls that `windlass.testing.call` made get ids that derive from the place in the conversation.
+
+    Args:
+        fn: Answers a request with a `ModelReply` or with words; sync or async.
+        name: What turns know the model by.
     """
 
     def __init__(
@@ -83,7 +108,7 @@ class FunctionModel:
         self._fn = fn
 
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:  # noqa: ARG002 - the port's
-        """Return what the function answers."""
+        """Return what the function answers. It takes what `Model.complete` takes."""
         self.requests.append(request)
         answer = self._fn(request)
         if isinstance(answer, Awaitable):

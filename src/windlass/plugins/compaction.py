@@ -35,10 +35,15 @@ _NOT_CONTINUED = "compaction: the window was full {times} times in a row; the wo
 class Compaction(Plugin):
     """Asks for a new frame when requests have grown near the model's window.
 
-    `window` is the model's, in tokens; `at` the share of it that may be full when a turn ends. Of the old frame the new one has
-    a summary and the last `keep` exchanges in words. `instructions` are added to the wish for the summary.
+    Of the old frame the new one has a summary and the last exchanges in words.
 
     A turn that ran over the window is compacted and continued.
+
+    Args:
+        window: How many tokens the model can read.
+        at: The share of the window that may be full when a turn ends; 0.8 if nothing is said.
+        keep: How many of the last exchanges the new frame has word for word; 1 if nothing is said.
+        instructions: What the summary has to keep, in words for the model.
     """
 
     name = "compaction"

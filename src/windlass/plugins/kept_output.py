@@ -51,7 +51,7 @@ def by_ref(ref: str) -> str:
     return f'ref="{ref[:SHOWN_REF_CHARS]}"'
 
 
-def reading_tool(name: str, room: Room, width: int, page_lines: int) -> FunctionTool[..., Any]:
+def reading_tool(name: str, room: Room, width: int, page_lines: int) -> FunctionTool[Any, ..., Any]:
     """Return the tool that pages through what this session kept."""
 
     async def read_output(  # noqa: D417 - what a model is told of; it gives no context

@@ -29,7 +29,18 @@ _DAY_S = 86_400.0
 
 
 class ModelRetry(Plugin):
-    """Makes failed model calls again, and moves on to other models when one is down."""
+    """Makes failed model calls again, and moves on to other models when one is down.
+
+    Args:
+        attempts: How often one model is asked in all; 3 if nothing is said.
+        first_s: Seconds before the second attempt; 0.5 if nothing is said.
+        factor: By how much each pause is longer than the one before; 2 doubles it.
+        max_s: Seconds that no pause exceeds; 10 if nothing is said.
+        jitter: The share of a pause that may be taken off at random, so that workers do not ask in step.
+        fallbacks: Names of models to ask next, in order, when one is down.
+        breaker: After how many failures in a row a model is left alone for a while; None: never.
+        breaker_s: Seconds for which it is left alone; 60 if nothing is said.
+    """
 
     name = "model_retry"
     version = "1"

@@ -39,6 +39,14 @@ class OutputBudget(Plugin):
 
     Text is cut between lines, at its end, its beginning or in the middle, by tool as `windows` says; JSON stays JSON.
     Attachments stay as they are. What is within `max_bytes` and `max_lines` is not touched.
+
+    Args:
+        max_bytes: How much of a result the model is shown; 16 KiB if nothing is said.
+        max_lines: How many lines of it; 400 if nothing is said.
+        windows: Which part is shown, by the name of a tool: `head`, `tail` or `both` ends.
+        default: Which part is shown of all other tools' results.
+        tool_name: What the tool is called with which the model reads on.
+        page_lines: How many lines that tool shows at a time.
     """
 
     name = "output_budget"

@@ -36,7 +36,13 @@ _MAX_ERRORS = 10
 
 
 class ToolRecovery(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules for one tool; a field that is left out is as in `Recovery`."""
+    """Rules for one tool; a field that is left out is as in `Recovery`.
+
+    Attributes:
+        on_error: What follows an error of the tool, as for `Recovery`.
+        prompt: What the model is told beside the error.
+        breaker: How many failures of the tool in a row lead to the round of grace; None: none do.
+    """
 
     on_error: OnError | msgspec.UnsetType = msgspec.UNSET
     prompt: str | msgspec.UnsetType = msgspec.UNSET

@@ -46,8 +46,13 @@ _CUSTOM_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 class Redaction(Plugin):
     """Replaces addresses, account numbers, keys and passwords in what tools return, each by its kind.
 
-    `input` does so with what people say, `output` with what the model says; its previews are then not shown. With
-    `distinct` two addresses are told apart by a short tag, which is the same all through the session.
+    Args:
+        patterns: The kinds to look for; without this, all that are built in and on by default.
+        custom: Regular expressions of your own, by kind.
+        replacement: What stands in their place; `{kind}` is the kind.
+        distinct: Whether two addresses are told apart by a short tag, the same all through the session.
+        input: Whether what people say is looked at, too.
+        output: Whether what the model says is looked at, too; its previews are then not shown.
     """
 
     name = "redaction"

@@ -59,8 +59,14 @@ class Image(NamedTuple):
 class Skills(Plugin):
     """Skills by the Agent Skills convention: folders with a SKILL.md, and files beside it.
 
-    Each of `folders` is one skill, or holds some. `tools` are tools of a skill, by its name: they may be called once
-    the session has read it. `enabled` and `disabled` name skills.
+    Args:
+        *folders: Folders that are a skill each, or hold some.
+        tool_name: What the tool is called with which the model reads a skill.
+        tools: Tools of a skill, by its name: they may be called once the session has read it.
+        enabled: The names of the skills to offer; None offers all.
+        disabled: The names of skills that are not offered.
+        enforce_allowed_tools: Whether a skill's `allowed-tools` bounds what is called while it is in use.
+        max_file_bytes: How large a file of a skill may be; 1 MiB if nothing is said.
     """
 
     name = "skills"
@@ -195,7 +201,7 @@ class Skills(Plugin):
 
     # ------------------------------------------------------------------ the tool that reads
 
-    def _reading_tool(self) -> FunctionTool[..., Any]:
+    def _reading_tool(self) -> FunctionTool[Any, ..., Any]:
         """Return the tool with which the model reads skills."""
         reading = Body(self._read, name=f"tool {self._tool_name}")
 

@@ -39,6 +39,14 @@ class SpendLimits(Plugin):
 
     When the next call does not fit: `stop` ends the turn with `Stopped("limit")`; `ask` parks it until a person lets
     the budget grow by itself once more; `cheaper` sends the request to another model, as long as that fits.
+
+    Args:
+        turn: What one turn may use; None: any amount.
+        session: What a session may use in all; None: any amount.
+        when_spent: What happens when the next call does not fit: `stop`, `ask` or `cheaper`.
+        cheaper: The name of the model that `cheaper` moves on to.
+        prices: Prices per model; a budget with a `cost` needs them.
+        max_output: How many tokens a reply may have, where the agent does not bound it; 4096 if nothing is said.
     """
 
     name = "spend_limits"
@@ -152,7 +160,14 @@ _MOST_TIMES = 1_000_000
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be used up: tokens, money, seconds, model calls; None: as much as it takes."""
+    """What may be used up: tokens, money, seconds, model calls; None: as much as it takes.
+
+    Attributes:
+        tokens: Tokens of prompts and replies together.
+        calls: How many model calls.
+        seconds: Seconds since the start of the turn or the session.
+        cost: Money, in the currency of the prices.
+    """
 
     tokens: int | None = None
     calls: int | None = None

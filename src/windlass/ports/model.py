@@ -10,19 +10,32 @@ from windlass.kernel import ModelReply, ModelRequest, Value
 
 
 class TextChunk(Value, kw_only=True):
-    """Some words of the reply, as they come."""
+    """Some words of the reply, as they come.
+
+    Attributes:
+        text: The words that came since the last chunk.
+    """
 
     text: str
 
 
 class ReasoningChunk(Value, kw_only=True):
-    """Some of the model's thoughts, as they come."""
+    """Some of the model's thoughts, as they come.
+
+    Attributes:
+        text: The thoughts that came since the last chunk.
+    """
 
     text: str
 
 
 class AttemptFailed(Value, kw_only=True):
-    """What was shown so far came to nothing; the adapter tries again after `wait_ms`."""
+    """What was shown so far came to nothing; the adapter tries again after `wait_ms`.
+
+    Attributes:
+        reason: Why the attempt failed, in words for people.
+        wait_ms: Milliseconds until the next attempt; 0 tries again at once.
+    """
 
     reason: str
     wait_ms: int = 0
@@ -47,6 +60,10 @@ class Model(Protocol):
 
     async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
         """Answer a request; `emit` shows what is there already.
+
+        Args:
+            request: What is asked: messages, tools, settings.
+            emit: Call it with each `TextChunk` or `ReasoningChunk` as it comes.
 
         Raises:
             ProviderError: there is no reply. Its `retry` says whether asking again later may help.

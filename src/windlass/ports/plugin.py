@@ -98,6 +98,20 @@ class Plugin:
 
     `name` tells it from others in one runtime, and is how its state is found again after a restart; `version` is
     noted with each turn. Every hook but `on_stream` and `tools` is a coroutine.
+
+    Args:
+        agent: Of `on_session_open`: the name of the session's agent.
+        session_id: Of `on_session_open`: the session that this process has just opened.
+        turn: The turn as this plugin sees it: its facts, the plugin's own state, and a few things to ask for.
+        parts: Of `on_input`: what the user gave, before it enters the history.
+        request: Of `before_model`: what is about to be sent.
+        chunk: Of `on_stream`: some words or thoughts, before they are shown.
+        reply: Of `after_model`: what the model answered, before it is used.
+        call: A tool call: before it runs, or with its result.
+        trouble: Of `on_error`: what failed, and how often.
+        at: Of `at_checkpoint`: where the turn is, and what it did since the last one.
+        outcome: Of `after_turn`: how the turn is about to end.
+        ended: Of `after_commit`: the turn that is in the history now.
     """
 
     name: str = ""

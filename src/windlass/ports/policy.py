@@ -17,13 +17,23 @@ class Allow(msgspec.Struct, frozen=True):
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """The call may not run; the model is told why."""
+    """The call may not run; the model is told why.
+
+    Attributes:
+        reason: Why not, in words that the model reads.
+    """
 
     reason: str = ""
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A person decides. `action_key` names what a remembered decision covers; None: this tool."""
+    """A person decides. `action_key` names what a remembered decision covers; None: this tool.
+
+    Attributes:
+        title: What the person is asked; empty asks with the tool's name.
+        risk: How bad a wrong yes would be: `low`, `medium` (the default) or `high`.
+        action_key: What a remembered decision covers; None: this tool, with any arguments.
+    """
 
     title: str = ""
     risk: Risk = "medium"
@@ -57,9 +67,20 @@ class PolicySession(JsonValue, kw_only=True):
 
 
 class ToolPolicy(Protocol):
-    """Decides on calls. Another `version` voids the approvals that are still open."""
+    """Decides on calls. Another `version` voids the approvals that are still open.
+
+    Attributes:
+        version: Which edition of the rules decides; change it with the rules.
+    """
 
     @property
     def version(self) -> str: ...
 
-    def decide(self, call: PolicyCall, session: PolicySession) -> Ruling | Awaitable[Ruling]: ...
+    def decide(self, call: PolicyCall, session: PolicySession) -> Ruling | Awaitable[Ruling]:
+        """Decide on one call: `Allow()`, `Deny(reason)` or `Ask(title)`; sync or async.
+
+        Args:
+            call: The call as it would run: the tool, its arguments and how it is declared.
+            session: The session and the turn that it is asked for in.
+        """
+        ...

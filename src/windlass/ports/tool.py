@@ -10,12 +10,17 @@ from windlass.journal import Contract
 from windlass.kernel import Attachment, Json, Message, ModelReply, ModelRequest, ToolSpec
 from windlass.ports.policy import Risk
 
-D = TypeVar("D")
+D_co = TypeVar("D_co", covariant=True)
+D_contra = TypeVar("D_contra", contravariant=True)
 Expose: TypeAlias = Literal["always", "deferred", "hidden"]
 
 
 class Done:
-    """A reconciler's answer: the call did act, and this is its result."""
+    """A reconciler's answer: the call did act, and this is its result.
+
+    Args:
+        value: What the call returned, as the model is told.
+    """
 
     __slots__ = ("value",)
 
@@ -39,7 +44,11 @@ Reconciled: TypeAlias = Done | NotDone | Unknown
 
 
 class Pending:
-    """What `ctx.defer` gives: a result that is delivered later, under this key."""
+    """What `ctx.defer` gives: a result that is delivered later, under this key.
+
+    Attributes:
+        key: What `rt.resolve` or `rt.reject` answers it by; a secret.
+    """
 
     __slots__ = ("key",)
 
@@ -70,10 +79,17 @@ class ToolHost(Protocol):
     async def read(self, ref: str) -> bytes: ...
 
 
-class ToolContext(Generic[D]):
+class ToolContext(Generic[D_co]):
     """What a tool is told about its call. Ask for it as the first parameter.
 
-    `idempotency_key` is the same over attempts, recoveries and workers; `attempt` counts from 1.
+    Attributes:
+        deps: What `Runtime(deps=...)` made for this drive, or what came with `run(deps=...)`.
+        session_id: The session that the call belongs to.
+        turn_id: The turn that the call belongs to.
+        call_id: The id that the model gave this call.
+        attempt: Which attempt of the call this is, from 1.
+        idempotency_key: The same over attempts, recoveries and workers, and different for every call.
+        host: The turn behind the context; None in a context that a test made.
     """
 
     __slots__ = (
@@ -83,7 +99,7 @@ class ToolContext(Generic[D]):
     def __init__(  # noqa: PLR0913 - what a tool is told
         self,
         *,
-        deps: D,
+        deps: D_co,
         session_id: str = "",
         turn_id: str = "",
         call_id: str = "",
@@ -112,14 +128,24 @@ class ToolContext(Generic[D]):
         return self._host is not None and self._host.is_cancelled
 
     def progress(self, data: Json = None) -> None:
-        """Show how far it is. A preview: nothing is stored. May be called from any thread."""
+        """Show how far it is. A preview: nothing is stored. May be called from any thread.
+
+        Args:
+            data: Any JSON, such as `{"percent": 50}`.
+        """
         if self._host is not None:
             self._host.progress(data)
 
     async def attach(
         self, data: bytes, *, media_type: str = "application/octet-stream", name: str | None = None
     ) -> Attachment:
-        """Keep bytes and return what refers to them; part of a result, the model sees it."""
+        """Keep bytes and return what refers to them; part of a result, the model sees it.
+
+        Args:
+            data: The content of the file.
+            media_type: What kind of file it is, such as `image/png`.
+            name: The file's name as the model is to see it.
+        """
         return await self._behind.attach(data, media_type, name)
 
     async def defer(self, *, deadline: float | None = None) -> Pending:
@@ -127,11 +153,18 @@ class ToolContext(Generic[D]):
 
         The wait is durable when this returns: hand its key out, then return it from the tool.
         After `deadline` seconds without an answer the call fails.
+
+        Args:
+            deadline: Seconds until the call fails without an answer; None waits for as long as it takes.
         """
         return await self._behind.defer(deadline)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask a model from inside a tool. Recorded: asked again after a crash, it is not bought again."""
+        """Ask a model from inside a tool. Recorded: asked again after a crash, it is not bought again.
+
+        Args:
+            request: What to ask: the model's name, messages, tools.
+        """
         return await self._behind.complete(request)
 
     @property
@@ -142,18 +175,13 @@ class ToolContext(Generic[D]):
     async def read(self, ref: str) -> bytes:
         """Return the bytes that an attachment of this session refers to.
 
+        Args:
+            ref: The `ref` of an `Attachment` in the history of this frame.
+
         Raises:
             ToolError: nothing in the history of this frame refers to them.
         """
         return await self._behind.read(ref)
-
-    def emit_trigger(self, *_event: object, **_fields: object) -> None:
-        """Refuse: this release has no triggers.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError("ctx.emit_trigger: this release has no triggers", field="emit_trigger")
 
     @property
     def _behind(self) -> ToolHost:
@@ -206,6 +234,14 @@ class Tool(Protocol):
 
     async def needs_approval(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> bool:
         """Whether this call is to be put to a person, by the tool's own declaration."""
+        ...
+
+
+class ToolFor(Tool, Protocol[D_contra]):
+    """A tool that works with deps of a type. One that needs less, or nothing, is one, too."""
+
+    async def run(self, ctx: ToolContext[D_contra], args: Mapping[str, Any]) -> object:
+        """Run the body with checked arguments and return what it returns."""
         ...
 
 

@@ -8,7 +8,15 @@ from windlass.kernel.value import EMPTY_DICT, JsonValue
 
 
 class TurnInfo(JsonValue, kw_only=True):
-    """A turn that is about to be driven; `recovered`: another drive of it came before."""
+    """A turn that is about to be driven; `recovered`: another drive of it came before.
+
+    Attributes:
+        agent: The name of the agent whose turn it is.
+        session_id: The session that the turn belongs to.
+        turn_id: The id of the turn in its session.
+        context: The JSON that came with `run(context=...)`; empty without.
+        recovered: Whether another drive of this turn came before, here or in a process that is gone.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("context",)
 

@@ -27,11 +27,23 @@ class Upload:
 
 
 class Attachment(messages.Attachment, tag="attachment", kw_only=True):
-    """A file or an image in a turn's input or in a tool's result."""
+    """A file or an image in a turn's input or in a tool's result.
+
+    Attributes:
+        ref: Where the store has the bytes: a digest.
+        media_type: What kind of file it is, such as `image/png`; `application/octet-stream` if nobody said.
+        name: The file's name as people know it; None if it has none.
+        n_bytes: How large the file is; None if that is not known.
+    """
 
     @staticmethod
     def from_bytes(data: bytes, *, media_type: str = BYTES, name: str | None = None) -> Upload:
         """Return bytes to be kept when the turn is accepted.
+
+        Args:
+            data: The content of the file.
+            media_type: What kind of file it is, such as `image/png`.
+            name: The file's name as the model is to see it.
 
         Raises:
             InvalidInput: no bytes, bytes that are not of their media type, or a type or name that is none.
@@ -42,6 +54,10 @@ class Attachment(messages.Attachment, tag="attachment", kw_only=True):
     @staticmethod
     def from_path(path: str | PathLike[str], *, media_type: str | None = None) -> Upload:
         """Return a file's bytes; its type is guessed from its name.
+
+        Args:
+            path: Where the file is; it is read at once.
+            media_type: What kind of file it is, where the name does not tell.
 
         Raises:
             PathDenied: it is not a plain file that can be read.

@@ -31,7 +31,19 @@ WaitState: TypeAlias = Literal["open", "answered", "rejected", "expired", "super
 
 
 class Wait(JsonValue, kw_only=True):
-    """Something a turn waits for. Its key is a secret that only the store can make."""
+    """Something a turn waits for. Its key is a secret that only the store can make.
+
+    Attributes:
+        key: What answers it: `rt.approve(key)`, `rt.resolve(key, value)`. A secret of the store.
+        kind: What it is for: `approval`, `deferred`, `provider`, `deps` and others.
+        session_id: The session whose turn waits.
+        turn_id: The turn that waits.
+        call_id: The tool call that waits; None if the turn as a whole does.
+        title: What is asked, in one line for people.
+        detail: What is needed to decide, as JSON: for an approval the tool and its arguments.
+        created_ms: When it was opened, in milliseconds since 1970, UTC.
+        expires_ms: When it answers itself, in the same unit; None: never.
+    """
 
     json_fields: ClassVar[tuple[str, ...]] = ("detail",)
 

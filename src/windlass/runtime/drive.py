@@ -199,7 +199,7 @@ class Drive:
             if is_blocked(turn, job):
                 return await self._park(turn)
             # A turn that only has to end needs nothing to work with.
-            factory = None if turn.is_cancelled else self._services.deps
+            factory = None if turn.is_cancelled else turn.program.deps
             if not turn.is_cancelled:
                 self._starting = asyncio.current_task()
             if factory is not None and not job.has_deps:
@@ -220,6 +220,7 @@ class Drive:
         ended: TurnRecord | Parked | None = None
         try:
             async with deps_by(factory, self._info(turn, job)) as deps:
+                turn.program.check_deps(deps, field="Runtime.deps")
                 turn.deps = deps
                 ended = await self._run(turn, job)
         except Exception as error:

@@ -25,11 +25,26 @@ _MOST_KEPT = 64 * _MIB
 class Limits(Value, kw_only=True):
     """Limits of one turn; None: no limit. Times are in seconds.
 
-    `provider_patience` is how long a turn waits for a provider that is down, `approval_timeout` how long for
-    a person, after which the call is denied. `max_call_seconds` is for one model call, from its request to the end of
-    its reply. Sizes are in bytes of UTF-8: `max_reply_bytes` is for the text, the thoughts and the arguments of one
-    reply together, `max_args_bytes` for the arguments of one call (each at most 4 MiB), `max_result_bytes` for what is
-    kept of one result (at most 64 MiB); the model sees less of it (`output_limit`).
+    Sizes are in bytes of UTF-8.
+
+    Attributes:
+        max_iterations: How many model calls a turn may make; 50 if nothing is said, None any number.
+        max_tool_calls: How many tool calls a turn may make; None: any number.
+        max_tokens: How many tokens its model calls may use in all; None: any number.
+        max_seconds: How long it may take from its start, parked times included; None: for ever.
+        max_parallel: How many calls of one reply run at the same time; 32 if nothing is said.
+        tool_timeout: How long one attempt of a tool may take, unless the tool says so itself; None: for ever.
+        approval_timeout: How long a person may take to answer, after which the call is denied; None: for ever.
+        provider_patience: How long a turn waits, parked, for a provider that is down; an hour if nothing is said.
+        output_retries: How often the model is asked again for an answer that does not fit `output_type`; 2 if
+            nothing is said.
+        max_call_seconds: How long one model call may take, from its request to the end of its reply; an hour if
+            nothing is said, None: for ever.
+        max_reply_bytes: How much text, thoughts and arguments one reply may hold together; 4 MiB, which is also the
+            most that can be set.
+        max_args_bytes: How much the arguments of one call may hold; 256 KiB if nothing is said, at most 4 MiB.
+        max_result_bytes: How much is kept of one result; 64 MiB, which is also the most. The model sees less of it:
+            the tool's `output_limit`.
     """
 
     max_iterations: int | None = MAX_ITERATIONS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, is_typeddict
 
 import msgspec
 
-from windlass.errors import InvalidInput
+from windlass.errors import ConfigError, InvalidInput
 from windlass.journal import ToolContract
 from windlass.kernel import Json, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
@@ -24,6 +24,11 @@ Finish: TypeAlias = str | tuple[str, ...]
 """How a turn has to finish: `answer`, `value`, or by one of these tools."""
 T = TypeVar("T")
 Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
+
+
+def is_protocol(kind: type) -> bool:
+    """Whether a class is a Protocol, which an object satisfies without being an instance of it."""
+    return bool(getattr(kind, "_is_protocol", False))
 
 
 class Output(Protocol):
@@ -55,10 +60,30 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     generation: Generation = PROVIDER_CHOICE
     output: Output | None = None
     aliases: tuple[str, ...] = ()
-    needs_deps: bool = False
+    deps_type: object = None
+    # Makes what its tools work with, once per drive; None: whoever runs a turn gives it.
+    deps: Callable[[TurnInfo], Any] | None = None
     plugins: PluginSet = NO_PLUGINS
     steering: Steering = "all"
     finish: Finish = "answer"
+
+    @property
+    def needs_deps(self) -> bool:
+        """Whether its tools work with something."""
+        return self.deps_type is not None
+
+    def check_deps(self, deps: object, *, field: str) -> None:
+        """Refuse deps of another class than the agent's `deps_type`, where that is a class that can be asked.
+
+        Raises:
+            ConfigError: naming what was found and what was wanted.
+        """
+        wanted = self.deps_type
+        if not isinstance(wanted, type) or is_protocol(wanted) or is_typeddict(wanted):
+            return
+        if not isinstance(deps, wanted):
+            wish = f"{wanted.__name__}, the deps_type of {self.name}"
+            raise ConfigError.at(field, type(deps).__name__, wish)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return something that follows from the agent alone: made when it is first asked for, then kept."""

@@ -143,7 +143,6 @@ class Services(msgspec.Struct, kw_only=True):
     feeds: Feeds
     worker_id: str = ""
     lease_ms: int = 15_000
-    deps: Callable[..., Any] | None = None
     approve: Approver | None = None
     on_mismatch: OnMismatch = "park"
     probe: PhaseProbe | None = None

@@ -107,7 +107,7 @@ def is_blocked(turn: Turn, job: Job) -> bool:
 
 def _lacks_deps(turn: Turn, job: Job) -> bool:
     # A compaction runs no tools and needs no deps.
-    needs_deps = turn.services.deps is None and not is_compaction(job.request)
+    needs_deps = turn.program.deps is None and not is_compaction(job.request)
     return needs_deps and not job.has_deps and job.view is not None
 
 

@@ -18,6 +18,9 @@ class VirtualClock:
 
     Sleepers wake in the order of their due times; those due together, in the order in which they lay
     down. `now_ms` and `advance` may be called from any thread.
+
+    Args:
+        start_ms: Where it stands at first, in milliseconds since 1970, UTC.
     """
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
@@ -40,7 +43,11 @@ class VirtualClock:
             return len(self._sleepers)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock was moved past that time; nothing to wait for is over at once."""
+        """Wait until the clock was moved past that time; nothing to wait for is over at once.
+
+        Args:
+            seconds: How far the clock must be moved before this returns.
+        """
         asleep = asyncio.get_running_loop().create_future()
         with self._lock:
             if seconds <= 0:
@@ -65,7 +72,11 @@ class VirtualClock:
                     self._sleepers = left
 
     def advance(self, seconds: float) -> None:
-        """Move the clock on and wake every sleeper that is due by then."""
+        """Move the clock on and wake every sleeper that is due by then.
+
+        Args:
+            seconds: How far to move the clock, 0 or more.
+        """
         if not 0 <= seconds < math.inf:
             raise InvalidInput.at("seconds", seconds, "0 or more")
         due: list[asyncio.Future[None]] = []
@@ -76,7 +87,11 @@ class VirtualClock:
         _wake(due)
 
     async def until_asleep(self, count: int = 1) -> None:
-        """Wait, without time, until at least `count` are asleep: then `advance` finds them."""
+        """Wait, without time, until at least `count` are asleep: then `advance` finds them.
+
+        Args:
+            count: How many sleepers to wait for; 1 if nothing is said.
+        """
         watching = asyncio.get_running_loop().create_future()
         watcher = (count, watching)
         with self._lock:
@@ -91,7 +106,11 @@ class VirtualClock:
 
 
 def virtual_clock(start_ms: int = 1_700_000_000_000) -> VirtualClock:
-    """Return a clock that stands at `start_ms` until it is moved."""
+    """Return a clock that stands at `start_ms` until it is moved.
+
+    Args:
+        start_ms: Where it stands at first, in milliseconds since 1970, UTC.
+    """
     return VirtualClock(start_ms)
 
 

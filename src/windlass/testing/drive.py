@@ -15,12 +15,23 @@ _NO_USAGE = kernel.Usage()
 
 
 def say(text: str, *, usage: kernel.Usage = _NO_USAGE, terminal: str = "stop") -> kernel.ModelReply:
-    """Return a reply of words."""
+    """Return a reply of words.
+
+    Args:
+        text: The words of the reply.
+        usage: What the call is said to have used; zeros without.
+        terminal: Why the reply ends: `stop`, `output_limit`, `content_filter` and others.
+    """
     return kernel.ModelReply(text=text, usage=usage, terminal=terminal)
 
 
 def call(name: str, /, **args: kernel.Json) -> kernel.ModelReply:
-    """Return a reply with one tool call: `call("add", a=1, b=2)`."""
+    """Return a reply with one tool call: `call("add", a=1, b=2)`.
+
+    Args:
+        name: Which tool to call.
+        **args: The arguments of the call, as JSON.
+    """
     return calls((name, args))
 
 
@@ -28,6 +39,9 @@ def calls(*wanted: tuple[str, dict[str, Any]]) -> kernel.ModelReply:
     """Return a reply with several calls: `calls(("add", {"a": 1}), ("add", {"a": 2}))`.
 
     Their ids derive from the reply's place, once a script or a model gives it one.
+
+    Args:
+        *wanted: Pairs of a tool's name and the arguments of its call.
     """
     parts = tuple(
         kernel.ToolCall(call_id=unplaced_id(at), name=name, args=args)
@@ -47,6 +61,14 @@ class Answers:
     `model` is a list of replies or a function of the request. `tools` are functions by name, called
     with the call's arguments; one may return a plain value or a `ToolOutcome`. What is left out
     answers with nothing: an empty checkpoint, an unchanged environment.
+
+    Attributes:
+        model: Replies to play in order, or a function of the request.
+        tools: Functions by tool name; each gets the arguments of the call.
+        checkpoints: What to say at each checkpoint; without them nothing enters.
+        environments: What each environment becomes; without them it stays as it is.
+        code: What each cell of code gives, in order.
+        text_streamed: Whether words are shown as previews before the reply.
     """
 
     def __init__(
@@ -67,7 +89,11 @@ class Answers:
         self._text_streamed = text_streamed
 
     def to(self, effect: kernel.Effect) -> kernel.Response | None:
-        """Return the response to `effect`; None if it asks for none."""
+        """Return the response to `effect`; None if it asks for none.
+
+        Args:
+            effect: What the machine asked for.
+        """
         match effect:
             case kernel.CallModel():
                 reply, streamed = self._reply(effect.request), self._text_streamed
@@ -122,7 +148,12 @@ _MAX_EFFECTS = 100_000
 
 
 class Driven(msgspec.Struct, kw_only=True):
-    """A machine and what it said so far."""
+    """A machine and what it said so far.
+
+    Attributes:
+        machine: The machine, as it stands at the end.
+        effects: All that it asked for, in order.
+    """
 
     machine: kernel.TurnMachine
     effects: list[kernel.Effect] = []
@@ -143,7 +174,11 @@ class Driven(msgspec.Struct, kw_only=True):
         return [effect.request for effect in self.effects if isinstance(effect, kernel.CallModel)]
 
     def all(self, kind: type[K]) -> list[K]:
-        """Return the effects of one kind."""
+        """Return the effects of one kind.
+
+        Args:
+            kind: The class of the effects, or events, to return.
+        """
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
 
@@ -158,6 +193,12 @@ def drive(
 
     With `restart_with`, the machine is thrown away after every single effect and goes on as another
     one, restored from the canonical bytes of its snapshot: nothing may depend on the process.
+
+    Args:
+        machine: The machine to drive, new or in the middle of a turn.
+        answers: What answers its effects.
+        until: Stop before answering an effect for which this is true.
+        restart_with: Restore the machine from its snapshot after every effect, with this configuration.
     """
     driven = Driven(machine=machine)
     for _ in range(_MAX_EFFECTS):

@@ -47,9 +47,11 @@ _DECLARED = "a tool's name is 1 to 64 of letters, digits, _ and -"
 class Broken(Value, kw_only=True):
     """One rule that a request breaks.
 
-    `provider` is `anthropic`, `openai_chat`, `openai_responses`, `gemini`, or `any` for what holds
-    everywhere. `rule` is the claim that should hold, `where` the place that breaks it, such as
-    `messages[2].parts[0]`.
+    Attributes:
+        provider: Whose rule it is: `anthropic`, `openai_chat`, `openai_responses`, `gemini`, or `any` for
+            what holds everywhere.
+        rule: The claim that should hold.
+        where: The place that breaks it, such as `messages[2].parts[0]`.
     """
 
     provider: str
@@ -66,6 +68,9 @@ def broken_rules(request: ModelRequest) -> list[Broken]:
 
     One mistake often breaks several rules, since providers agree on much and word it differently.
     What depends on a provider's settings or on the size of its window is not judged.
+
+    Args:
+        request: What would be sent to a model.
     """
     return [
         Broken(provider=provider, rule=rule, where=where)

@@ -202,7 +202,7 @@ def _one_of(names: tuple[str, ...]) -> _Rule:
 
 _FLAG: Final[_Rule] = (lambda value: isinstance(value, bool), "True or False")
 _RULES: Final[dict[str, _Rule]] = {
-    "effect": _one_of(get_args(Contract)),
+    "effect": (_one_of(get_args(Contract))[0], "one of: pure, idempotent, keyed, once"),
     "approval": (_is_approval, "'never', 'ask' or a function"),
     "risk": _one_of(get_args(Risk)),
     "timeout": (_is_duration, "a finite number of seconds above 0, or None"),

@@ -5,7 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NotRequired, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    NotRequired,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import msgspec
 
@@ -19,6 +30,8 @@ from windlass.tools.declaration import DeclaredTool, ToolOptions, has_only_atoms
 from windlass.tools.schema import check_size, default_as_json, schema_of_hint
 from windlass.tools.signature import Parameters, innermost, own_description, parameters_of
 
+D = TypeVar("D")
+D_contra = TypeVar("D_contra", contravariant=True)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -30,8 +43,11 @@ class FunctionToolOptions(ToolOptions, total=False):
     description: str | None
 
 
-class FunctionTool(DeclaredTool, Generic[P, R]):
-    """A function and what a model and a turn must know about it. Made by `tool`."""
+class FunctionTool(DeclaredTool, Generic[D_contra, P, R]):
+    """A function and what a model and a turn must know about it. Made by `tool`.
+
+    Generic in the deps of its context, so that type checkers see which agents it fits; `object` if it has none.
+    """
 
     __name__: str
     __wrapped__: Callable[P, R]
@@ -105,7 +121,7 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
             for name, value in given.items()
         }
 
-    async def run(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> object:
+    async def run(self, ctx: ToolContext[D_contra], args: Mapping[str, Any]) -> object:
         """Call the function with checked arguments and return what it returns."""
         own = args if has_only_atoms(args) else own_copy(args)
         parameters = self._parameters
@@ -116,15 +132,30 @@ class FunctionTool(DeclaredTool, Generic[P, R]):
         return await self._body.call(ctx, **own)
 
 
-@overload
-def tool(fn: Callable[P, R], /, **options: Unpack[FunctionToolOptions]) -> FunctionTool[P, R]: ...
+class ToolMaker(Protocol):
+    """What `@tool(...)` with options returns: it makes a tool of the function below it."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[ToolContext[D], P], R], /
+    ) -> FunctionTool[D, Concatenate[ToolContext[D], P], R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> FunctionTool[object, P, R]: ...
+
+
 @overload
 def tool(
-    **options: Unpack[FunctionToolOptions],
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+    fn: Callable[Concatenate[ToolContext[D], P], R], /, **options: Unpack[FunctionToolOptions]
+) -> FunctionTool[D, Concatenate[ToolContext[D], P], R]: ...
+@overload
+def tool(
+    fn: Callable[P, R], /, **options: Unpack[FunctionToolOptions]
+) -> FunctionTool[object, P, R]: ...
+@overload
+def tool(**options: Unpack[FunctionToolOptions]) -> ToolMaker: ...
 def tool(
     fn: Callable[..., Any] | None = None, /, **options: Unpack[FunctionToolOptions]
-) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
+) -> FunctionTool[Any, ..., Any] | ToolMaker:
     """Make a tool of a function: `@tool`, `@tool(effect="pure")` or `tool(fn, name="add")`.
 
     `effect` says what a crash may do to a call that began and has no recorded result: "once" (the
@@ -134,6 +165,15 @@ def tool(
 
     Name, description and parameters are read from the function: its hints, its docstring.
 
+    Args:
+        fn: The function: sync or async, with a hint for each parameter.
+        **options: `name` and `description` replace those of the function. `effect` is one of `once`, `pure`,
+            `idempotent`, `keyed`. `approval` is `never`, `ask`, or a function of the arguments. `risk` (`low`) is shown
+            to the person who is asked. `timeout` is seconds for one attempt. `retries` (0) is how often a failed
+            attempt is repeated. `sequential` runs it alone among the calls of a reply. `output_limit` is bytes of the
+            result that the model is shown. `expose` is `always`, `deferred` (found by search) or `hidden`. `reconcile`
+            asks whether an earlier attempt acted.
+
     Raises:
         ConfigError: naming the function, and the parameter or the option.
     """
@@ -142,7 +182,7 @@ def tool(
     return _made(fn, options)
 
 
-def _made(fn: Callable[P, R], options: FunctionToolOptions) -> FunctionTool[P, R]:
+def _made(fn: Callable[P, R], options: FunctionToolOptions) -> FunctionTool[Any, P, R]:
     if isinstance(fn, FunctionTool):
         raise ConfigError.at(f"tool {fn.name}", "a tool already", "a function")
     if isinstance(fn, type) or not callable(fn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -109,7 +110,11 @@ def _check_tool(tool: object, place: str) -> None:
     has_spec = isinstance(getattr(tool, "spec", None), ToolSpec)
     if not can_run or not has_spec or isinstance(tool, type):
         found = getattr(tool, "__qualname__", None) or type(tool).__name__
-        raise ConfigError.at(place, found, "a tool, such as @tool makes of a function")
+        wanted = "a tool, such as @tool makes of a function"
+        if inspect.isroutine(tool):
+            # Not made here: a tool's author says what a crash may do to it, and type checkers see its deps.
+            wanted = f"a tool: decorate it with @tool, or write tools=[tool({tool.__name__})]"
+        raise ConfigError.at(place, found, wanted)
 
 
 # ----------------------------------------------------------------------- finding deferred tools

@@ -12,8 +12,10 @@ from windlass.kernel.value import Value
 class CrashPoint(Value, kw_only=True):
     """A moment at which a process may die.
 
-    `where` is its name, the same in every run of the scenario; `what` says what is written there. `first` is the
-    crash before it, when a process is crashed that recovers from one.
+    Attributes:
+        where: Its name, the same in every run of the scenario.
+        what: What is written there, in words for people.
+        first: The crash before it, when a process is crashed that recovers from one; else None.
     """
 
     where: str

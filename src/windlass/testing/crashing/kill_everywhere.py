@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,7 +30,7 @@ class KillReport:
         unknown: Those that leave it unknown whether a tool with the contract "once" acted.
         missed: Those that the program did not come to again: it does not do the same thing in every run, which
             threads and real I/O may cause.
-        left_out: How many were left out, for `only` or `max_points`.
+        left_out: How many of the points that it saw were left out, for `only` or `max_points`.
     """
 
     points: tuple[CrashPoint, ...]
@@ -49,7 +50,13 @@ class KillReport:
 
 
 class Finding(NamedTuple):
-    """A crash that the scenario does not survive, and how that shows."""
+    """A crash that the scenario does not survive, and how that shows.
+
+    Attributes:
+        point: The moment of the crash.
+        problem: How it shows, in words for people.
+        error: What the program or the check raised; None if it ended otherwise without an error.
+    """
 
     point: CrashPoint
     problem: str
@@ -57,7 +64,12 @@ class Finding(NamedTuple):
 
 
 class CrashFound(AssertionError):
-    """A scenario does not survive being killed: `findings` says where, and how that shows."""
+    """A scenario does not survive being killed: `findings` says where, and how that shows.
+
+    Attributes:
+        findings: Each crash that the scenario does not survive, and how that shows.
+        report: All points that were tried.
+    """
 
     def __init__(self, findings: tuple[Finding, ...], report: KillReport) -> None:
         self.findings = findings
@@ -88,6 +100,11 @@ async def crash_points(
 ) -> tuple[CrashPoint, ...]:
     """Return the moments of an undisturbed run at which its process could die, in order.
 
+    Args:
+        make: Makes the scenario with a world of its own.
+        store: Where the data are: in `memory`, or in a `sqlite` file in a temporary folder.
+        timeout: How many seconds a process may take to its end.
+
     Raises:
         Exception: what the scenario itself raises without any crash.
     """
@@ -113,7 +130,8 @@ async def kill_everywhere(
         store: Where the data are: in memory, or in a SQLite file in a temporary folder.
         twice: Also kill the process that recovers, at each of its own crash points.
         only: Try only points whose description contains this, as when one of them is looked into.
-        max_points: Try no more than that many, evenly spread.
+        max_points: Try no more than that many in all, evenly spread. With `twice`, up to half of them are first
+            crashes, and the others are spread over the processes that recover from those. None tries all.
         timeout: How many seconds a process may take to its end.
 
     Raises:
@@ -123,15 +141,12 @@ async def kill_everywhere(
     async with _disks(store) as disk:
         killing = _Killing(make, disk, timeout)
         await killing.prepare()
-        points = _chosen(killing.points, only, max_points)
-        left_out = len(killing.points) - len(points)
-        for point in points:
-            await killing.kill(point, deeper=twice)
+        await killing.kill_all(_named(killing.points, only), twice=twice, most=max_points)
     report = KillReport(
         points=tuple(killing.tried),
         unknown=tuple(killing.unknown),
         missed=tuple(killing.missed),
-        left_out=left_out,
+        left_out=killing.left_out,
     )
     if killing.findings:
         found = CrashFound(tuple(killing.findings), report)
@@ -152,6 +167,7 @@ class _Killing:
         self.unknown: list[CrashPoint] = []
         self.missed: list[CrashPoint] = []
         self.findings: list[Finding] = []
+        self.left_out = 0
 
     async def prepare(self) -> None:
         """See how the scenario ends without a crash: twice, for it has to end the same way."""
@@ -164,8 +180,26 @@ class _Killing:
                 f"so there is nothing to compare with\n{difference}"
             )
 
-    async def kill(self, point: CrashPoint, *, deeper: bool) -> None:
-        """Crash at a point, and see what comes of it."""
+    async def kill_all(
+        self, points: tuple[CrashPoint, ...], *, twice: bool, most: int | None
+    ) -> None:
+        """Crash at each of these points, and if `twice` wherever the recovering process can die: `most` times in all."""
+        left = sys.maxsize if most is None else most
+        first = _spread(points, (left + 1) // 2 if twice else left)
+        left -= len(first)
+        self.left_out = len(self.points) - len(first)
+        for n_done, point in enumerate(first):
+            seen = await self._kill(point)
+            if not twice:
+                continue
+            second = _spread(seen, left // (len(first) - n_done))
+            left -= len(second)
+            self.left_out += len(seen) - len(second)
+            for one in second:
+                await self._kill(msgspec.structs.replace(one, first=point))
+
+    async def _kill(self, point: CrashPoint) -> tuple[CrashPoint, ...]:
+        """Crash at a point, and see what comes of it; return where the process that recovered could die."""
         report = await self._try(point.path)
         self.tried.append(point)
         if report.missed:
@@ -175,10 +209,7 @@ class _Killing:
             self.findings.append(Finding(point, problem, error))
         elif self._is_unknown(report):
             self.unknown.append(point)
-        if deeper and not report.missed and not problem:
-            for next_point in report.seen:
-                second = msgspec.structs.replace(next_point, first=point)
-                await self.kill(second, deeper=False)
+        return () if report.missed or problem else report.seen
 
     async def _try(self, plan: tuple[str, ...] = ()) -> TrialReport:
         return await run_trial(self._make, self._disk(), plan, patience_s=self._timeout_s)
@@ -215,15 +246,18 @@ def _undisturbed(report: TrialReport) -> Ending:
     return report.fate.ending
 
 
-def _chosen(
-    points: tuple[CrashPoint, ...], only: str, max_points: int | None
-) -> tuple[CrashPoint, ...]:
-    chosen = tuple(point for point in points if only in str(point))
-    if only and not chosen:
+def _named(points: tuple[CrashPoint, ...], only: str) -> tuple[CrashPoint, ...]:
+    named = tuple(point for point in points if only in str(point))
+    if only and not named:
         raise ConfigError(f"only: no crash point is called {only!r}", field="only", found=only)
-    if max_points is None or len(chosen) <= max_points:
-        return chosen
-    return tuple(chosen[at * len(chosen) // max_points] for at in range(max_points))
+    return named
+
+
+def _spread(points: tuple[CrashPoint, ...], most: int) -> tuple[CrashPoint, ...]:
+    """Return at most so many of the points, evenly spread."""
+    if len(points) <= most:
+        return points
+    return tuple(points[at * len(points) // most] for at in range(most))
 
 
 @asynccontextmanager
