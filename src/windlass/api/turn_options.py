@@ -18,7 +18,7 @@ from windlass.runtime.program import Output, Program, limits_record
 
 if TYPE_CHECKING:
     from windlass.api.adapters import KnownModels
-    from windlass.runtime.services import Approver
+    from windlass.ports.policy import Approver
 
 InputPart: TypeAlias = str | Text | Attachment | Upload
 Input: TypeAlias = str | InputPart | Sequence[InputPart]
@@ -62,7 +62,7 @@ class WatchOptions(TurnOptions, total=False):
 class RunOptions(WatchOptions, total=False):
     """What a caller may say about a turn that runs without a runtime.
 
-    approve: answers the approvals that tools ask for; True allows.
+    approve: answers the approvals that tools ask for; True or `Approve` allows.
     """
 
     approve: Approver | None

@@ -8,6 +8,7 @@ model or a tool produced has been paid for and is repaired instead (`clean_text`
 from __future__ import annotations
 
 from windlass.errors import ConfigError, InvalidInput
+from windlass.guards.limits import check_limit
 
 _REPLACEMENT = "\ufffd"
 
@@ -40,6 +41,18 @@ def check_text(text: object, *, field: str) -> str:
         found=found,
         wanted="text without NUL and lone surrogates",
     )
+
+
+def check_words(words: object, *, field: str) -> str:
+    """Return `words`, a name or a reason, if it is clean and within the limits.
+
+    Raises:
+        InvalidInput: it is not clean text.
+        LimitExceeded: it is too long.
+    """
+    checked = check_text(words, field=field)
+    check_limit("metadata_bytes", len(checked.encode()), field=field)
+    return checked
 
 
 def clean_text(text: str) -> str:
