@@ -3,6 +3,9 @@
 A lone surrogate cannot be written as UTF-8. PostgreSQL refuses NUL where SQLite takes it; windlass
 refuses it on every store alike. Bad text from users and programs is refused (`check_text`); text that a
 model or a tool produced has been paid for and is repaired instead (`clean_text`).
+
+Where a person decides by what they read, characters that cannot be seen, or that move others, are written out
+(`visible`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,11 @@ from windlass.errors import ConfigError, InvalidInput
 from windlass.guards.limits import check_limit
 
 _REPLACEMENT = "\ufffd"
+# Printable as far as Unicode goes, and yet nothing is to be seen: fillers, joiners, blank patterns, variation selectors.
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
 
 
 def is_clean(text: str) -> bool:
@@ -60,6 +68,27 @@ def clean_text(text: str) -> str:
     if is_clean(text):
         return text
     return "".join(_REPLACEMENT if _is_bad(char) else char for char in text)
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a reader does not see this character: a control, a format or direction mark, an odd space, a blank letter."""
+    return not char.isprintable() or char in _BLANK
+
+
+def escaped(char: str) -> str:
+    """Return a character as JSON escapes it: four hex digits, or two times four beyond the basic plane."""
+    code = ord(char)
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return f"\\u{code:04x}"
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Return `text` with each hidden character escaped, but for those to `keep`. Inside of JSON it is the same value."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(escaped(one) if one not in keep and is_hidden(one) else one for one in text)
 
 
 def _first_bad(text: str) -> tuple[int, str]:
