@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.cli.started import Chat, values, windlass
+from tests.cli.started import Begin, lines, values, windlass
 from windlass import Runtime
 from windlass.kernel import ToolResult
-
-Begin = Callable[..., Chat]
-
-
-@pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Begin]:
-    begun: list[Chat] = []
-
-    def start(*args: str, **env: str) -> Chat:
-        chat = Chat(tmp_path, "-m", "talkers:talker", "--session", "s", *args, **env)
-        begun.append(chat)
-        return chat
-
-    yield start
-    for chat in begun:
-        chat.close()
-
-
-def lines(folder: Path, name: str) -> list[str]:
-    file = folder / name
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 def committed(folder: Path) -> list[str]:
@@ -135,57 +111,6 @@ def test_arguments_can_be_edited_before_they_are_allowed(begin: Begin, tmp_path:
     chat.until("✓ pay paid 45000 to landlord")
 
     assert lines(tmp_path, "payments.txt") == ["landlord 45000"]
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ('{"cents": 45000', "edit: not valid JSON"),
-        ("[1]", "edit: found list, wanted a JSON object"),
-        ('{"cents": "lots", "to": "landlord"}', "edit.cents: found str, wanted int"),
-        ('{"cents": 45000}', "edit.to: found nothing, wanted a value"),
-    ],
-)
-def test_an_edit_that_cannot_run_is_refused_and_may_be_tried_again(
-    begin: Begin, tmp_path: Path, typed: str, says: str
-) -> None:
-    chat = begin()
-
-    chat.say("pay the rent")
-    chat.until("[s]ession >")
-    chat.answer("e")
-    chat.until('arguments > {"cents":90000,"to":"landlord"}')
-    chat.type("\x15")
-    chat.answer(typed)
-    chat.until(says)
-    chat.until("[s]ession >", count=2)
-    assert lines(tmp_path, "payments.txt") == []
-    chat.answer("e")
-    chat.until("arguments >", count=2)
-    chat.type("\x15")
-    chat.answer('{"cents": 45000, "to": "landlord"}')
-    chat.until("✓ pay paid 45000 to landlord")
-
-    assert lines(tmp_path, "payments.txt") == ["landlord 45000"]
-
-
-def test_what_would_run_is_shown_whole_and_nothing_in_it_is_hidden(
-    begin: Begin, tmp_path: Path
-) -> None:
-    chat = begin()
-
-    chat.say("pay hostile")
-    chat.until("[s]ession >")
-    shown = " ".join(line.strip("│ ") for line in chat.screen.splitlines())
-    assert " ".join(["tidy up the folder"] * 40) in shown
-    assert r"\u202eeva\u2066\u009b2J\u2028\u3164\udb40\udc41\n" in shown
-    assert 'to mallory"' in shown
-    for hidden in "\u202e\u2066\x9b\u2028\u3164\U000e0041":
-        assert hidden not in chat.raw
-    chat.answer("n")
-    chat.until("It ended: Denied")
-
-    assert lines(tmp_path, "payments.txt") == []
 
 
 def test_a_yes_for_the_session_is_not_asked_for_again(begin: Begin, tmp_path: Path) -> None:
