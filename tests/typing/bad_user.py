@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass import Agent, Limits, Runtime, Session, ToolContext, TurnResult, tool
+from windlass import Agent, Approve, Limits, Runtime, Session, ToolContext, TurnResult, tool
 from windlass.plugins import Plugin, PluginTurn, Stop
 
 
@@ -75,6 +75,9 @@ Runtime(support, on_mismatch="ignore")  # error: no such rule
 Runtime(support, max_turns="many")  # error: a number is wanted
 Runtime(support, deps=5)  # error: no factory
 Runtime(support, approve=5)  # error: nobody who approves
+Runtime(support, approve=lambda wait: "yes")  # error: no answer
+Approve(remember="always")  # error: no such memory
+Approve(edit=[1])  # error: arguments are an object
 Runtime(support, colour="red")  # error: no such setting
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from windlass import (
     Agent,
     Allow,
+    Approve,
     Ask,
     Attachment,
     Deny,
@@ -212,6 +213,13 @@ async def approve_small(wait: Wait) -> bool:
     return wait.kind == "approval" and wait.detail["args"]["cents"] < 100
 
 
+def approve_more(wait: Wait) -> bool | Approve | Deny:
+    if wait.detail.get("may_have_acted"):
+        return Deny(reason="check first")
+    cents = wait.detail["args"]["cents"]
+    return cents < 10 or Approve(edit={"cents": 10}, remember="runtime", by="eva")
+
+
 # --- running ---------------------------------------------------------------------------------------
 
 
@@ -246,6 +254,7 @@ def runtimes() -> None:
     assert_type(Runtime(answering, store="memory:"), Runtime[Answer])
     assert_type(Runtime(plainest, support, store="memory:"), Runtime[str])
     assert_type(Runtime(store="memory:"), Runtime[Any])
+    assert_type(Runtime(plainest, store="memory:", approve=approve_more), Runtime[str])
 
 
 async def typed_outputs() -> tuple[Answer, Report, bool]:
