@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolSpec
     from windlass.ports.model import AttemptFailed, Model, ReasoningChunk, TextChunk
     from windlass.ports.plugin import Plugin
-    from windlass.ports.policy import Allow, Ask, Deny, ToolPolicy
+    from windlass.ports.policy import Allow, Approve, Ask, Deny, ToolPolicy
     from windlass.ports.tool import Done, NotDone, Pending, ToolContext, Unknown
     from windlass.ports.turn_info import TurnInfo
     from windlass.ports.upload import Attachment
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "Allow",
+    "Approve",
     "Ask",
     "Attachment",
     "AttemptFailed",
@@ -92,6 +93,7 @@ __version__ = RELEASE
 _WHERE = {
     "Agent": "windlass.api.agent",
     "Allow": "windlass.ports.policy",
+    "Approve": "windlass.ports.policy",
     "Ask": "windlass.ports.policy",
     "Attachment": "windlass.ports.upload",
     "AttemptFailed": "windlass.ports.model",

@@ -120,18 +120,36 @@ for _name, _ruling in RULINGS.items():
     CALLBACKS.row(36, f"a policy that {_name} allows nothing")(_allows_nothing(_ruling))
 
 
-@CALLBACKS.row(36, "an approver that fails, or says anything but True, has not approved")
-async def approver_fails(scene: Scene) -> None:
-    async def fail_later(_wait: object) -> Any:  # noqa: ANN401 - it returns nothing
-        return fail()
-
-    answers: list[Any] = [fail, fail_later, lambda _wait: "yes", lambda _wait: 1]
+@CALLBACKS.row(36, "an approver that says anything but True has denied")
+async def approver_says_something(scene: Scene) -> None:
+    answers: list[Any] = [lambda _wait: "yes", lambda _wait: 1, lambda _wait: None]
     for approve in answers:
         async with scene.runtime(store="memory:", approve=approve) as rt:
             scene.says(call("pay", cents=1))
             result = await rt.session("s").run("x")
             assert result.outcome == Finished(text="fine")
             assert [one.status for one in results_in(result.messages)] == ["denied"]
+    assert scene.ran == []
+
+
+@CALLBACKS.row(
+    36, "an approver that fails has not answered: a person may, and nothing it raised is told"
+)
+async def approver_fails(scene: Scene) -> None:
+    async def fail_later(_wait: object) -> Any:  # noqa: ANN401 - it returns nothing
+        return fail()
+
+    for approve in (fail, fail_later):
+        async with scene.runtime(store="memory:", approve=approve) as rt:
+            scene.says(call("pay", cents=1))
+            result = await rt.session("s").run("x")
+            assert result.parked
+            assert scene.ran == []
+            await rt.deny(result.waits[0].key, reason="no")
+            ended = await rt.turn("s", result.turn_id).result(timeout=HANGS_S)
+            assert ended.outcome == Finished(text="fine")
+            assert [one.status for one in results_in(ended.messages)] == ["denied"]
+            assert "sk-123" not in repr(ended.messages)
     assert scene.ran == []
 
 

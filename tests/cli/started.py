@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,13 @@ class Chat:
         self.raw += text
         self.terminal.feed(text)
         return True
+
+
+Begin = Callable[..., Chat]
+"""Begins a conversation with these arguments and this environment."""
+
+
+def lines(folder: Path, name: str) -> list[str]:
+    """Return what an agent of the tests wrote into a file."""
+    file = folder / name
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.cli.started import Chat, values, windlass
+from tests.cli.started import Begin, Chat, lines, values, windlass
 from windlass import Runtime
 from windlass.kernel import ToolResult
-
-Begin = Callable[..., Chat]
-
-
-@pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Begin]:
-    begun: list[Chat] = []
-
-    def start(*args: str, **env: str) -> Chat:
-        chat = Chat(tmp_path, "-m", "talkers:talker", "--session", "s", *args, **env)
-        begun.append(chat)
-        return chat
-
-    yield start
-    for chat in begun:
-        chat.close()
-
-
-def lines(folder: Path, name: str) -> list[str]:
-    file = folder / name
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 def committed(folder: Path) -> list[str]:
@@ -368,7 +344,7 @@ def test_what_a_model_writes_does_not_steer_the_terminal(begin: Begin) -> None:
     chat.say("escape")
     chat.until("1 call")
 
-    assert "]0;owned[31mred[0m plain" in chat.screen
+    assert r"\u001b]0;owned\u0007\u001b[31mred\u001b[0m plain" in chat.screen
     assert "\x1b]0;" not in chat.raw
     assert "\x1b[31m" not in chat.raw
 

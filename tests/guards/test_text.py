@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from windlass.errors import InvalidInput
 from windlass.guards import check_text, clean_text, is_clean
-from windlass.guards.text import words_of
+from windlass.guards.text import is_hidden, visible, words_of
 
 CLEAN = [
     "",
@@ -110,3 +112,46 @@ class Mute(Exception):
 )
 def test_what_an_error_says_can_always_be_kept(error: Exception, words: str) -> None:
     assert words_of(error) == words
+
+
+@pytest.mark.parametrize(
+    ("char", "written"),
+    [
+        ("\x00", r"\u0000"),
+        ("\x1b", r"\u001b"),
+        ("\x7f", r"\u007f"),
+        ("\x9b", r"\u009b"),
+        ("\xa0", r"\u00a0"),
+        ("\xad", r"\u00ad"),
+        ("\u034f", r"\u034f"),
+        ("\u061c", r"\u061c"),
+        ("\u115f", r"\u115f"),
+        ("\u200b", r"\u200b"),
+        ("\u200d", r"\u200d"),
+        ("\u2028", r"\u2028"),
+        ("\u202e", r"\u202e"),
+        ("\u2066", r"\u2066"),
+        ("\u2800", r"\u2800"),
+        ("\u3164", r"\u3164"),
+        ("\ufe0f", r"\ufe0f"),
+        ("\ufeff", r"\ufeff"),
+        ("\ud800", r"\ud800"),
+        ("\U000e0041", r"\udb40\udc41"),
+        ("\U000e0100", r"\udb40\udd00"),
+    ],
+    ids=ascii,
+)
+def test_a_character_that_nobody_sees_is_written_out(char: str, written: str) -> None:
+    assert is_hidden(char)
+    assert visible(f"a{char}b") == f"a{written}b"
+    if is_clean(char):
+        assert json.loads(f'"{written}"') == char
+
+
+@pytest.mark.parametrize("text", ["", "plain", "Grüße", "日本語", "عربي", "😀", "a b", "\\u202e"])
+def test_what_can_be_seen_stays_as_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_what_is_to_be_kept_is_kept() -> None:
+    assert visible("a\n\tb\u202e", keep="\n\t") == "a\n\tb\\u202e"

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -33,7 +33,7 @@ class Heartbeat:
         self.longest_ms = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Heartbeat:
+    async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._beat())
         await asyncio.sleep(10 * _beat_s)
         self.longest_ms = 0.0

@@ -27,3 +27,8 @@ def payer(desk: Desk, model: ScriptedModel, **options: object) -> Agent[None, st
 
 def script() -> ScriptedModel:
     return ScriptedModel([call("pay", cents=5), say("Done.")])
+
+
+def pays(n: int) -> ScriptedModel:
+    """Return a model that pays 5 in each of `n` turns."""
+    return ScriptedModel([one for _ in range(n) for one in (call("pay", cents=5), say("Done."))])

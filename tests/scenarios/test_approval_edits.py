@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage
 from windlass import Agent, Allow, Ask, Deny, tool
 from windlass.errors import InvalidInput
+from windlass.ports import Tool, WaitAnswer
 from windlass.ports.policy import PolicyCall, PolicySession, Ruling
 from windlass.testing import ScriptedModel, call, say
 
@@ -104,14 +106,59 @@ async def test_an_edit_that_does_not_fit_is_refused_at_the_door_and_uses_nothing
     assert desk.runs == [("Ann", 5)]
 
 
-async def test_an_edit_that_a_stranger_to_the_tool_let_in_is_refused_where_it_would_run(
-    stage: Stage,
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        ({"to": "Ann", "cents": "three"}, "edit.cents: found string, wanted integer"),
+        ({"cents": 3}, "edit.to: found nothing, wanted a value: it is required"),
+        ({"to": "Ann", "cents": 3, "why": "x"}, "edit.why: found a name that does not exist"),
+        ({}, "edit: wanted the call's arguments"),
+    ],
+)
+async def test_a_process_without_the_agent_refuses_an_edit_by_the_recorded_schema(
+    stage: Stage, edit: dict[str, object], says: str
 ) -> None:
     desk, model = Desk(), script()
     async with stage.runtime(payer(desk, model)) as rt:
         parked = await rt.session("s").run("Pay 5.", turn_id="t")
-    async with stage.runtime() as office:  # has no agents, cannot know the tool
-        await office.approve(parked.waits[0].key, edit={"to": "Ann", "cents": "three"})
+    (wait,) = parked.waits
+    async with stage.runtime() as office:
+        with pytest.raises(InvalidInput) as caught:
+            await office.approve(wait.key, edit=edit, by="eva")
+        assert says in str(caught.value)
+        assert await office.approvals() == (wait,)
+        receipt = await office.approve(wait.key, edit={"to": "Ann", "cents": 3}, by="eva")
+    assert receipt.status == "accepted"
+    async with stage.runtime(payer(desk, model)) as rt:
+        await rt.turn("s", "t").result(timeout=HANGS_S)
+
+    assert desk.runs == [("Ann", 3)]
+
+
+async def test_a_process_without_the_agent_knows_the_tools_that_a_provider_brought(
+    stage: Stage,
+) -> None:
+    desk, model = Desk(), script()
+
+    class Server:
+        def tools(self, _context: Mapping[str, Any]) -> list[Tool]:
+            return [one for one in payer(desk, model).toolbox if one.spec.name == "pay"]
+
+    async with stage.runtime(Agent("payer", model=model, tools=[Server()])) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+    async with stage.runtime() as office:
+        with pytest.raises(InvalidInput, match=r"edit\.cents: found string"):
+            await office.approve(parked.waits[0].key, edit={"to": "Ann", "cents": "three"})
+        assert await office.approvals() == parked.waits
+
+
+async def test_an_edit_that_got_past_the_door_is_refused_where_it_would_run(stage: Stage) -> None:
+    desk, model = Desk(), script()
+    async with stage.runtime(payer(desk, model)) as rt:
+        parked = await rt.session("s").run("Pay 5.", turn_id="t")
+    async with stage.runtime() as office:
+        edited = WaitAnswer(value={"edit": {"to": "Ann", "cents": "three"}})
+        await office._services.store.resolve_wait(parked.waits[0].key, edited)
     async with stage.runtime(payer(desk, model)) as rt:
         result = await rt.turn("s", "t").result(timeout=HANGS_S)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.testing.shops import Bank, careless, refund, refund_once, shop
-from windlass import Agent, Done, NotDone, Runtime, ToolContext, TurnResult, Wait, tool
+from windlass import Agent, Approve, Done, NotDone, Runtime, ToolContext, TurnResult, Wait, tool
 from windlass.errors import Unavailable
 from windlass.testing import (
     CrashFound,
@@ -84,6 +84,28 @@ async def test_who_answers_in_the_process_is_asked_again_after_a_crash() -> None
     assert set(asked) == {"approval"}
     # Whoever dies before the answer is written is asked again.
     assert len(asked) > len(report.points)
+
+
+async def test_what_is_allowed_for_the_runtime_refunds_once_whatever_dies() -> None:
+    asked: list[str] = []
+
+    def approver(wait: Wait) -> Approve:
+        asked.append(wait.kind)
+        return Approve(remember="runtime", by="eva")
+
+    report = await kill_everywhere(shop(ask_and_refund, approve=approver))
+
+    assert (report.unknown, report.missed) == ((), ())
+    assert len(asked) > len(report.points)  # a new process does not remember
+
+
+async def test_a_function_that_fails_leaves_the_answer_to_a_person_whatever_dies() -> None:
+    def approver(_wait: Wait) -> bool:
+        raise ValueError
+
+    report = await kill_everywhere(shop(ask_and_refund, approve=approver, answer=approve))
+
+    assert (report.unknown, report.missed) == ((), ())
 
 
 async def test_a_scenario_without_answers_ends_parked_and_ends_so_after_every_crash() -> None:

@@ -8,7 +8,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from windlass import Agent, Limits, Runtime, Session, ToolContext, TurnInfo, TurnResult, tool
+from windlass import (
+    Agent,
+    Approve,
+    Limits,
+    Runtime,
+    Session,
+    ToolContext,
+    TurnInfo,
+    TurnResult,
+    tool,
+)
 from windlass.plugins import Plugin, PluginTurn, Stop
 
 
@@ -121,6 +131,9 @@ Runtime(support, on_mismatch="ignore")  # error: no such rule
 Runtime(support, max_turns="many")  # error: a number is wanted
 Runtime(support, deps=5)  # error: no factory
 Runtime(support, approve=5)  # error: nobody who approves
+Runtime(support, approve=lambda wait: "yes")  # error: no answer
+Approve(remember="always")  # error: no such memory
+Approve(edit=[1])  # error: arguments are an object
 Runtime(support, colour="red")  # error: no such setting
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from windlass import (
     Agent,
     Allow,
+    Approve,
     Ask,
     Attachment,
     BatchItem,
@@ -246,6 +247,13 @@ async def approve_small(wait: Wait) -> bool:
     return wait.kind == "approval" and wait.detail["args"]["cents"] < 100
 
 
+def approve_more(wait: Wait) -> bool | Approve | Deny:
+    if wait.detail.get("may_have_acted"):
+        return Deny(reason="check first")
+    cents = wait.detail["args"]["cents"]
+    return cents < 10 or Approve(edit={"cents": 10}, remember="runtime", by="eva")
+
+
 # --- running ---------------------------------------------------------------------------------------
 
 
@@ -280,6 +288,7 @@ def runtimes() -> None:
     assert_type(Runtime(answering, store="memory:"), Runtime[Answer])
     assert_type(Runtime(plainest, support, store="memory:"), Runtime[str])
     assert_type(Runtime(store="memory:"), Runtime[Any])
+    assert_type(Runtime(plainest, store="memory:", approve=approve_more), Runtime[str])
     assert_type(Runtime(support, store="memory:", deps=make_shop), Runtime[str])
     assert_type(Runtime(support, store="memory:", deps=make_branch), Runtime[str])
     assert_type(Runtime(in_town, store="memory:", deps=make_branch), Runtime[str])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from windlass.api.listing import check_page
 from windlass.errors import ArgsInvalid, InvalidInput
 from windlass.guards import check_id, check_limit, check_text
+from windlass.guards.text import check_words
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Json, canonical, freeze
 from windlass.ports import Wait, WaitAnswer, WaitReceipt
@@ -66,16 +67,19 @@ class Answering:
 
         Args:
             key: The wait's key.
-            edit: Other arguments to run the call with.
+            edit: Other arguments to run the call with, all of them; they have to fit the tool.
             remember: `session` allows the same call for the rest of the session.
             by: Who allows it; recorded with the decision.
+
+        Raises:
+            InvalidInput: the edit does not fit the tool, or the key is not one of the store's. The question stays open.
         """
         if remember not in ("once", "session"):
             raise InvalidInput("remember: wanted once or session", field="remember")
         wait = await self._open_wait(key, "approval")
         value: dict[str, Json] = {"remember": remember}
         if edit is not None:
-            self._check_edit(edit, wait)
+            await self._check_edit(edit, wait)
             value["edit"] = dict(edit)
         return await self._answer(key, value, by)
 
@@ -87,7 +91,7 @@ class Answering:
             reason: Why not, in words that the model reads.
             by: Who refuses it; recorded with the decision.
         """
-        _check_words(reason, "reason")
+        check_words(reason, field="reason")
         await self._open_wait(key, "approval")
         return await self._answer(key, {"reason": reason}, by, "rejected")
 
@@ -112,7 +116,7 @@ class Answering:
             error: What went wrong, in words that the model reads.
             by: Who answers; recorded with the answer.
         """
-        _check_words(error, "error")
+        check_words(error, field="error")
         await self._open_wait(key, None)
         return await self._answer(key, error, by, "rejected")
 
@@ -148,34 +152,38 @@ class Answering:
             raise InvalidInput(f"key: it is a wait of kind {wait.kind}; use {verb}", field="key")
         return wait
 
-    def _check_edit(self, edit: Mapping[str, Any], wait: Wait | None) -> None:
-        """Refuse arguments that the tool would not take, if this process has the tool."""
+    async def _check_edit(self, edit: Mapping[str, Any], wait: Wait | None) -> None:
+        """Refuse arguments that do not fit the tool: as it is here, else as the turn recorded it."""
+        from windlass.runtime.approving import check_edit, edit_refused  # noqa: PLC0415 - imports asyncio
+        from windlass.runtime.turn_start import offered_spec  # noqa: PLC0415 - only for an edit
+        from windlass.tools.arguments import check_against, frozen_args  # noqa: PLC0415
+
         if not isinstance(edit, Mapping) or not edit:
             raise InvalidInput("edit: wanted the call's arguments", field="edit")
         if wait is None:
+            return  # the store says what became of it
+        turn = await self._admission.services.store.load_turn(wait.session_id, wait.turn_id)
+        if turn is None:
             return
-        name = wait.detail["tool"]
-        for program in self._admission.worker.programs.values():
-            tool = program.toolbox.get(name)
-            if tool is not None:
-                try:
-                    tool.check(edit)
-                except ArgsInvalid as error:
-                    field = (error.field or "args").replace("args", "edit", 1)
-                    raise InvalidInput(f"edit: {error}", field=field) from None
+        name, program = wait.detail["tool"], self._admission.worker.programs.get(turn.agent)
+        tool = None if program is None else program.toolbox.get(name)
+        if tool is not None:
+            check_edit(edit, tool)
+            return
+        spec = offered_spec(turn.journal(), name)
+        if spec is not None:
+            try:
+                check_against(frozen_args(edit), spec.parameters, "args")
+            except ArgsInvalid as error:
+                raise edit_refused(error) from None
 
     async def _answer(
         self, key: str, value: Json, by: str | None, status: AnswerStatus = "answered"
     ) -> WaitReceipt:
         if by is not None:
-            _check_words(by, "by")
+            check_words(by, field="by")
         services = self._admission.services
         answer = WaitAnswer(status=status, value=value, by=by, now_ms=services.clock.now_ms())
         receipt = await services.store.resolve_wait(key, cleaned(answer))
         self._admission.worker.answered()
         return receipt
-
-
-def _check_words(words: object, field: str) -> None:
-    check_text(words, field=field)
-    check_limit("metadata_bytes", len(str(words).encode()), field=field)

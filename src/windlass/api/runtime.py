@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from windlass.api.turn_options import Input, WatchOptions
     from windlass.api.turn_result import TurnResult
     from windlass.engines.worker import Worker
-    from windlass.runtime.services import Approver, Services
+    from windlass.ports.policy import Approver
+    from windlass.runtime.services import Services
 
 D = TypeVar("D")
 O = TypeVar("O")  # noqa: E741 - the output's type
@@ -118,7 +119,8 @@ class Runtime(Answering, Listing, Generic[O]):
         engine: What says when to look for work: `local`, a timer in this process, or an `Engine`.
         deps: Makes what tools work with, once per drive: a function of `TurnInfo`, sync or async, that returns it or an
             async context manager of it. For agents with different deps, such functions by the agent's name.
-        approve: Answers approvals in this process at once: a function of the `Wait`; True allows.
+        approve: Answers approvals in this process: a function of the `Wait`, sync or async. True or `Approve` allows,
+            `Deny` and anything else denies; if it raises, the question stays open. Others may answer before it does.
         plugins: Plugins for all agents; they come before an agent's own.
         worker: False: accept and watch turns, but leave driving to other processes.
         max_turns: How many turns to drive at a time.

@@ -19,7 +19,7 @@ from windlass.runtime.program import Output, Program, limits_record, read_finish
 
 if TYPE_CHECKING:
     from windlass.api.adapters import KnownModels
-    from windlass.runtime.services import Approver
+    from windlass.ports.policy import Approver
 
 InputPart: TypeAlias = str | Text | Attachment | Upload
 Input: TypeAlias = str | InputPart | Sequence[InputPart]
@@ -73,7 +73,7 @@ class RunOptions(TurnSettings, total=False):
     """What a caller may say about a turn that runs without a runtime, apart from its deps.
 
     on_event: called with each event of the turn as it happens.
-    approve: answers the approvals that tools ask for; True allows.
+    approve: answers the approvals that tools ask for; True or `Approve` allows.
     """
 
     on_event: EventHandler | None

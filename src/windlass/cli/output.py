@@ -15,6 +15,7 @@ import msgspec
 from windlass import TurnResult
 from windlass.api.usage_report import UsageReport
 from windlass.cli.keys import clean
+from windlass.guards.text import visible
 from windlass.journal import HistoryPage
 from windlass.kernel import ConversationRecord, Message, canonical
 from windlass.ports import SessionSummary, SessionView, Wait
@@ -28,9 +29,13 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def write_json(value: object, stream: TextIO | None = None) -> None:
-    """Write one value on one line and flush it; in ASCII where the stream is not UTF-8."""
+    """Write one value on one line and flush it; in ASCII where the stream is not UTF-8.
+
+    Characters that a terminal may act on, or that nobody sees, are escaped.
+    """
     out = stream or sys.stdout
-    text = clean(msgspec.json.encode(value).decode())
+    # Hidden characters can only be inside of strings there, where an escape is the same value.
+    text = visible(clean(msgspec.json.encode(value).decode()))
     if (out.encoding or "utf-8").lower().replace("-", "") != "utf8":
         text = json.dumps(msgspec.json.decode(text))  # noqa: TID251 - the same, in ASCII
     out.write(text + "\n")

@@ -1,6 +1,8 @@
 """What people read: values of windlass in words, a console for output and one for notes, tables.
 
-Law 1. Text that a model or a tool wrote goes through `safe` before it reaches a terminal.
+Law 1. Text that a model or a tool wrote goes through `safe` or `exact` before it reaches a terminal: what would steer the
+    terminal or mislead a reader is written out.
+Law 2. What a person decides on is shown whole.
 """
 
 from __future__ import annotations
@@ -9,29 +11,54 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from itertools import groupby
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text as Line
 
 from windlass.cli.keys import clean
-from windlass.guards.text import clean_text
+from windlass.guards.text import is_hidden, visible
 from windlass.kernel import canonical, outcomes
 from windlass.kernel.messages import Attachment, Message, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.tool_call import ToolOutcome, as_text
 from windlass.ports import Wait
 
+# Kept in prose: what lines and emoji are made of, and what many scripts need between letters.
+_PROSE: Final = "\n\t\u200c\u200d\ufe0e\ufe0f"
+_SPACES: Final = str.maketrans(dict.fromkeys("\xa0\u2002\u2003\u2007\u2009\u200a\u202f\u3000", " "))
+_HIDDEN_STYLE: Final = "reverse"
+_VALUE_WIDTH: Final = 60
+
 
 def safe(text: str) -> str:
-    """Return `text` without control characters and without the value of any key in the environment."""
-    shown = "".join(char for char in clean_text(text) if char.isprintable() or char in "\n\t")
-    return clean(shown)
+    """Return prose with hidden characters written out, and without the value of any key in the environment."""
+    return visible(_prose(text), keep=_PROSE)
+
+
+def _prose(text: str) -> str:
+    return clean(text).replace("\r\n", "\n").translate(_SPACES)
 
 
 def line(*parts: tuple[str, str]) -> Line:
-    """Return a line of parts, each with its style; the text of each is made safe."""
-    return Line.assemble(*((safe(text), style) for text, style in parts))
+    """Return a line of parts, each with its style; the text of each is made safe, and what was hidden stands out."""
+    return Line.assemble(*(_painted(_prose(text), style, _PROSE) for text, style in parts))
+
+
+def exact(text: str, style: str = "", *, keep: str = "") -> Line:
+    """Return text that a person decides by: every character that cannot be seen is written out and stands out."""
+    return _painted(clean(text), style, keep)
+
+
+def _painted(text: str, style: str, keep: str) -> Line:
+    painted = Line()
+    for hidden, chars in groupby(text, key=lambda char: char not in keep and is_hidden(char)):
+        piece = "".join(chars)
+        painted.append(
+            visible(piece) if hidden else piece, f"{style} {_HIDDEN_STYLE}" if hidden else style
+        )
+    return painted
 
 
 def count(number: int, noun: str) -> str:
@@ -52,7 +79,59 @@ def one_line(text: str, width: int = 72) -> str:
 
 def as_json(value: object) -> str:
     """Return a JSON value as text for people."""
-    return safe(canonical.encode(value).decode())
+    return visible(clean(canonical.encode(value).decode()))
+
+
+def wait_args(wait: Wait) -> Mapping[str, Any] | None:
+    """Return the arguments of the call that a wait is about; None if it is about something else."""
+    found = wait.detail.get("args") if isinstance(wait.detail, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def whole_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> Line:
+    """Return a call that a person decides on, whole: every argument in full, and what the model left out."""
+    detail = wait.detail if isinstance(wait.detail, dict) else {}
+    shown = exact(str(detail.get("tool", "call")), "bold")
+    given = wait_args(wait) or {} if edit is None else edit
+    left_out = detail.get("defaults") or {}
+    for name, value in (*given.items(), *left_out.items()):
+        is_given = name in given
+        if not is_given and edit is not None:
+            continue
+        shown.append("\n  ")
+        shown.append(exact(name, "dim"))
+        shown.append(" = ", "dim")
+        shown.append(exact(_laid_out(value, "  "), keep="\n"))
+        if not is_given:
+            shown.append("  (default)", "dim")
+    return shown
+
+
+def risk_of(wait: Wait) -> str:
+    """Return what was said about the risk of a call, if it was more than `low`, which is what tools have by default."""
+    risk = wait.detail.get("risk") if isinstance(wait.detail, dict) else None
+    return safe(str(risk)) if risk not in (None, "low") else ""
+
+
+def _laid_out(value: object, indent: str) -> str:
+    """Return JSON to be read: a long value over several lines, a text with its line breaks."""
+    deeper = indent + "  "
+    if isinstance(value, str):
+        lines = [canonical.encode(each).decode()[1:-1] for each in value.split("\n")]
+        return '"' + f"\\n\n{deeper}".join(lines) + '"'
+    short = canonical.encode(value).decode()
+    if len(short) <= _VALUE_WIDTH or not isinstance(value, (dict, list)):
+        return short
+    if isinstance(value, list):
+        items = [_laid_out(item, deeper) for item in value]
+        opening, closing = "[", "]"
+    else:
+        names = [canonical.encode(name).decode() for name in value]
+        rest = [_laid_out(item, deeper) for item in value.values()]
+        items = [f"{name}: {item}" for name, item in zip(names, rest, strict=True)]
+        opening, closing = "{", "}"
+    body = f",\n{deeper}".join(items)
+    return f"{opening}\n{deeper}{body}\n{indent}{closing}"
 
 
 def dollars(cost: Decimal) -> str:

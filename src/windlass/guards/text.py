@@ -3,6 +3,9 @@
 A lone surrogate cannot be written as UTF-8. PostgreSQL refuses NUL where SQLite takes it; windlass
 refuses it on every store alike. Bad text from users and programs is refused (`check_text`); text that a
 model or a tool produced has been paid for and is repaired instead (`clean_text`).
+
+Where a person decides by what they read, characters that cannot be seen, or that move others, are written out
+(`visible`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import re
 from collections.abc import Iterator
 
 from windlass.errors import ConfigError, InvalidInput
+from windlass.guards.limits import check_limit
 
 _REPLACEMENT = "\ufffd"
 # A Python string holds a surrogate only when it is alone: a pair is one character.
@@ -30,6 +34,13 @@ def pieces(text: str) -> Iterator[str]:
 def utf8(text: str) -> bytes:
     """Return the bytes of a text of any length, made piece by piece."""
     return b"".join([piece.encode() for piece in pieces(text)])
+
+
+# Printable as far as Unicode goes, and yet nothing is to be seen: fillers, joiners, blank patterns, variation selectors.
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
 
 
 def is_clean(text: str) -> bool:
@@ -63,6 +74,18 @@ def check_text(text: object, *, field: str) -> str:
     )
 
 
+def check_words(words: object, *, field: str) -> str:
+    """Return `words`, a name or a reason, if it is clean and within the limits.
+
+    Raises:
+        InvalidInput: it is not clean text.
+        LimitExceeded: it is too long.
+    """
+    checked = check_text(words, field=field)
+    check_limit("metadata_bytes", len(checked.encode()), field=field)
+    return checked
+
+
 def clean_text(text: str) -> str:
     """Return `text` with each NUL and each lone surrogate replaced by U+FFFD."""
     if is_clean(text):
@@ -76,6 +99,27 @@ def words_of(error: BaseException) -> str:
         return clean_text(str(error))
     except Exception:  # noqa: BLE001 - foreign code: whatever it raises, there is nothing to quote
         return ""
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a reader does not see this character: a control, a format or direction mark, an odd space, a blank letter."""
+    return not char.isprintable() or char in _BLANK
+
+
+def escaped(char: str) -> str:
+    """Return a character as JSON escapes it: four hex digits, or two times four beyond the basic plane."""
+    code = ord(char)
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return f"\\u{code:04x}"
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Return `text` with each hidden character escaped, but for those to `keep`. Inside of JSON it is the same value."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(escaped(one) if one not in keep and is_hidden(one) else one for one in text)
 
 
 def _first_bad(text: str) -> tuple[int, str]:

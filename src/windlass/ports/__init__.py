@@ -31,6 +31,7 @@ from windlass.ports.plugin import AskedCall, AtCheckpoint, CommittedTurn, Plugin
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.ports.policy import (
     Allow,
+    Approve,
     Ask,
     Deny,
     PolicyCall,
@@ -103,7 +104,7 @@ from windlass.ports.views import (
 from windlass.ports.waits import Wait, WaitAnswer, WaitKind, WaitReceipt, WaitState, WaitView
 
 __all__ = [
-    "READ_BLOB", "Abort", "AcceptTurn", "Allow", "AnswerWait", "Ask", "AskedCall", "AtCheckpoint", "Attachment",
+    "READ_BLOB", "Abort", "AcceptTurn", "Allow", "AnswerWait", "Approve", "Ask", "AskedCall", "AtCheckpoint", "Attachment",
     "AttemptFailed", "CancelReceipt", "CancelTurn", "Change", "ChangeKind", "Changes", "ClaimedTurn", "Clock",
     "CommitReceipt", "CommittedTurn", "Continue", "Contribution", "DeleteReport", "Delivery", "Deny", "Done",
     "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Engine", "Errand", "ErrandReceipt", "Finale",

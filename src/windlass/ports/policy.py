@@ -1,13 +1,14 @@
-"""The policy: whether a call may run, asked before every call that is not answered yet."""
+"""Who decides whether a call may run: the policy, asked before every call that is not answered yet, and `approve=`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from windlass.kernel.value import EMPTY_DICT, JsonValue
+from windlass.ports.waits import Wait
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 
@@ -84,3 +85,23 @@ class ToolPolicy(Protocol):
             session: The session and the turn that it is asked for in.
         """
         ...
+
+
+class Approve(msgspec.Struct, frozen=True, kw_only=True):
+    """What an `approve=` function returns to allow a call and to say more than True does.
+
+    Args:
+        edit: Other arguments to run the call with, all of them.
+        remember: `session`: do not ask about this action again in this session. `runtime`: allow it in every session
+            of this agent for as long as this `Runtime` is open.
+        by: Who allows it; recorded with the decision.
+    """
+
+    edit: Mapping[str, Any] | None = None
+    remember: Literal["once", "session", "runtime"] = "once"
+    by: str = "approver"
+
+
+Verdict: TypeAlias = bool | Approve | Deny
+Approver: TypeAlias = Callable[[Wait], Verdict | Awaitable[Verdict]]
+"""Answers approvals in the process that drives the turn. True or `Approve` allows; anything else denies."""

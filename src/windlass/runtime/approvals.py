@@ -8,6 +8,7 @@ Law 3. No answer in time is a denial.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,17 +18,22 @@ import msgspec
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.guards.text import check_text
 from windlass.journal import CallDecided, EventAwaited
-from windlass.kernel import PendingToolCall, canonical
+from windlass.kernel import Json, PendingToolCall, canonical
 from windlass.ports import Tool, ToolContext, WaitAnswer, WaitView
 from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling, ToolPolicy
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_start import policy_version
+from windlass.tools.arguments import effective_args
 
 _ALLOW = Allow()
 _RISKS = ("low", "medium", "high")
 NOBODY = "Nobody answered in time, so it was not allowed."
 VOID = "The question was withdrawn, so it was not allowed."
+
+
+class AskAgain(Ask, frozen=True):
+    """A question about a call that may have acted already: no earlier answer covers it."""
 
 
 class Permit(NamedTuple):
@@ -75,15 +81,18 @@ class Approvals:
             )
             try:
                 needs = await tool.needs_approval(ctx, args)
-            except Exception as error:  # noqa: BLE001 - a question that fails is still a question
+            except BaseException as error:
+                if _ends_the_turn(error):
+                    raise
+                # A question that fails is still a question.
                 name = type(error).__name__
                 turn.note_issue(f"the approval of {call.name} raised {name}", "policy_failed")
                 needs = True
             if needs:
                 asked = Ask(risk=tool.risk)
-        if self._may_have_acted(call):
+        if self._may_have_acted(tool, call):
             # What was allowed for the session was not allowed for a second time.
-            return Ask(title=f"{call.name} may have acted already; run it again?", risk="high")
+            return AskAgain(title=f"{call.name} may have acted already; run it again?", risk="high")
         asks = [one for one in (asked, wanted) if isinstance(one, Ask)]
         unanswered = [one for one in asks if not self._is_remembered(one, call.name)]
         if not unanswered:
@@ -97,7 +106,10 @@ class Approvals:
             return _ALLOW
         try:
             return await self._decided(policy, tool, call, args)
-        except Exception as error:  # noqa: BLE001 - a policy that fails has allowed nothing
+        except BaseException as error:
+            if _ends_the_turn(error):
+                raise
+            # A policy that fails, in whatever way, has allowed nothing.
             name = type(error).__name__
             self._turn.note_issue(
                 f"the policy raised {name}; {call.name} was denied", "policy_failed"
@@ -140,10 +152,16 @@ class Approvals:
         action = action_key(asked, name)
         return action in self._turn.memory.remembered or action in self._turn.remembered
 
-    def _may_have_acted(self, call: PendingToolCall) -> bool:
-        digest = call_digest(call.name, call.args)
+    def _may_have_acted(self, tool: Tool, call: PendingToolCall) -> bool:
+        """Whether an equal call has an unknown outcome: one that would do the same, however either was spelled."""
         turn = self._turn
-        return digest in turn.memory.unknown_calls or digest in turn.unknown_calls
+        if not (turn.memory.unknown_calls or turn.unknown_calls):
+            return False
+        # Histories from before effective arguments were kept know calls only as the model spelled them.
+        digests = {
+            call_digest(call.name, args) for args in (call.args, effective_args(tool, call.args))
+        }
+        return not digests.isdisjoint(turn.memory.unknown_calls | turn.unknown_calls)
 
     def question(self, asked: Ask, tool: Tool, call: PendingToolCall, about: str) -> WaitView:
         """Open the wait for a person's answer, or return it as it stands."""
@@ -153,19 +171,30 @@ class Approvals:
         risk = max(asked.risk, tool.risk, key=_RISKS.index)
         seconds = turn.limits.approval_timeout
         now_ms = turn.services.clock.now_ms()
+        detail: dict[str, Json] = {
+            "tool": call.name,
+            "args": call.args,
+            "risk": risk,
+            "effect": tool.effect,
+            "action_key": action_key(asked, call.name),
+            "policy_version": version,
+        }
+        # What the model left out runs, too.
+        defaults = {
+            name: value
+            for name, value in effective_args(tool, call.args).items()
+            if name not in call.args and value is not None
+        }
+        if defaults:
+            detail["defaults"] = defaults
+        if isinstance(asked, AskAgain):
+            detail["may_have_acted"] = True
         return turn.open_wait(
             "approval",
             about=about,
             digest=digest,
             title=asked.title or f"Run {call.name}?",
-            detail={
-                "tool": call.name,
-                "args": call.args,
-                "risk": risk,
-                "effect": tool.effect,
-                "action_key": action_key(asked, call.name),
-                "policy_version": version,
-            },
+            detail=detail,
             call_id=call.call_id,
             expires_ms=None if seconds is None else now_ms + int(seconds * 1000),
         )
@@ -209,6 +238,14 @@ class Approvals:
         """Keep a decision for the rest of the session, if that is what the person said."""
         if answer.status == "answered" and _value(answer).get("remember") == "session":
             self._turn.remembered[view.wait.detail["action_key"]] = answer.by
+
+
+def _ends_the_turn(error: BaseException) -> bool:
+    """Whether what came out of user code is the end of the task it ran in, and not the code's own failure."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit)
 
 
 def action_key(asked: Ask, name: str) -> str:

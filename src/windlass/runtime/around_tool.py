@@ -292,10 +292,11 @@ class CallHooks:
     def unseen(self, ended: CompletedToolCall, *, is_by_tool: bool) -> CompletedToolCall:
         """Return a call as it may be shown now that no plugin looks at it any more, recorded so.
 
-        What a tool said is withheld where a plugin was to look at it first, perhaps to take secrets out of it.
+        What a tool said is withheld where a plugin was to look at it that could have taken something out of it.
+        `on_error` only adds to a result, so without the others a failure is kept as it was recorded.
         """
         outcome = None
-        if is_by_tool and self._is_to_be_seen(ended):
+        if is_by_tool and self._hooks.plugins.sees_results:
             why = "the turn was cancelled before it was looked at."
             outcome = withheld(ended.outcome, why)
         self.is_presented = True

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from windlass.ports import WaitView
 from windlass.runtime.turn import Turn
-from windlass.runtime.turn_signals import ParkTurn
+from windlass.runtime.turn_signals import ParkTurn, StopTurn
 
 
 class CallBatch:
@@ -63,6 +64,22 @@ class CallBatch:
             await turn.reload_waits()
         self._running += 1
         return turn.waits[key]
+
+    async def heard(self, key: str, asked: asyncio.Future[Any]) -> None:
+        """Wait until a wait has its answer, or the one who is asked about it here has ended. The call counts as running.
+
+        Raises:
+            StopTurn: the worker stops.
+        """
+        turn = self._turn
+        news = self._news = self._news or asyncio.Event()
+        asked.add_done_callback(lambda _: news.set())
+        while turn.waits[key].state == "open" and not asked.done():
+            if turn.is_stopping:
+                raise StopTurn
+            news.clear()
+            await news.wait()
+            await turn.reload_waits()
 
     def body(self, *, alone: bool) -> AbstractAsyncContextManager[None] | None:
         """Return the slot that a body holds while it runs; None: the call has no siblings, so it needs none."""

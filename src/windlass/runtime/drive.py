@@ -134,6 +134,8 @@ class Drive:
         performer = self._performer
         if self._performing is not None and performer is not None and performer.models.is_waiting:
             self._performing.cancel()
+        # A call that waits for the function that approves need not wait any longer.
+        self.look()
 
     def wake(self) -> None:
         """Make the turn look for answers and into its inbox."""

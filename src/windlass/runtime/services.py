@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from os import urandom
@@ -13,15 +13,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from windlass.guards.secret import REGISTERED
-from windlass.ports import Clock, ErrandReceipt, Phase, PhaseProbe, Price, Store, Wait
+from windlass.ports import Clock, ErrandReceipt, Phase, PhaseProbe, Price, Store
+from windlass.ports.policy import Approver
 from windlass.runtime.feed import SessionFeed
 
 _MAX_FEEDS = 1_024
 _TIDIED_AT_ONCE = 16
-
-Approver = Callable[[Wait], bool | Awaitable[bool]]
-"""Answers approvals in this process, at once: True allows."""
-
 
 OnMismatch: TypeAlias = Literal["park", "accept"]
 """What becomes of a turn whose code asks something else than its journal holds."""
@@ -143,7 +140,9 @@ class Services(msgspec.Struct, kw_only=True):
     feeds: Feeds
     worker_id: str = ""
     lease_ms: int = 15_000
+    # Answers approvals in this process; and what it allowed for as long as the runtime is open, by agent and action.
     approve: Approver | None = None
+    allowed: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
     on_mismatch: OnMismatch = "park"
     probe: PhaseProbe | None = None
     # Until when the last start has given this worker its sessions; they may be its own for longer.

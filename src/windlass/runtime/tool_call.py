@@ -17,6 +17,7 @@ Length: the laws are about all the moments of a call; in two files they could no
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,11 +34,12 @@ from windlass.ports import Allow, Ask, Deny, Ruling, WaitView
 from windlass.ports.tool import Done, NotDone, Pending, Tool, ToolContext
 from windlass.runtime import approvals
 from windlass.runtime.approvals import Approvals, Permit
+from windlass.runtime.approving import ask_function
 from windlass.runtime.body import CallHost, Ended, run_body, value_outcome, with_part
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_start import policy_version
-from windlass.tools.arguments import check_args_size
+from windlass.tools.arguments import check_args_size, effective_args
 
 if TYPE_CHECKING:
     from windlass.runtime.around_tool import CallHooks
@@ -173,19 +175,19 @@ class ToolCallRun(CallHost):
             asked = _asked_of(ruling)
             view = asking.question(asked, tool, call, f"{self._asked.key}/decide")
             await asking.void_others(call.call_id, view.wait.key)
-            view = await self._person(view)
+            view = await self._person(view, tool)
             answer = turn.wait_over(view, f"{self.place}.approval")
             return await asking.permit(answer, tool, call, view)
         except ToolDenied as error:
             self._record_decision(approvals.denied(str(error), policy_version(turn.program)))
             raise
 
-    async def _person(self, view: WaitView) -> WaitView:
-        """Wait for a person, or for the function that answers for them in this process."""
-        turn = self.turn
-        if view.state == "open" and turn.services.approve is not None:
+    async def _person(self, view: WaitView, tool: Tool) -> WaitView:
+        """Wait for an answer; where a function answers approvals in this process, it is asked first."""
+        turn, approve = self.turn, self.turn.services.approve
+        if view.state == "open" and approve is not None:
             await turn.lane.durable()
-            await turn.ask_approver(view.wait)
+            await ask_function(approve, turn, view.wait, tool, self._batch)
         return await self._batch.answered(view.wait.key)
 
     # ------------------------------------------------------------------ running
@@ -507,10 +509,19 @@ class ToolCallRun(CallHost):
             self.place,
         )
         asked = call_digest(call.name, self._given.args)
-        ran = call_digest(call.name, self._args)
-        turn.unknown_calls |= {asked, ran, call_digest(call.name, call.args)}
-        if ran != asked:
-            turn.unknown_edits.add(ran)
+        ran = {call_digest(call.name, self._args), self._effective_digest()}
+        turn.unknown_calls |= {asked, *ran, call_digest(call.name, call.args)}
+        # The history has the arguments as the model gave them.
+        turn.unknown_edits |= ran - {asked}
+
+    def _effective_digest(self) -> str:
+        """Return what tells this call from others that do something else, however they are spelled."""
+        tool = self.turn.toolbox.get(self.call.name)
+        args = self._args
+        if tool is not None:
+            with suppress(ArgsInvalid):  # it is another tool by now
+                args = effective_args(tool, args)
+        return call_digest(self.call.name, args)
 
     def interrupted(self) -> CompletedToolCall | None:
         """Return what is to be said of this call when the turn ends before it has a result."""

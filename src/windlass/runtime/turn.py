@@ -10,7 +10,6 @@ Length: it is the one object that everything works through.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -30,7 +29,6 @@ from windlass.kernel.responses import Failure
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Json, set_field
 from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView
-from windlass.ports.waits import AnswerStatus
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
 from windlass.runtime.limits import TurnUsage
@@ -360,23 +358,6 @@ class Turn:
         number = list(self.waits).index(wait.key) + 1
         self.tell_fact(resolved, f"wait{number}.over")
         return outcome
-
-    async def ask_approver(self, wait: Wait) -> None:
-        """Ask the function that answers approvals in this process."""
-        approver = self.services.approve
-        if approver is None:
-            return
-        try:
-            said = approver(wait)
-            allows = await said if inspect.isawaitable(said) else said
-        except Exception as error:  # noqa: BLE001 - an approver that fails has allowed nothing
-            self.note_issue(f"approve= raised {type(error).__name__}", "policy_failed")
-            allows = False
-        # Anything but True is a no.
-        status: AnswerStatus = "answered" if allows is True else "rejected"
-        answer = WaitAnswer(status=status, by="approver", now_ms=self.services.clock.now_ms())
-        await self.services.store.resolve_wait(wait.key, answer)
-        await self.reload_waits()
 
     async def reload_waits(self) -> None:
         """Look again how the turn's waits stand; the turn is read only if one of them has its answer."""

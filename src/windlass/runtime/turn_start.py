@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from windlass.journal import TurnStarted
+from windlass.journal import EnvironmentBuilt, TurnJournal, TurnStarted
 from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
 from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.messages import InputOrigin, Message, Part, Text, TurnCause
 from windlass.kernel.projector import ChatProjector
+from windlass.kernel.responses import Environment
 from windlass.kernel.standard import StandardDriver
 from windlass.kernel.termination import BY_VALUE
 from windlass.kernel.value import EMPTY_DICT, Json, set_field
@@ -189,6 +190,19 @@ def tools_of(program: Program, started: TurnStarted) -> tuple[ToolSpec, ...]:
     if started.tools == program.tools_text:
         return program.toolbox.specs
     return canonical.decode(started.tools.encode(), tuple[ToolSpec, ...])
+
+
+def offered_spec(journal: TurnJournal, name: str) -> ToolSpec | None:
+    """Return a tool as the model was last told of it in a turn; None if it never was."""
+    found: ToolSpec | None = None
+    listed = "[]" if journal.started is None else journal.started.tools
+    built = [row.outcome for row in journal.rows() if isinstance(row.outcome, EnvironmentBuilt)]
+    for tools in (
+        canonical.decode(listed.encode(), tuple[ToolSpec, ...]),
+        *(one.result.tools for one in built if isinstance(one.result, Environment)),
+    ):
+        found = next((spec for spec in tools if spec.name == name), found)
+    return found
 
 
 def config_of(

@@ -18,6 +18,7 @@ from windlass.errors import ArgsInvalid, InvalidInput, WindlassError
 from windlass.guards.limits import INPUT_LIMITS
 from windlass.kernel import canonical
 from windlass.kernel.value import FrozenDict, Json, freeze, thaw
+from windlass.ports.tool import Tool
 from windlass.tools.schema import is_model, validated
 
 _PATH: Final = re.compile(r" - at `([^`]*)`(?: in `([^`]*)`)?")
@@ -90,6 +91,44 @@ def converted(name: str, value: Json, hint: Any, schema: Mapping[str, Any]) -> o
         raise _refusal(name, error, schema) from None
     except RecursionError:
         raise ArgsInvalid.at(f"args.{name}", "too many levels", "shallower nesting") from None
+
+
+def effective_args(tool: Tool, args: Mapping[str, Any]) -> dict[str, Json]:
+    """Return what a call would run with, as JSON: checked, converted, and with the defaults of what it leaves out.
+
+    Calls that do the same have the same, however they are spelled.
+
+    Raises:
+        ArgsInvalid: the tool does not take these arguments.
+    """
+    effective: dict[str, Json] = {}
+    for name, value in {**getattr(tool, "defaults", {}), **tool.check(args)}.items():
+        try:
+            effective[name] = freeze(_plain(value), field=name)
+        except (WindlassError, TypeError, ValueError, RecursionError):
+            # What has no JSON form is told by the text it was made of; a default like that cannot be spelled.
+            if name in args:
+                effective[name] = args[name]
+    return effective
+
+
+def _plain(value: Any) -> Json:  # noqa: ANN401 - an argument as its hint has it
+    """Return a value as JSON, with all fields of what has fields, and whole numbers written in one way: 5.0 is 5."""
+    kind = type(value)
+    if is_model(kind):
+        return _plain(value.model_dump(mode="json"))
+    # Not by `to_builtins`: of a dataclass that msgspec made it leaves out the fields that have their default.
+    fields = getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", None)
+    if fields is not None:
+        return {name: _plain(getattr(value, name)) for name in fields}
+    if isinstance(value, dict):
+        return {str(msgspec.to_builtins(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_plain, value), key=canonical.encode)
+    plain = msgspec.to_builtins(value)
+    return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
 
 
 def build(kind: Any, value: object) -> object:  # noqa: ANN401 - a class of the user's

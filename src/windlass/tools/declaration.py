@@ -9,6 +9,7 @@ import copy
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
 
 from windlass.errors import ConfigError, ToolFailed
@@ -42,6 +43,9 @@ class ToolOptions(TypedDict, total=False):
 
 class DeclaredTool:
     """What every tool has, with any kind of body. It never changes after it is made."""
+
+    # What the arguments are that a call leaves out.
+    defaults: Mapping[str, object] = MappingProxyType({})
 
     def __init__(self, spec: ToolSpec, body: Callable[..., object], options: ToolOptions) -> None:
         field = f"tool {spec.name}"

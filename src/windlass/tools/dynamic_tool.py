@@ -30,6 +30,11 @@ class DynamicTool(DeclaredTool):
             found = f"{type(spec).__name__} and {type(run).__name__}"
             raise ConfigError.at("DynamicTool", found, "a ToolSpec and a function of (ctx, args)")
         super().__init__(_own_spec(spec, f"tool {spec.name}"), run, options)
+        self.defaults = {
+            name: schema["default"]
+            for name, schema in self.spec.parameters.get("properties", {}).items()
+            if isinstance(schema, Mapping) and "default" in schema
+        }
 
     def __repr__(self) -> str:
         return f"<tool {self.name} by its schema>"

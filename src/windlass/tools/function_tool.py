@@ -85,6 +85,7 @@ class FunctionTool(DeclaredTool, Generic[D_contra, P, R]):
                 f"{label}: {error}", field=error.field, found=error.found, wanted=error.wanted
             ) from None
         super().__init__(spec, fn, options)
+        self.defaults = self._parameters.defaults
         self._fn = fn
         functools.update_wrapper(self, innermost(fn), updated=())
 

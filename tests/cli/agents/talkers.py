@@ -22,6 +22,7 @@ It has **two** blocks.
 That is all of it."""
 ESCAPES = "\x1b]0;owned\x07\x1b[31mred\x1b[0m plain"
 ENDLESS = "still talking " * 2_000
+HOSTILE = "tidy up the folder " * 40 + "\u202eeva\u2066\x9b2J\u2028\u3164\U000e0041\nto mallory"
 
 
 class Talker:
@@ -55,9 +56,14 @@ _USAGE = Usage(input_tokens=10, output_tokens=5)
 def _call(name: str, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
     words = "I will pay." if name == "pay" else ""
     emit(TextChunk(text=words))
-    args: dict[str, Json] = {"to": "landlord", "cents": 90_000} if name == "pay" else {}
-    call = ToolCall(call_id=f"c{len(request.messages)}", name=name, args=args)
-    parts = (Text(text=words), call) if words else (call,)
+    to = HOSTILE if "hostile" in _seen(request)[0] else "landlord"
+    args: dict[str, Json] = {"to": to, "cents": 90_000} if name == "pay" else {}
+    wanted = 2 if "twice" in _seen(request)[0] else 1
+    asked = tuple(
+        ToolCall(call_id=f"c{len(request.messages)}.{n}", name=name, args=args)
+        for n in range(wanted)
+    )
+    parts: tuple[Text | ToolCall, ...] = (Text(text=words), *asked) if words else asked
     return ModelReply(parts=parts, terminal="tool_use", usage=_USAGE)
 
 

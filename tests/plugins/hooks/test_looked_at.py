@@ -12,7 +12,7 @@ from tests.plugins.hooks.hooked import hooked
 from tests.plugins.hooks.ledger import Ledger
 from tests.plugins.scene import shown
 from tests.scenarios.stage import Stage, until
-from windlass import Agent, Runtime
+from windlass import Agent, Runtime, ToolError
 from windlass.journal import CallPresented, ModelAnswered, ReplyHooked, TurnStarted
 from windlass.kernel import ModelReply
 from windlass.kernel.tool_call import CompletedToolCall
@@ -188,6 +188,25 @@ async def test_a_result_that_a_cancel_kept_from_plugins_is_recorded_as_withheld(
     assert "withheld" in str(told.outcome.value)
     presented = [one for one in found if isinstance(one, CallPresented)]
     assert presented == [CallPresented(outcome=told.outcome)]
+
+
+async def test_a_failure_that_a_cancel_kept_from_on_error_is_kept_as_it_is(stage: Stage) -> None:
+    @tool
+    async def pay(cents: int) -> str:
+        """Pay."""
+        raise ToolError("The till is empty; receipt 4711 was printed.")
+
+    guard, has_begun = hanging("on_error")
+    model = Ledger().model((call("pay", cents=5), say("Done.")))
+    async with stage.runtime(Agent("a", model=model, tools=[pay], plugins=[guard])) as rt:
+        handle = await rt.session("s").submit("Go.", turn_id="t")
+        await has_begun.wait()
+        await rt.cancel("s", "t")
+        result = await handle.result()
+        found = await entries(rt)
+    (told,) = result.tool_calls
+    assert told.outcome.value == "The till is empty; receipt 4711 was printed."
+    assert [one for one in found if isinstance(one, CallPresented)] == [CallPresented()]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
+from rich.text import Text
 
 from windlass import Runtime
 from windlass.cli import arguments, exit_code
@@ -13,14 +16,31 @@ from windlass.cli.arguments import ByOption, JsonOption, KeyWord, SessionWord, S
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.output import plain, wait_record, write_json
 from windlass.cli.settings import read_settings
-from windlass.cli.terminal import age, as_json, console, one_line, print_table, safe, short_key
+from windlass.cli.terminal import (
+    age,
+    console,
+    count,
+    exact,
+    print_table,
+    risk_of,
+    safe,
+    short_key,
+    wait_args,
+    whole_call,
+)
 from windlass.errors import InvalidInput
-from windlass.ports import Wait, WaitKind, WaitReceipt
+from windlass.ports import Store, Wait, WaitKind, WaitReceipt
 from windlass.runtime.system_clock import SystemClock
+
+# How often, and for how long each time, to look whether a worker takes the turn.
+_LOOKS = 8
+_LOOK_S = 0.15
+# Which page of a journal to begin at, for a reader that wants none.
+_NO_PAGES = 2**31
 
 Give: TypeAlias = Callable[[Runtime[Any], str], Awaitable[WaitReceipt]]
 _ANSWERED = {
-    "accepted": "the answer is recorded; a worker that has the agent continues the turn",
+    "accepted": "the answer is recorded",
     "already": "another answer came first",
     "expired": "too late: the time to answer is over",
     "superseded": "the question no longer applies, because the policy changed",
@@ -48,18 +68,30 @@ def waits(
         return
     now_ms = SystemClock().now_ms()
     rows = [
-        (short_key(each.key), each.kind, each.session_id, age(each.created_ms, now_ms), _what(each))
+        (
+            short_key(each.key),
+            each.kind,
+            each.session_id,
+            age(each.created_ms, now_ms),
+            exact(each.title or each.kind),
+        )
         for each in found
     ]
     heads = ("key", "kind", "session", "since", "what")
     print_table(heads, rows, ("", "yellow", "cyan", "dim"), empty="no open waits")
+    for each in found:
+        if wait_args(each) is not None:
+            console().print()
+            _show_call(each)
 
 
-def _what(wait: Wait) -> str:
-    what = wait.title or wait.kind
-    if isinstance(wait.detail, dict) and "args" in wait.detail:
-        return f"{what} {one_line(as_json(wait.detail['args']), 120)}"
-    return what
+def _show_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> None:
+    """Show the whole call that a wait is about, however long it is."""
+    risk = risk_of(wait)
+    shown = Text.assemble(
+        (short_key(wait.key), "bold"), (risk and f" · risk {risk}", "yellow"), " · "
+    )
+    console().print(shown.append(whole_call(wait, edit)), soft_wrap=True)
 
 
 def approve(
@@ -84,7 +116,7 @@ def approve(
     def give(runtime: Runtime[Any], whole: str) -> Awaitable[WaitReceipt]:
         return runtime.approve(whole, edit=args, remember=remember, by=name)
 
-    return _answer(key, store, give, json=json)
+    return _answer(key, store, give, json=json, edit=args)
 
 
 def deny(
@@ -107,30 +139,69 @@ def deny(
     )
 
 
-def _answer(key: str, store: str | None, give: Give, *, json: bool) -> int:
-    async def answer(runtime: Runtime[Any]) -> WaitReceipt:
-        return await give(runtime, await _full_key(runtime, key))
+def _answer(
+    key: str,
+    store: str | None,
+    give: Give,
+    *,
+    json: bool,
+    edit: Mapping[str, Any] | None = None,
+) -> int:
+    async def answer(runtime: Runtime[Any]) -> tuple[Wait | None, WaitReceipt]:
+        wait, whole = await _find(runtime, key)
+        return wait, await give(runtime, whole)
 
-    receipt = with_runtime(store, answer)
+    wait, receipt = with_runtime(store, answer)
     given = receipt.answer
     if json:
         write_json({"status": receipt.status, "answer": plain(given)})
     else:
+        if wait is not None:
+            _show_call(wait, edit)
         by = f" (by {safe(given.by)})" if given is not None and given.by else ""
         console().print(f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True)
+        if wait is not None and receipt.status == "accepted":
+            follows = with_store(store, partial(_what_follows, wait))
+            console().print(follows, soft_wrap=True)
     return exit_code.OK if receipt.status == "accepted" else exit_code.NOT_FINISHED
 
 
-async def _full_key(runtime: Runtime[Any], beginning: str) -> str:
-    """Return the key of the open wait that begins so; without one, return `beginning` itself.
+async def _what_follows(wait: Wait, rows: Store) -> str:
+    """Return what happens to the turn now that a question of it has its answer."""
+    session_id, turn_id = wait.session_id, wait.turn_id
+    left = await rows.list_waits(session_id=session_id, turn_id=turn_id)
+    if left:
+        keys = ", ".join(short_key(one.wait.key) for one in left)
+        return f"the turn still waits for {count(len(left), 'answer')}: {keys}"
+    workers = await rows.list_workers(now_ms=SystemClock().now_ms())
+    agent = ""
+    # A worker that is there looks several times a second.
+    for _ in range(_LOOKS if any(one.is_present for one in workers) else 1):
+        turn = await rows.load_turn(session_id, turn_id, since=_NO_PAGES)
+        if turn is None or turn.state == "done":
+            return "the turn has ended"
+        if turn.state == "running":
+            return "a worker continues the turn"
+        agent = safe(turn.agent)
+        await asyncio.sleep(_LOOK_S)
+    return (
+        f"no worker has taken the turn yet: it continues when one with the agent {agent} runs "
+        f"(windlass work -m MODULE:NAME)"
+    )
+
+
+async def _find(runtime: Runtime[Any], beginning: str) -> tuple[Wait | None, str]:
+    """Return the open wait whose key begins so, and the key; without one, None and `beginning` itself.
 
     Raises:
         InvalidInput: several keys begin so.
     """
-    found = [wait.key for wait in await runtime.waits() if wait.key.startswith(beginning)]
-    if len(found) > 1 and beginning not in found:
+    found = [wait for wait in await runtime.waits() if wait.key.startswith(beginning)]
+    exactly = [wait for wait in found if wait.key == beginning]
+    if len(found) > 1 and not exactly:
         raise InvalidInput.at("key", f"the beginning of {len(found)} keys", "more of one key")
-    return found[0] if len(found) == 1 else beginning
+    wait = next(iter(exactly or found), None)
+    return wait, beginning if wait is None else wait.key
 
 
 def cancel(

@@ -21,7 +21,7 @@ from windlass.cli import exit_code
 from windlass.cli.talk.prompt import Answer, ask, read_message, terminal_line
 from windlass.cli.talk.screen import Screen
 from windlass.cli.terminal import short_key
-from windlass.errors import SessionParked, WindlassError
+from windlass.errors import InvalidInput, LimitExceeded, SessionParked, WindlassError
 from windlass.kernel import events
 from windlass.ports import Wait
 
@@ -230,13 +230,19 @@ class Conversation:
 
     def _answer(self, wait: Wait) -> bool:
         """Ask; False if the question stays open."""
-        with _on_interrupt(signal.default_int_handler):
-            answer = ask(self._screen, wait, terminal_line)
-        if answer.kind == "later":
-            command = f"windlass approve {short_key(wait.key)}"
-            self._screen.say(f"\nthe question stays open: {command}", "dim")
-            return False
-        status = self._loop.call(self._decide(wait, answer))
+        status: str | None = None
+        while status is None:
+            with _on_interrupt(signal.default_int_handler):
+                answer = ask(self._screen, wait, terminal_line)
+            if answer.kind == "later":
+                command = f"windlass approve {short_key(wait.key)}"
+                self._screen.say(f"\nthe question stays open: {command}", "dim")
+                return False
+            try:
+                status = self._loop.call(self._decide(wait, answer))
+            except (InvalidInput, LimitExceeded) as error:
+                # Nothing was used up: the person may try again.
+                self._screen.say(f"  {error}", "yellow")
         if status != "accepted":
             self._screen.say(f"{status}: your answer was not taken", "yellow")
         return True

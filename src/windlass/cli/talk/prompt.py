@@ -7,7 +7,7 @@ more; pasted lines stay together where the terminal supports bracketed paste.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
@@ -18,7 +18,7 @@ from rich.text import Text
 from windlass.cli.arguments import read_edit
 from windlass.cli.keys import environment
 from windlass.cli.talk.screen import Screen
-from windlass.cli.terminal import as_json, safe, short_key
+from windlass.cli.terminal import as_json, exact, risk_of, short_key, wait_args, whole_call
 from windlass.errors import WindlassError
 from windlass.ports import Wait
 
@@ -126,7 +126,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def ask(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
     """Show an approval with its arguments and read the user's decision."""
-    screen.print(_panel(wait))
+    screen.print(_panel(wait, screen.width))
     while True:
         try:
             word, _, rest = read_line(_CHOICES, "").strip().partition(" ")
@@ -149,31 +149,22 @@ def _answer(word: str, rest: str, wait: Wait, read_line: ReadLine) -> Answer | N
     if word in ("s", "session"):
         return Answer(kind="yes", remember="session")
     if word in ("e", "edit"):
-        edit = read_edit(read_line("arguments > ", as_json(_args(wait))))
+        edit = read_edit(read_line("arguments > ", as_json(wait_args(wait) or {})))
         return Answer(kind="yes", edit=edit)
     return None
 
 
-def _args(wait: Wait) -> Mapping[str, Any]:
-    detail = wait.detail
-    found = detail.get("args") if isinstance(detail, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _panel(wait: Wait) -> Panel:
-    detail = wait.detail if isinstance(wait.detail, dict) else {}
-    shown = Text()
-    shown.append(safe(str(detail.get("tool", "call"))), style="bold")
-    for name, value in _args(wait).items():
-        shown.append(f"\n  {safe(name)} = ", style="dim")
-        shown.append(as_json(value))
-    risk = f" · risk {safe(str(detail['risk']))}" if detail.get("risk") else ""
-    title = Text(safe(wait.title or "May this run?"), style="bold yellow")
+def _panel(wait: Wait, width: int) -> Panel:
+    shown, risk = whole_call(wait), risk_of(wait)
+    title = exact(wait.title or "May this run?", "bold yellow")
+    if len(title) > width:
+        # A border is cut to the width of the terminal; what a person decides by is not.
+        shown, title = Text.assemble(title, "\n\n", shown), Text("May this run?", "bold yellow")
     return Panel(
         shown,
         title=title,
         title_align="left",
-        subtitle=Text(f"key {short_key(wait.key)}…{risk}", style="dim"),
+        subtitle=Text(f"key {short_key(wait.key)}…{risk and f' · risk {risk}'}", style="dim"),
         subtitle_align="left",
         border_style="yellow",
     )
