@@ -4,6 +4,8 @@ Law 1. What stands here is never changed: its bytes are what journals out there 
 Law 2. A new field gets a new value under a new name, beside the old one: `Claimed.urgent`.
 
 `ClassName` sets every field, also those with a default; `ClassName.least` sets none of these.
+
+Length: one list of values, which only grows.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from windlass.journal import (
     EnvironmentBuilt,
     EventAwaited,
     FinalizeCommand,
+    ForkedFrom,
     FrameOpened,
     HistoryPage,
     Invocation,
@@ -340,6 +343,7 @@ CLAIMS: dict[str, Value] = {
     ),
 }
 
+forked_from = ForkedFrom(session_id="s-1", turn_id="t-1", iterations=2)
 PAGES: dict[str, Value] = {
     "UsageLine": usage_line,
     "UsageLine.least": UsageLine(source="turn", model="m-large"),
@@ -378,6 +382,10 @@ PAGES: dict[str, Value] = {
         nodes=(),
         outcome=built.stopped,
         prefix=SentPrefix(first="0" * 64, count=65, digest="1" * 64),
+    ),
+    "ForkedFrom": forked_from,
+    "HistoryPage.forked": HistoryPage(
+        format=1, turn_id="t-1", nodes=(built.record,), outcome=built.stopped, forked=forked_from
     ),
 }
 
