@@ -304,6 +304,11 @@ ENTRIES: dict[str, Value] = {
     "Emitted": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded", value={"mail": "a"}),
     "Emitted.least": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded"),
     "TurnStarted.looks": TurnStarted(agent="helper", model="m-large", looks=("model", "tools")),
+    "TurnStarted.pieces": TurnStarted(
+        agent="helper",
+        model="m-large",
+        pieces=[{"text": "Be brief.", "slot": "context", "gate": ["look"], "layer": "turn"}],
+    ),
 }
 
 CLAIMS: dict[str, Value] = {

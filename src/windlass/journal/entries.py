@@ -53,10 +53,11 @@ class TurnStarted(JsonValue, kw_only=True):
     store however many turns have them. `input` is there when it is not what was accepted, `output` when an
     answer of a certain shape is asked for: its schema. `messages` come before the input, `prompt` is what plugins
     made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
-    `looks` names the hooks that see what models and tools return: what they saw is recorded each time.
+    `looks` names the hooks that see what models and tools return: what they saw is recorded each time. `pieces` are
+    those of the prompt that agent and caller gave beside the instructions.
     """
 
-    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output", "patches")
+    json_fields: ClassVar[tuple[str, ...]] = ("context", "limits", "output", "patches", "pieces")
 
     agent: str
     model: str
@@ -81,6 +82,7 @@ class TurnStarted(JsonValue, kw_only=True):
     accepted_ms: int = 0
     trace: Traced | None = None
     looks: tuple[str, ...] = ()
+    pieces: Json = None
 
     def __post_init__(self) -> None:
         """Freeze what is plain; give equal records equal bytes."""

@@ -11,6 +11,7 @@ from windlass.journal import ToolContract
 from windlass.kernel import Json, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
 from windlass.ports import Model, ToolPolicy, ToolProvider, TurnInfo
+from windlass.ports.prompt import Contribution, Prompter
 from windlass.release import RELEASE
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet
@@ -54,6 +55,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     needs_deps: bool = False
     plugins: PluginSet = NO_PLUGINS
     steering: Steering = "all"
+    pieces: tuple[Contribution, ...] = ()
+    prompter: Prompter | None = None
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return something that follows from the agent alone: made when it is first asked for, then kept."""

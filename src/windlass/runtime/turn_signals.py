@@ -40,6 +40,16 @@ class PluginFault(Exception):
         self.outcome: Outcome = ends or Stopped(reason="runtime_error", detail=str(self))
 
 
+class PrompterFault(PluginFault):
+    """The agent's prompter failed."""
+
+    def __init__(self, error: BaseException, *, is_ours: bool = False) -> None:
+        what = str(error) if is_ours else f"raised {type(error).__name__}"
+        Exception.__init__(self, f"the prompter {what}")
+        self.plugin = ""
+        self.outcome = Stopped(reason="runtime_error", detail=str(self))
+
+
 class TurnOver(Exception):
     """Raised inside a turn that a plugin ends here."""
 
