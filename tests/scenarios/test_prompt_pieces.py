@@ -231,7 +231,7 @@ async def test_what_a_prompter_wrote_is_not_asked_for_again_after_a_crash(stage:
 @pytest.mark.parametrize(
     ("made", "detail"),
     [
-        (lambda _pieces: 7, "the prompter prompt: found int, wanted text"),
+        (lambda _pieces: 7, "the prompt cannot be used: prompt: found int, wanted text"),
         (lambda _pieces: dict[str, str]()["secret"], "the prompter raised KeyError"),
     ],
 )

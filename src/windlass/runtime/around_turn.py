@@ -28,7 +28,7 @@ from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_signals import PluginFault, PrompterFault, TurnOver
+from windlass.runtime.turn_signals import PluginFault, PromptFault, TurnOver
 from windlass.runtime.turn_start import GivenPrompt, Opening
 
 _log = logging.getLogger("windlass")
@@ -134,10 +134,10 @@ async def written_prompt(turn: Turn, hooks: Hooks | None, place: str, given: Giv
         check_limit("input_text_bytes", len(prompt.encode()), field="prompt")
     except (InvalidInput, LimitExceeded) as error:
         if asked is None or prompter is not None:
-            raise PrompterFault(error, is_ours=True) from error
+            raise PromptFault(f"the prompt cannot be used: {error}") from error
         raise PluginFault(" or ".join(asked.names), "prompt", error, is_ours=True) from error
     except Exception as error:
-        raise PrompterFault(error) from error
+        raise PromptFault(f"the prompter raised {type(error).__name__}") from error
     return prompt
 
 

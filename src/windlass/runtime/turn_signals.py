@@ -40,14 +40,13 @@ class PluginFault(Exception):
         self.outcome: Outcome = ends or Stopped(reason="runtime_error", detail=str(self))
 
 
-class PrompterFault(PluginFault):
-    """The agent's prompter failed."""
+class PromptFault(PluginFault):
+    """The prompt that agent, caller and prompter make cannot be used; no plugin is to blame."""
 
-    def __init__(self, error: BaseException, *, is_ours: bool = False) -> None:
-        what = str(error) if is_ours else f"raised {type(error).__name__}"
-        Exception.__init__(self, f"the prompter {what}")
+    def __init__(self, reason: str) -> None:
+        Exception.__init__(self, reason)
         self.plugin = ""
-        self.outcome = Stopped(reason="runtime_error", detail=str(self))
+        self.outcome = Stopped(reason="runtime_error", detail=reason)
 
 
 class TurnOver(Exception):
