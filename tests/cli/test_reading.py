@@ -267,6 +267,22 @@ def test_a_fork_shares_the_turns_that_were_asked_for(folder: Path) -> None:
     assert again.returncode == 2
 
 
+def test_a_fork_begins_inside_a_turn_that_was_asked_for(folder: Path) -> None:
+    shown = windlass("fork", "ada", "eva", "--at", "one:1", cwd=folder).stdout
+    (found,) = values(windlass("fork", "ada", "--at", "two:1", "--json", cwd=folder))
+    (kept,) = values(windlass("show", "eva", "--json", cwd=folder))
+    beyond = windlass("fork", "ada", "--at", "one:3", cwd=folder)
+    unknown = windlass("fork", "ada", "--at", "three:1", cwd=folder)
+
+    assert shown == "eva: starts with 0 turns and 1 iteration of one of ada\n"
+    assert (found["from"], found["turns"], found["iterations"]) == ("ada", 1, 1)
+    (turn,) = kept["turns"]
+    assert [message["role"] for message in turn["messages"]] == ["user", "assistant", "user"]
+    assert (beyond.returncode, unknown.returncode) == (2, 2)
+    assert "wanted 1 to 2, the iterations of turn one that have ended" in beyond.stderr
+    assert "turn three is not known in session ada" in unknown.stderr
+
+
 def test_a_turn_is_cancelled_by_its_session_alone(folder: Path) -> None:
     (first,) = values(windlass("cancel", "bob", "--json", cwd=folder))
     second = windlass("cancel", "bob", "three", cwd=folder)

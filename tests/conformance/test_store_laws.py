@@ -40,7 +40,8 @@ from tests.conformance.pools import (
 from tests.limits import times
 from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import WindlassError
-from windlass.journal import Entry
+from windlass.journal import Entry, ForkedFrom, HistoryPage
+from windlass.kernel import Stopped
 from windlass.ports import (
     AcceptTurn,
     Errand,
@@ -458,6 +459,17 @@ class StoreLaws(RuleBasedStateMachine):
     @rule(session=sessions, new=sessions, at=st.sampled_from((None, None, 0, 1, 2)))
     def fork(self, session: str, new: str, at: int | None) -> None:
         self.ask(lambda side: side.store.fork(session, new, at=at, now_ms=self.now))
+
+    @rule(session=sessions, new=sessions, at=st.sampled_from((0, 1, 2)), turn=turns)
+    def fork_inside_a_turn(self, session: str, new: str, at: int, turn: str) -> None:
+        page = HistoryPage(
+            format=HistoryPage.FORMAT,
+            turn_id=turn,
+            nodes=(),
+            outcome=Stopped(reason="incomplete"),
+            forked=ForkedFrom(session_id=session, turn_id=turn, iterations=1),
+        )
+        self.ask(lambda side: side.store.fork(session, new, at=at, now_ms=self.now, page=page))
 
     @rule(session=st.sampled_from(("s2", "s3", "s3", "s1")), sure=chance)
     def delete_session(self, session: str, sure: bool) -> None:

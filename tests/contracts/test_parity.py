@@ -78,6 +78,41 @@ def test_every_row_of_the_page_is_read_and_none_is_there_twice() -> None:
     assert len({row.capability for row in ROWS}) == len(ROWS)
 
 
+# What the compared runtimes make public in the parts that the page goes through.
+COMPARED = {
+    "lash": """
+        TurnProtocol UnitTurnProtocol EffectId PendingToolCall CompletedToolCall TurnCause CheckpointDelivery
+        render_turn_causes_prompt LogEvent Effect LlmCallError Response ExecutionSurfaceSync WaitingLlmState
+        WaitingExecState CheckpointResumeAction DriverAction DriverContextView ProjectorContext ContextProjector
+        ChatContextProjector ProtocolDriverHandle TurnMachineConfig MachineState TurnCheckpoint TurnMachine poll_effect
+        handle_response apply_actions fail_turn finish_with_outcome restore_from_checkpoint
+        RuntimeTurnPhase RuntimeTurnPhaseProbe InputItem TurnInput TurnContext ModeTurnExtension ModeSessionExtension
+        AssistantOutput OutputState CodeOutputRecord ExecutionSummary TurnIssue AssembledTurn FollowedTurn RuntimeError
+        TerminationPolicy EventSink NoopEventSink TurnActivityId TurnActivity TurnEvent TurnActivitySink
+        NoopTurnActivitySink SessionStoreCreateRequest SessionStoreFactory LashRuntime PromptTemplate PromptContribution
+        PromptSlot PromptLayer ParkedSession Residency RuntimeEnvironment EmbeddedRuntimeBuilder EmbeddedRuntimeHost
+        RuntimeHandle RuntimeObservation PersistedSessionState SessionStateEnvelope SessionUsageReport TokenLedgerEntry
+        UsageTotals diff_token_ledger diff_usage_reports BackgroundTaskHost
+        RuntimeEffectKind RuntimeInvocation RuntimeScope RuntimeReplay RuntimeSubject RuntimeEffectEnvelope
+        RuntimeEffectCommand ProcessCommand ProcessEffectOutcome ToolCallEffectOutcome ToolCallLaunch
+        RuntimeEffectOutcome LlmAttachmentSpec LlmRequestSpec
+    """,
+    "agent-base": """
+        AgentRuntime create_session restore_session subscribe_events run_turn_with_handler run_turn_stream
+        resume_from_checkpoint SkillPrompter ToolErrorRecovery ToolErrorAction ContextWindowManager SessionStore
+        ApprovalHandler ToolPolicy ToolRegistry CheckpointData CheckpointStep RunOutcome AgentEvent
+    """,
+}
+
+
+@pytest.mark.parametrize("runtime", COMPARED)
+def test_every_public_name_of_the_compared_parts_has_a_row(runtime: str) -> None:
+    rows = {name for row in ROWS for name in re.findall(r"\w+", row.capability)}
+
+    assert f"**[{runtime}]" in PAGE.read_text(encoding="utf-8")
+    assert [name for name in COMPARED[runtime].split() if name not in rows] == []
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [

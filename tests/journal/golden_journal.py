@@ -4,6 +4,8 @@ Law 1. What stands here is never changed: its bytes are what journals out there 
 Law 2. A new field gets a new value under a new name, beside the old one: `Claimed.urgent`.
 
 `ClassName` sets every field, also those with a default; `ClassName.least` sets none of these.
+
+Length: one list of values, which only grows.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from windlass.journal import (
     EnvironmentBuilt,
     EventAwaited,
     FinalizeCommand,
+    ForkedFrom,
     FrameOpened,
     HistoryPage,
     Invocation,
@@ -301,6 +304,11 @@ ENTRIES: dict[str, Value] = {
     "Emitted": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded", value={"mail": "a"}),
     "Emitted.least": Emitted(key="s-1/t-1/2/3/process/e-1", name="onboarded"),
     "TurnStarted.looks": TurnStarted(agent="helper", model="m-large", looks=("model", "tools")),
+    "TurnStarted.pieces": TurnStarted(
+        agent="helper",
+        model="m-large",
+        pieces=[{"text": "Be brief.", "slot": "context", "gate": ["look"], "layer": "turn"}],
+    ),
     "TurnStarted.termination": TurnStarted(agent="helper", model="m-large", termination=["submit"]),
 }
 
@@ -341,6 +349,7 @@ CLAIMS: dict[str, Value] = {
     ),
 }
 
+forked_from = ForkedFrom(session_id="s-1", turn_id="t-1", iterations=2)
 PAGES: dict[str, Value] = {
     "UsageLine": usage_line,
     "UsageLine.least": UsageLine(source="turn", model="m-large"),
@@ -379,6 +388,10 @@ PAGES: dict[str, Value] = {
         nodes=(),
         outcome=built.stopped,
         prefix=SentPrefix(first="0" * 64, count=65, digest="1" * 64),
+    ),
+    "ForkedFrom": forked_from,
+    "HistoryPage.forked": HistoryPage(
+        format=1, turn_id="t-1", nodes=(built.record,), outcome=built.stopped, forked=forked_from
     ),
 }
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.plugins.front_matter import FrontMatter, Unreadable, read_front_matter
-from windlass.plugins.skill import Skill, read_skill
+from windlass.plugins.skill import SkillHead, read_skill
 
 
 def top(*lines: str) -> FrontMatter:
     return read_front_matter("\n".join(["---", *lines, "---", "the body"]))
 
 
-def skill(*lines: str, folder: str = "pdf") -> Skill:
+def skill(*lines: str, folder: str = "pdf") -> SkillHead:
     text = "\n".join(["---", *lines, "---", "the body"])
     return read_skill(text.encode(), folder=folder)[0]
 

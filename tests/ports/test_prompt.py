@@ -138,11 +138,32 @@ def test_what_two_plugins_say_alike_is_said_once() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t"])
-def test_what_is_blank_is_not_there(blank: str) -> None:
+def test_what_is_blank_is_not_there_and_clears_its_slot_if_it_replaces(blank: str) -> None:
+    old = Contribution("old")
+
     assert render_prompt([intro(blank), Contribution(blank, slot="project")]) == ""
     assert render_prompt([intro(blank), Contribution("Be kind.", slot="intro")]) == "Be kind."
-    replacing = Contribution(blank, layer="turn", replaces=True)
-    assert render_prompt([Contribution("old"), replacing]) == "## Guidance\n\nold"
+    assert render_prompt([old, Contribution(blank, layer="turn", title="Empty")]) == (
+        "## Guidance\n\nold"
+    )
+    cleared = Contribution(blank, layer="turn", replaces=True)
+    assert render_prompt([old, cleared]) == ""
+    kept = Contribution("of the turn", layer="turn")
+    assert render_prompt([old, cleared, kept]) == "## Guidance\n\nof the turn"
+
+
+def test_a_prompter_writes_what_is_in_force_in_its_order() -> None:
+    pieces = [
+        Contribution("late", slot="environment"),
+        Contribution("old", slot="project"),
+        Contribution("new", slot="project", layer="turn", replaces=True),
+        Contribution("gated", gate=("pay",)),
+        intro("You run a harbor."),
+    ]
+
+    prompt = render_prompt(pieces, ["look"], lambda those: " | ".join(one.text for one in those))
+
+    assert prompt == "You run a harbor. | new | late"
 
 
 # --- laws -------------------------------------------------------------------------------------------

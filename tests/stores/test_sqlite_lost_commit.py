@@ -13,6 +13,8 @@ from tests.runtime import turns
 from tests.runtime.turns import GENERATION, UNTIL_MS, begin, begins, ending, new_turn, reply, unit
 from tests.unit_shortcuts import UnitShortcuts
 from windlass.guards.secret import Secret, register_secret
+from windlass.journal import ForkedFrom, HistoryPage
+from windlass.kernel import Stopped
 from windlass.ports import (
     AcceptTurn,
     AnswerWait,
@@ -104,6 +106,17 @@ async def fork(store: SqliteStore, worker: str) -> object:
     return await store.fork("ended", "f", now_ms=1)
 
 
+async def fork_inside(store: SqliteStore, worker: str) -> object:
+    page = HistoryPage(
+        format=HistoryPage.FORMAT,
+        turn_id="t1",
+        nodes=(),
+        outcome=Stopped(reason="incomplete"),
+        forked=ForkedFrom(session_id="ended", turn_id="t1", iterations=1),
+    )
+    return await store.fork("ended", "f", at=0, now_ms=1, page=page)
+
+
 WRITES: dict[str, Do] = {
     "accept": lambda store, _: store.accept("b", "t1", new_turn()),
     "accept in a known session": lambda store, _: store.accept("a", "t2", new_turn()),
@@ -135,6 +148,7 @@ WRITES: dict[str, Do] = {
     "leave": lambda store, worker: store.leave(worker),
     "renew": lambda store, worker: store.renew(worker, until_ms=UNTIL_MS * 2).durable(),
     "fork": fork,
+    "fork inside a turn": fork_inside,
     "delete": lambda store, _: store.delete_session("ended", now_ms=3),
     "enqueue": lambda store, _: store.enqueue("a", NewItem(item_id="i2", content="x")),
     "withdraw": lambda store, _: store.withdraw("a", "i1"),

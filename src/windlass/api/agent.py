@@ -11,6 +11,7 @@ from windlass.guards import check_limit, is_id
 from windlass.guards.text import check_text, check_version, is_clean
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
 from windlass.ports import Model, Plugin, Tool, ToolFor, ToolPolicy, ToolProvider, TurnInfo
+from windlass.ports.prompt import Contribution, Prompter, read_pieces
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
@@ -49,6 +50,8 @@ class AgentOptions(TypedDict, total=False):
     aliases: Sequence[str]
     steering: Steering
     finish: str | Sequence[str]
+    prompt: Contribution | Sequence[Contribution]
+    prompter: Prompter | None
 
 
 class Agent(Generic[D, O]):
@@ -68,6 +71,8 @@ class Agent(Generic[D, O]):
         aliases: Earlier names, so that their sessions and turns go on under this one.
         steering: Whether `all` new messages enter a running turn at a checkpoint, or `one` at a time.
         finish: How a turn has to finish: by any `answer`, by a `value`, or by the tool, or one of the tools, of this name.
+        prompt: Pieces of the system prompt beside the instructions, each in its slot.
+        prompter: Writes the system prompt from its pieces; without it, slots become sections.
     """
 
     @overload
@@ -130,6 +135,8 @@ class Agent(Generic[D, O]):
         aliases: Sequence[str] = (),
         steering: Steering = "all",
         finish: str | Sequence[str] = "answer",
+        prompt: Contribution | Sequence[Contribution] = (),
+        prompter: Prompter | None = None,
     ) -> None:
         self.name = _name(name, "Agent.name")
         self.aliases = tuple(
@@ -151,6 +158,12 @@ class Agent(Generic[D, O]):
             check_version(getattr(policy, "version", None), field="Agent.policy.version")
         self.output = None if output_type in (None, str) else TypedOutput(output_type)
         self.plugins = PluginSet(listed(plugins, "Agent.plugins"), field="Agent.plugins")
+        self.pieces = _pieces(prompt)
+        self.prompter = prompter
+        if prompter is not None and not callable(prompter):
+            raise ConfigError.at(
+                "Agent.prompter", type(prompter).__name__, "a function of the prompt's pieces"
+            )
         self.steering = steering
         if steering not in ("all", "one"):
             raise ConfigError("Agent.steering: wanted all or one", field="Agent.steering")
@@ -189,6 +202,8 @@ class Agent(Generic[D, O]):
             plugins=together,
             steering=self.steering,
             finish=self.finish,
+            pieces=self.pieces,
+            prompter=self.prompter,
         )
 
     def _finish(self, given: object) -> Finish:
@@ -313,6 +328,15 @@ def _check_instructions(text: object) -> None:
         check_limit("input_text_bytes", len(text.encode()), field="Agent.instructions")
     except (InvalidInput, LimitExceeded) as error:
         raise ConfigError(str(error), field="Agent.instructions") from None
+
+
+def _pieces(given: object) -> tuple[Contribution, ...]:
+    if isinstance(given, str):
+        raise ConfigError.at("Agent.prompt", "text", "Contributions; text belongs in instructions")
+    try:
+        return read_pieces(given, field="Agent.prompt", layers=("agent",))
+    except (InvalidInput, LimitExceeded) as error:
+        raise ConfigError(str(error), field=error.field) from None
 
 
 def listed(given: object, field: str) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 import msgspec
 
 from windlass.api.listing import check_page
-from windlass.api.nodes import Node, messages_of, nodes_of
+from windlass.api.nodes import Node, messages_of, nodes_of, part_of_turn
 from windlass.api.turn_handle import TurnHandle, TurnStream
 from windlass.api.turn_options import (
     Input,
@@ -46,6 +46,7 @@ from windlass.ports import (
     SessionView,
     Store,
     TurnRequest,
+    TurnView,
     When,
     WithdrawReceipt,
 )
@@ -394,20 +395,37 @@ class Session(Generic[O]):
 
     # ------------------------------------------------------------------ the session itself
 
-    async def fork(self, at: str | int | None = None, id: str | None = None) -> Session[O]:
-        """Make a session that shares this one's history up to the end of a turn. Copies nothing.
+    async def fork(
+        self, at: str | int | None = None, id: str | None = None, *, iterations: int | None = None
+    ) -> Session[O]:
+        """Make a session that shares this one's history up to the end of a turn, or of an iteration inside a turn.
+
+        The new session has no inbox, waits, usage, remembered decisions or turns of its own.
 
         Args:
             at: The id of the last turn to share, or how many turns; None shares all.
             id: The new session's id; None makes one.
+            iterations: Share only so many iterations of the turn that `at` names: replies with the results of their calls.
+                The turn may be unfinished, and goes on undisturbed.
+
+        Raises:
+            InvalidInput: the turn is not known here, or has not ended, or has not ended so many iterations.
+            IdempotencyConflict: there is a session of this id.
         """
         new_id = check_id(id, field="id") if id is not None else f"s_{urandom(12).hex()}"
         if at is not None and type(at) not in (int, str):
             raise InvalidInput("at: wanted a turn's id or a count of turns", field="at")
-        head = await self._head_of(at) if isinstance(at, str) else at
         now_ms = self._admission.services.clock.now_ms()
+        shared: dict[str, Any] = {"at": at}
+        if iterations is not None:
+            part = await part_of_turn(
+                self._store, await self._turn_at(at), iterations, now_ms=now_ms
+            )
+            shared = {"at": part.turns, "page": part.page, "blobs": part.blobs}
+        elif isinstance(at, str):
+            shared["at"] = await self._head_of(at)
         try:
-            await self._store.fork(self.id, new_id, at=head, now_ms=now_ms)
+            await self._store.fork(self.id, new_id, now_ms=now_ms, **shared)
         except IdempotencyConflict as error:
             raise IdempotencyConflict(f"id: {error}", field="id") from None
         return Session(self._admission, self._models, new_id, self._agent)
@@ -415,8 +433,22 @@ class Session(Generic[O]):
     async def _head_of(self, turn_id: str) -> int:
         view = await self._store.load_turn(self.id, turn_id)
         if view is None or view.receipt is None:
-            raise InvalidInput(f"at: turn {turn_id} has not ended here", field="at")
+            raise InvalidInput(
+                f"at: turn {turn_id} has not ended here; `iterations` shares a part of an unfinished turn",
+                field="at",
+            )
         return view.receipt.head
+
+    async def _turn_at(self, at: str | int | None) -> TurnView:
+        """Return the turn that is shared in part."""
+        if not isinstance(at, str):
+            found = "nothing" if at is None else "a count of turns"
+            raise InvalidInput.at("at", found, "the id of the turn whose iterations are shared")
+        await self._admission.worker.flush(self.id)
+        view = await self._store.load_turn(self.id, at)
+        if view is None:
+            raise InvalidInput(f"at: turn {at} is not known in session {self.id}", field="at")
+        return view
 
     async def compact(
         self, *, instructions: str | None = None, turn_id: str | None = None

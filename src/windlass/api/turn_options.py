@@ -14,6 +14,7 @@ from windlass.guards.secret import REGISTERED
 from windlass.kernel import Attachment, Event, Generation, Part, Text, canonical
 from windlass.kernel.value import EMPTY_DICT, Json, check_instance, freeze
 from windlass.ports import Model, Store, Upload
+from windlass.ports.prompt import Contribution, plain_pieces, read_pieces
 from windlass.runtime.limits import Limits
 from windlass.runtime.program import Output, Program, limits_record, read_finish
 
@@ -33,7 +34,7 @@ class TurnSettings(TypedDict, total=False):
 
     turn_id: makes the turn arrive once: a second call with the same id and input returns the same turn.
     model: another model than the agent's, for this turn: a Model, or the name of a registered one.
-    prompt: another system prompt than the agent's instructions.
+    prompt: text that replaces the agent's instructions; or `Contribution`s that add to slots of the prompt, or replace them.
     limits: other limits than the agent's.
     generation: other sampling settings than the agent's.
     finish: how this turn has to finish, as `Agent(finish=...)` says it.
@@ -43,7 +44,7 @@ class TurnSettings(TypedDict, total=False):
 
     turn_id: str | None
     model: str | Model | None
-    prompt: str | None
+    prompt: str | Contribution | Sequence[Contribution] | None
     limits: Limits | None
     generation: Generation | None
     finish: str | Sequence[str] | None
@@ -127,8 +128,7 @@ def read_overrides(
     if "model" in given:
         record["model"] = _model_name(given["model"], models, program)
     if "prompt" in given:
-        record["prompt"] = check_text(given["prompt"], field="prompt")
-        check_limit("input_text_bytes", len(given["prompt"].encode()), field="prompt")
+        record |= _prompt(given["prompt"])
     if "limits" in given:
         check_instance(given["limits"], Limits, field="limits")
         record["limits"] = limits_record(given["limits"])
@@ -145,6 +145,16 @@ def read_overrides(
     if output is not None:
         record["output"] = output.schema
     return record
+
+
+def _prompt(given: object) -> dict[str, Any]:
+    """Return what a caller says of the prompt: other instructions, or pieces for its slots."""
+    if isinstance(given, str):
+        check_text(given, field="prompt")
+        check_limit("input_text_bytes", len(given.encode()), field="prompt")
+        return {"prompt": given}
+    pieces = read_pieces(given, field="prompt", layers=("session", "turn"))
+    return {"pieces": plain_pieces(pieces)} if pieces else {}
 
 
 def _model_name(given: object, models: KnownModels, program: Program | None) -> str:

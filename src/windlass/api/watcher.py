@@ -279,7 +279,7 @@ class Watcher:
             pages = await self._store.load_history(
                 self._session_id, before=last + 1, limit=last - head
             )
-            turns += [page.turn_id for page in pages]
+            turns += [page.turn_id for page in pages if page.forked is None]
         if until is None and session.active is not None:
             turns.append(session.active)
         found: list[_Ready] = []
@@ -320,8 +320,9 @@ class Watcher:
         if session is None or (turn_id is None and session.head == (session.parent_head or 0)):
             self.place = BEGINNING
         elif turn_id is None:
-            last = await self._store.load_history(self._session_id, limit=1)
-            self.place = Place(last[-1].turn_id, AT_END)
+            (last,) = await self._store.load_history(self._session_id, limit=1)
+            # A fork that begins inside a turn has a page of that turn, but not the turn.
+            self.place = BEGINNING if last.forked is not None else Place(last.turn_id, AT_END)
         else:
             folded = await self._worker.folded.of(self._session_id, turn_id)
             facts = [] if folded is None else folded.fold.facts

@@ -36,7 +36,7 @@ from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.effects import Asked, CallTools
 from windlass.kernel.events import InputAccepted, TurnEnded, WaitOpened, WaitResolved
 from windlass.kernel.iteration_limit import MAX_ITERATIONS
-from windlass.kernel.messages import Part
+from windlass.kernel.messages import Part, Record
 from windlass.kernel.projector import ProjectorView
 from windlass.kernel.tool_call import CompletedToolCall
 from windlass.ports.unit import TurnRequest
@@ -131,6 +131,13 @@ class TurnFold:
         if self._machine is None:
             return self._opening
         return tuple(self._machine.messages[self._history.length :])
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What of an unfinished turn goes into the history as it stands: its messages so far without transient ones."""
+        if self._machine is None:
+            return tuple([ConversationRecord(message=message) for message in self._opening])
+        return tuple(self._machine.records)
 
     @property
     def input(self) -> tuple[Part, ...] | None:

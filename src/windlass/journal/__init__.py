@@ -105,6 +105,7 @@ from windlass.journal.moments import (
 )
 from windlass.journal.pages import (
     DecisionRemembered,
+    ForkedFrom,
     FrameOpened,
     HistoryPage,
     JournalPage,
@@ -135,7 +136,7 @@ __all__ = [
     "CallAsked", "CallDecided", "CallPresented", "CallReturned", "CheckpointCommand", "CheckpointGiven", "Claimed",
     "CodeRan", "Command", "Contract", "Decision", "DecisionRemembered", "DerivedKind", "Difference",
     "DirectAnswered", "DirectCallCommand", "DriveBegan", "DriveEnded", "EffectKind", "EffectSubject", "Emitted", "Entry",
-    "Envelope", "EnvironmentBuilt", "EventAwaited", "FinalizeCommand", "FrameOpened", "HistoryPage", "How", "Invocation",
+    "Envelope", "EnvironmentBuilt", "EventAwaited", "FinalizeCommand", "ForkedFrom", "FrameOpened", "HistoryPage", "How", "Invocation",
     "JournalPage", "JournalRow", "KeyParts", "Mismatch", "ModelAnswered", "ModelCallCommand", "ModelHooksCommand",
     "Moment", "NodeBody", "OutcomeUnknown", "Plan", "PluginRemembered", "PluginVersion", "ProcessAnswered",
     "ProcessCommand", "ProcessOperation", "Recorded", "RecordedMoment", "Released", "ReplyHooked", "RequestSpec",

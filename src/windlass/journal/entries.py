@@ -54,11 +54,12 @@ class TurnStarted(JsonValue, kw_only=True):
     answer of a certain shape is asked for: its schema. `messages` come before the input, `prompt` is what plugins
     made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
     `looks` names the hooks that see what models and tools return: what they saw is recorded each time. `termination` is
-    how the turn has to finish, if not any answer does.
+    how the turn has to finish, if not any answer does. `pieces` are those of the prompt that agent and caller gave beside
+    the instructions.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = (
-        "context", "limits", "output", "patches", "termination"
+        "context", "limits", "output", "patches", "pieces", "termination"
     )  # fmt: skip
 
     agent: str
@@ -85,6 +86,7 @@ class TurnStarted(JsonValue, kw_only=True):
     trace: Traced | None = None
     looks: tuple[str, ...] = ()
     termination: Json = None
+    pieces: Json = None
 
     def __post_init__(self) -> None:
         """Freeze what is plain; give equal records equal bytes."""

@@ -119,10 +119,19 @@ def lengthened(data: bytes, session_id: str, turn_id: str) -> bytes:
     return data.replace(_PLACE, f"{session_id}/{turn_id}/".encode())
 
 
+class ForkedFrom(Value, kw_only=True):
+    """The turn inside which a session begins that was forked there, and how many of its iterations the session shares."""
+
+    session_id: str
+    turn_id: str
+    iterations: int
+
+
 class HistoryPage(Value, kw_only=True):
     """What one turn added to its session, and how it ended.
 
-    `prefix` is there every so often: the digest of what requests begin with from here on.
+    `prefix` is there every so often: the digest of what requests begin with from here on. `forked` is there on the page
+    of a fork that holds a part of another session's turn.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -135,6 +144,7 @@ class HistoryPage(Value, kw_only=True):
     events: tuple[Event, ...] = ()
     committed_ms: int = 0
     prefix: SentPrefix | None = None
+    forked: ForkedFrom | None = None
 
     @property
     def is_beginning(self) -> bool:

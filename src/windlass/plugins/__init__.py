@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from windlass.plugins.output_budget import OutputBudget
     from windlass.plugins.recovery import Recovery, ToolRecovery
     from windlass.plugins.redaction import Redaction
-    from windlass.plugins.skills import Skills
+    from windlass.plugins.skills import Skill, Skills
     from windlass.plugins.spend_limits import Budget, Price, SpendLimits
     from windlass.plugins.turn_facts import TurnFacts
 
@@ -43,7 +43,7 @@ __all__ = [
     "Abort", "Ask", "AskedCall", "AtCheckpoint", "AutoContinue", "Budget", "CallLimit", "CommittedTurn",
     "Compaction", "ContextWindow", "Continue", "Contribution", "Delivery", "Deny", "Finale", "HistoryView", "Hold",
     "LoopGuard", "MessageReplaced", "ModelRetry", "OutputBudget", "Plugin", "PluginTurn", "Price", "Proceed",
-    "Recovery", "Redaction", "Refuse", "ReplaceArgs", "Retry", "Send", "ShortCircuit", "Skills", "SpendLimits",
+    "Recovery", "Redaction", "Refuse", "ReplaceArgs", "Retry", "Send", "ShortCircuit", "Skill", "Skills", "SpendLimits",
     "Stop", "ToolEnforcement", "ToolRecovery", "Trouble", "TurnFacts", "Withhold", "WrapUp", "add", "append",
 ]  # fmt: skip
 
@@ -58,7 +58,7 @@ _SHIPPED = {
     "output_budget": ("OutputBudget",),
     "recovery": ("Recovery", "ToolRecovery"),
     "redaction": ("Redaction",),
-    "skills": ("Skills",),
+    "skills": ("Skill", "Skills"),
     "spend_limits": ("Budget", "Price", "SpendLimits"),
     "turn_facts": ("TurnFacts",),
 }

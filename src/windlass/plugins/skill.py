@@ -1,14 +1,14 @@
-"""Skills on disk: what a SKILL.md says, checked against the convention; and the index of all in the host's folders."""
+"""Skills: what a SKILL.md says, checked against the convention; and the index of all in the host's folders."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,7 +16,7 @@ from windlass.errors import ConfigError, LimitExceeded, PathDenied
 from windlass.guards.text import is_clean
 from windlass.plugins import skill_folder
 from windlass.plugins.front_matter import FrontMatter, Unreadable, read_front_matter
-from windlass.plugins.skill_folder import SKILL_FILE, Signature, SkillFolder, as_shown
+from windlass.plugins.skill_folder import SKILL_FILE, Listed, Signature, SkillFolder, as_shown
 
 MAX_DESCRIPTION_CHARS: Final = 1_024
 _MAX_NAME_CHARS: Final = 64
@@ -30,7 +30,7 @@ _KNOWN: Final = frozenset(
 )
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True):
+class SkillHead(msgspec.Struct, frozen=True, kw_only=True):
     """A skill without its instructions.
 
     `allowed_tools` holds names of tools, without what may stand in brackets behind them; None: not said.
@@ -51,7 +51,7 @@ def is_skill_name(name: object) -> bool:
     return isinstance(name, str) and len(name) <= _MAX_NAME_CHARS and bool(_NAME.fullmatch(name))
 
 
-def read_skill(data: bytes, *, folder: str) -> tuple[Skill, str]:
+def read_skill(data: bytes, *, folder: str) -> tuple[SkillHead, str]:
     """Return a skill and its instructions, from the bytes of its SKILL.md and the name of its folder.
 
     Raises:
@@ -65,7 +65,7 @@ def read_skill(data: bytes, *, folder: str) -> tuple[Skill, str]:
     if not is_clean(text):
         raise Unreadable("found NUL", text.count("\n", 0, text.index("\x00")) + 1)
     top = read_front_matter(text)
-    skill = Skill(
+    skill = SkillHead(
         name=_name(top, folder),
         description=_description(top),
         license=_plain(top, "license"),
@@ -175,11 +175,23 @@ class LeftOut(NamedTuple):
         return f"{place}: {self.reason}"
 
 
-class Placed(NamedTuple):
-    """A skill, and where it lies."""
+class SkillFiles(Protocol):
+    """The files of a skill: a folder on disk, or what a program made."""
 
-    skill: Skill
-    folder: SkillFolder
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the bytes of a file."""
+        ...
+
+    def files(self) -> tuple[list[Listed], bool]:
+        """Return the files, and whether there are more than are listed."""
+        ...
+
+
+class Placed(NamedTuple):
+    """A skill, and where its files are."""
+
+    skill: SkillHead
+    folder: SkillFiles
 
 
 class Scan(NamedTuple):
@@ -192,12 +204,22 @@ class Scan(NamedTuple):
 
 
 class SkillIndex:
-    """The skills in the host's folders. It keeps what it read from files, which is the same for every turn."""
+    """The skills in the host's folders, and those that the host `made` in code, which come first.
 
-    def __init__(self, roots: Collection[str | os.PathLike[str]], *, max_bytes: int) -> None:
+    It keeps what it read from files, which is the same for every turn.
+    """
+
+    def __init__(
+        self,
+        roots: Collection[str | os.PathLike[str]],
+        *,
+        max_bytes: int,
+        made: Mapping[str, Placed] = {},
+    ) -> None:
+        self._given = dict(made)
         self._roots = tuple(_root(given, f"folders[{at}]") for at, given in enumerate(roots))
         self._max_bytes = max_bytes
-        self._read: dict[SkillFolder, tuple[Signature, Skill | LeftOut]] = {}
+        self._read: dict[SkillFolder, tuple[Signature, SkillHead | LeftOut]] = {}
         self._lock = threading.Lock()
         self.last = Scan({}, (), frozenset())
 
@@ -205,9 +227,13 @@ class SkillIndex:
         """Scan the folders, and read what is new. Safe to call from any thread."""
         with self._lock:
             found, left_out = self._found()
-            placed: dict[str, Placed] = {}
+
+            def is_wanted(name: str) -> bool:
+                return name not in disabled and (enabled is None or name in enabled)
+
+            placed = {name: one for name, one in self._given.items() if is_wanted(name)}
             for folder, file in found:
-                if folder.name in disabled or (enabled is not None and folder.name not in enabled):
+                if not is_wanted(folder.name):
                     continue
                 made = self._made(folder, file)
                 if isinstance(made, LeftOut):
@@ -221,7 +247,7 @@ class SkillIndex:
                     placed[folder.name] = Placed(made, folder)
             known = {folder for folder, _file in found}
             self._read = {at: kept for at, kept in self._read.items() if at in known}
-            names = frozenset(folder.name for folder in known)
+            names = frozenset([*self._given, *(folder.name for folder in known)])
             self.last = Scan(dict(sorted(placed.items())), tuple(left_out), names)
             return self.last
 
@@ -244,7 +270,7 @@ class SkillIndex:
                 left_out.append(LeftOut(root.given, None, "found more entries than are looked at"))
         return found, left_out
 
-    def _made(self, folder: SkillFolder, file: str) -> Skill | LeftOut:
+    def _made(self, folder: SkillFolder, file: str) -> SkillHead | LeftOut:
         known = self._read.get(folder)
         if known is not None and known[0] == skill_folder.signature_of(folder):
             return known[1]
@@ -252,7 +278,7 @@ class SkillIndex:
             data, signature = folder.read_signed(SKILL_FILE, self._max_bytes)
         except (PathDenied, LimitExceeded) as error:
             return LeftOut(file, None, str(error).partition(": ")[2])
-        made: Skill | LeftOut
+        made: SkillHead | LeftOut
         try:
             made, _body = read_skill(data, folder=folder.name)
         except Unreadable as error:

@@ -1,4 +1,4 @@
-"""Skills: folders of instructions. The prompt has a line about each, and the model reads a skill when it needs it.
+"""Skills: instructions in folders or made in code. The prompt has a line about each, and the model reads a skill when it needs it.
 
 begin    the plugin scans the folders and records the briefs of this turn, which then stay as they are
 read     the model reads a skill; from then on that skill's own tools may be called in this session
@@ -11,25 +11,37 @@ read from files.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied, ToolError
-from windlass.guards import INPUT_LIMITS, is_clean
+from windlass.guards import INPUT_LIMITS, check_text, is_clean
 from windlass.kernel import CompletedToolCall, Outcome, Text, canonical
 from windlass.kernel.messages import ResultPart
 from windlass.plugins import options, skill_folder
 from windlass.plugins.front_matter import Unreadable
 from windlass.plugins.kept_output import READER
-from windlass.plugins.skill import LeftOut, Scan, Skill, SkillIndex, is_skill_name, read_skill
-from windlass.plugins.skill_folder import SKILL_FILE, Listed, SkillFolder, as_shown, names_of
+from windlass.plugins.made_skill import Skill, placed_skills
+from windlass.plugins.skill import (
+    LeftOut,
+    Scan,
+    SkillFiles,
+    SkillHead,
+    SkillIndex,
+    is_skill_name,
+    read_skill,
+)
+from windlass.plugins.skill_folder import SKILL_FILE, Listed, as_shown, names_of
 from windlass.ports import AskedCall, Contribution, Deny, Finale, Plugin, PluginTurn, Tool
 from windlass.ports.tool import ToolContext
 from windlass.tools import FunctionTool, tool
 from windlass.tools.body import Body
 from windlass.tools.toolbox import FINDER, Toolbox
 
-__all__ = ["Skills"]
+__all__ = ["Skill", "Skills"]
+
+SkillPrompter: TypeAlias = Callable[[Sequence[SkillHead]], str]
+"""Writes what the prompt says of the skills on offer; each has a `name` and a `description`."""
 
 _MIB: Final = 1024 * 1024
 # A hook may record only so much; briefs that would not fit are shortened, all alike.
@@ -57,41 +69,54 @@ class Image(NamedTuple):
 
 
 class Skills(Plugin):
-    """Skills by the Agent Skills convention: folders with a SKILL.md, and files beside it.
+    """Skills by the Agent Skills convention: folders with a SKILL.md and files beside it, and skills made in code.
 
     Args:
-        *folders: Folders that are a skill each, or hold some.
+        *sources: Folders that are one skill each, or hold some, and skills that are made in code: `Skill`.
         tool_name: What the tool is called with which the model reads a skill.
         tools: Tools of a skill, by its name: they may be called once the session has read it.
         enabled: The names of the skills to offer; None offers all.
         disabled: The names of skills that are not offered.
         enforce_allowed_tools: Whether a skill's `allowed-tools` bounds what is called while it is in use.
         max_file_bytes: How large a file of a skill may be; 1 MiB if nothing is said.
+        prompter: Writes what the prompt says of the skills on offer; without it there is a line for each.
     """
 
     name = "skills"
     version = "1"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a plugin has as many options as it has
         self,
-        *folders: str | os.PathLike[str],
+        *sources: str | os.PathLike[str] | Skill,
         tool_name: str = "read_skill",
         tools: Mapping[str, Sequence[Tool]] | None = None,
         enabled: Collection[str] | None = None,
         disabled: Collection[str] = (),
         enforce_allowed_tools: bool = True,
         max_file_bytes: int = _MIB,
+        prompter: SkillPrompter | None = None,
     ) -> None:
-        skill_folder.check_platform()
-        if not folders:
-            raise ConfigError.at("folders", "none", "at least one")
+        skills = [one for one in sources if isinstance(one, Skill)]
+        folders = [one for one in sources if not isinstance(one, Skill)]
+        if folders:
+            skill_folder.check_platform()
+        if not sources:
+            raise ConfigError.at("folders", "none", "at least one folder or Skill")
         most = INPUT_LIMITS.attachment_bytes
         options.whole(max_file_bytes, field="max_file_bytes", low=1, high=most, of="of bytes ")
         self._enabled = None if enabled is None else _names(enabled, "enabled")
         self._disabled = _names(disabled, "disabled")
         self._own_tools = _own_tools(tools)
+        for skill in skills:
+            if skill.tools:
+                more = self._own_tools.get(skill.name, ())
+                self._own_tools[skill.name] = (*skill.tools, *more)
+        if prompter is not None and not callable(prompter):
+            raise options.refused(prompter, "a function of the skills", field="prompter")
+        self._prompter: SkillPrompter = prompter or _Briefs(tool_name)
         self._enforces = bool(enforce_allowed_tools)
-        self._index = SkillIndex(folders, max_bytes=max_file_bytes)
+        made = placed_skills(skills, max_file_bytes)
+        self._index = SkillIndex(folders, max_bytes=max_file_bytes, made=made)
         self._scanning = Body(self._scan, name="skills")
         self._scan()
         named = {"tools": self._own_tools, "enabled": enabled or (), "disabled": self._disabled}
@@ -136,7 +161,11 @@ class Skills(Plugin):
     async def _begin(self, turn: PluginTurn) -> str:
         seen = cast("Scan", await self._scanning.call())
         skills = [one.skill for one in seen.placed.values()]
-        briefs = _briefs(skills, self._tool_name)
+        briefs = self._prompter(skills) if skills else ""
+        check_text(briefs, field="prompter")
+        if len(canonical.encode(briefs)) > _MAX_BRIEFS_BYTES:
+            found = f"text of over {_MAX_BRIEFS_BYTES:,} bytes"
+            raise LimitExceeded(f"prompter: found {found}", field="prompter")
         turn.patch(
             briefs=briefs,
             revisions={skill.name: skill.revision for skill in skills},
@@ -244,7 +273,7 @@ class Skills(Plugin):
             raise ToolError(f"{place}. The skill {name} cannot be used now.") from None
         return _content("/".join(names), data)
 
-    def _folder(self, name: str) -> SkillFolder:
+    def _folder(self, name: str) -> SkillFiles:
         placed = self._index.last.placed
         if name in placed:
             return placed[name].folder
@@ -253,7 +282,7 @@ class Skills(Plugin):
         there = f"there are: {', '.join(known[:_MAX_NAMED])}{more}" if known else "there is none"
         raise ToolError(f"name: found no skill {as_shown(name)}; {there}")
 
-    def _instructions(self, name: str, folder: SkillFolder, data: bytes) -> str:
+    def _instructions(self, name: str, folder: SkillFiles, data: bytes) -> str:
         skill, body = read_skill(data, folder=name)
         pieces = [f"Skill {name}, revision {skill.revision}", body or "(no instructions)"]
         if tools := self._own_tools.get(name):
@@ -280,13 +309,20 @@ class Skills(Plugin):
         ]
 
 
-def _briefs(skills: Sequence[Skill], tool_name: str) -> str:
-    if not skills:
-        return ""
-    head = (
-        "Skills are instructions for certain tasks. When a task fits one of these, read it with "
-        f"{tool_name} before you begin, and do as it says.\n\n"
-    )
+class _Briefs:
+    """Tells of each skill in a line."""
+
+    def __init__(self, tool_name: str) -> None:
+        self._head = (
+            "Skills are instructions for certain tasks. When a task fits one of these, read it with "
+            f"{tool_name} before you begin, and do as it says.\n\n"
+        )
+
+    def __call__(self, skills: Sequence[SkillHead], /) -> str:
+        return _briefs(skills, self._head)
+
+
+def _briefs(skills: Sequence[SkillHead], head: str) -> str:
     room = max(len(skill.description) for skill in skills)
     while True:
         made = head + "\n".join(f"- {one.name}: {_cut(one.description, room)}" for one in skills)

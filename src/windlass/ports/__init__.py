@@ -42,7 +42,7 @@ from windlass.ports.policy import (
 )
 from windlass.ports.price import Price
 from windlass.ports.probe import Phase, PhaseProbe
-from windlass.ports.prompt import Contribution
+from windlass.ports.prompt import Contribution, Prompter
 from windlass.ports.store import Store
 from windlass.ports.ticket import Ticket
 from windlass.ports.tool import (
@@ -110,7 +110,7 @@ __all__ = [
     "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Engine", "Errand", "ErrandReceipt", "Finale",
     "Hold", "InboxItem", "InboxReceipt", "InboxView", "ItemKind", "ItemState", "Lease", "Model", "ModelEvent",
     "NewItem", "NewTurn", "NotDone", "Pending", "Phase", "PhaseProbe", "Plugin", "PluginTurn", "PolicyCall",
-    "PolicySession", "PostItem", "Price", "Proceed", "ReasoningChunk", "Reconciled", "Refuse", "ReplaceArgs",
+    "PolicySession", "PostItem", "Price", "Proceed", "Prompter", "ReasoningChunk", "Reconciled", "Refuse", "ReplaceArgs",
     "Retry", "Risk", "Ruling", "Send", "SessionKind", "SessionSummary", "SessionView", "ShortCircuit", "Start",
     "Stop", "Store", "TextChunk", "Ticket", "Tool", "ToolContext", "ToolFor", "ToolHost", "ToolPolicy", "ToolProvider",
     "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",

@@ -281,9 +281,25 @@ class Store(Protocol):
         ...
 
     async def fork(
-        self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
+        self,
+        session_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        now_ms: int = 0,
+        page: HistoryPage | None = None,
+        blobs: Sequence[str] = (),
     ) -> SessionView:
-        """Begin a session that shares the history of another up to its `at`-th turn. Copies nothing."""
+        """Begin a session that shares the history of another up to its `at`-th turn. Copies nothing.
+
+        `page` comes behind what is shared, as the new session's own first page and in the same transaction: a part of
+        the turn that follows there. It names that turn in `forked`. `blobs` are the digests that it refers to.
+
+        Raises:
+            InvalidInput: the session has no such turn; the page does not say where it comes from, or has usage of its own;
+                a blob was never put.
+            IdempotencyConflict: there is a session of the new id.
+        """
         ...
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:

@@ -12,21 +12,24 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.errors import LimitExceeded
+from windlass.errors import InvalidInput, LimitExceeded
 from windlass.guards.limits import check_limit
+from windlass.guards.text import check_text
 from windlass.journal import TurnFinalized
 from windlass.kernel import Json, Message, Outcome, Part, PluginOrigin, Stopped, TurnIds
 from windlass.kernel.responses import CheckpointDelivery, InjectedMessage
+from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import Abort, AtCheckpoint, CommittedTurn, NewItem, Refuse, Stop
-from windlass.ports.prompt import Contribution, render_prompt
+from windlass.ports.prompt import Contribution, Layer, render_prompt
 from windlass.runtime.hooks import Hooks, stopped
 from windlass.runtime.plugin_set import name_of
 from windlass.runtime.program import Program
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
+from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import TurnRecord
-from windlass.runtime.turn_signals import PluginFault, TurnOver
-from windlass.runtime.turn_start import Opening
+from windlass.runtime.turn_signals import PluginFault, PromptFault, TurnOver
+from windlass.runtime.turn_start import GivenPrompt, Opening
 
 _log = logging.getLogger("windlass")
 _FIRST = -100
@@ -54,17 +57,20 @@ async def open_turn(hooks: Hooks, given: tuple[Part, ...]) -> Opening:
 
 
 async def with_prompt(
-    hooks: Hooks, opening: Opening, instructions: str, *, is_override: bool
+    turn: Turn, hooks: Hooks | None, opening: Opening, given: GivenPrompt
 ) -> Opening:
-    """Add to an opening the prompt that plugins make of the instructions, and all that they changed."""
+    """Add to an opening the prompt that is made of the instructions, and all that plugins changed."""
     made, ends = None, opening.ends
     if ends is None:
         try:
-            prompt = await hooked_prompt(hooks, "0", instructions, is_override=is_override)
-            made = None if prompt == instructions else prompt
+            prompt = await written_prompt(turn, hooks, "0", given)
+            made = None if prompt == given.instructions else prompt
         except PluginFault as fault:
             ends = fault.outcome
-    return msgspec.structs.replace(opening, prompt=made, patches=hooks.place.take(), ends=ends)
+    patches = EMPTY_DICT if hooks is None else hooks.place.take()
+    return msgspec.structs.replace(
+        opening, prompt=made, pieces=given.pieces, patches=patches, ends=ends
+    )
 
 
 async def hooked_input(
@@ -105,24 +111,34 @@ def _messages(
     ]
 
 
-async def hooked_prompt(hooks: Hooks, place: str, instructions: str, *, is_override: bool) -> str:
-    """Return the system prompt of the iteration that begins."""
-    asked = hooks.start("prompt", place)
-    said: list[Contribution] = []
-    while (more := await asked.next()) is not None:
+async def written_prompt(turn: Turn, hooks: Hooks | None, place: str, given: GivenPrompt) -> str:
+    """Return the system prompt of the iteration that begins.
+
+    Raises:
+        PluginFault: a plugin or the prompter failed, or the prompt is too long.
+    """
+    said: list[Contribution] = [*given.pieces]
+    asked = None if hooks is None else hooks.start("prompt", place)
+    while asked is not None and (more := await asked.next()) is not None:
         said += more
-    if not said:
-        return instructions
-    layer, replaces = ("turn", True) if is_override else ("agent", False)
-    pieces = [
-        Contribution(instructions, slot="intro", priority=_FIRST, layer=layer, replaces=replaces)  # type: ignore[arg-type]  # a layer
-    ]
-    prompt = render_prompt([*pieces, *said], [tool.name for tool in hooks.turn.offered])
+    prompter = turn.program.prompter
+    if not said and prompter is None:
+        return given.instructions
+    layer: Layer = "turn" if given.is_callers else "agent"
+    first = Contribution(
+        given.instructions, slot="intro", priority=_FIRST, layer=layer, replaces=given.is_callers
+    )
+    offered = [tool.name for tool in turn.offered]
     try:
+        prompt = render_prompt([first, *said], offered, prompter)
+        check_text(prompt, field="prompt")
         check_limit("input_text_bytes", len(prompt.encode()), field="prompt")
-    except LimitExceeded as error:
-        names = " or ".join(asked.names)
-        raise PluginFault(names, "prompt", error, is_ours=True) from error
+    except (InvalidInput, LimitExceeded) as error:
+        if asked is None or prompter is not None:
+            raise PromptFault(f"the prompt cannot be used: {error}") from error
+        raise PluginFault(" or ".join(asked.names), "prompt", error, is_ours=True) from error
+    except Exception as error:
+        raise PromptFault(f"the prompter raised {type(error).__name__}") from error
     return prompt
 
 

@@ -16,11 +16,11 @@ from windlass.journal.redaction import cleaned
 from windlass.kernel import WHOLE, HistoryView, Message, SyncEnvironment, ToolSpec
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
 from windlass.kernel.value import EMPTY_DICT
-from windlass.runtime.around_turn import hooked_prompt
+from windlass.runtime.around_turn import written_prompt
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import PluginFault
-from windlass.runtime.turn_start import prompt_of, tools_of
+from windlass.runtime.turn_start import GivenPrompt, prompt_of, tools_of
 from windlass.tools import Toolbox
 from windlass.tools.toolbox import FINDER, found_in
 
@@ -31,8 +31,8 @@ class Environments:
     def __init__(self, turn: Turn, hooks: Hooks | None) -> None:
         assert turn.started is not None  # noqa: S101 - it was written before anything
         self._turn = turn
-        self._started = turn.started
         self._hooks = hooks
+        self._given = GivenPrompt.of(turn.started, turn.request)
         # Prompt, tools and view that hold now. With providers a turn begins with tools that they have not told yet.
         self._now: tuple[str, tuple[ToolSpec, ...], HistoryView] | None = None
         if not turn.program.providers:
@@ -77,15 +77,14 @@ class Environments:
         turn.offered = toolbox.specs
         if toolbox.deferred:
             turn.offered = toolbox.offered(found_in(turn.messages_so_far()))
-        if hooks is not None:
+        if hooks is not None or self._given.pieces or turn.program.prompter is not None:
             place = str(effect.id)
             try:
                 # The first iteration's prompt was made when the turn began.
                 if effect.update_config or turn.program.providers:
-                    is_override = "prompt" in turn.request.overrides
-                    base = self._started.instructions
-                    prompt = await hooked_prompt(hooks, place, base, is_override=is_override)
-                view = await hooked_view(hooks, place)
+                    prompt = await written_prompt(turn, hooks, place, self._given)
+                if hooks is not None:
+                    view = await hooked_view(hooks, place)
             except PluginFault as fault:
                 if turn.over is not None:
                     raise

@@ -13,6 +13,7 @@ from windlass.kernel import Json, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
 from windlass.kernel.tool_call import is_tool_name
 from windlass.ports import Model, ToolPolicy, ToolProvider, TurnInfo
+from windlass.ports.prompt import Contribution, Prompter
 from windlass.release import RELEASE
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet
@@ -84,6 +85,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not isinstance(deps, wanted):
             wish = f"{wanted.__name__}, the deps_type of {self.name}"
             raise ConfigError.at(field, type(deps).__name__, wish)
+
+    pieces: tuple[Contribution, ...] = ()
+    prompter: Prompter | None = None
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return something that follows from the agent alone: made when it is first asked for, then kept."""

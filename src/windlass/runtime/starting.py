@@ -16,11 +16,13 @@ from windlass.kernel import Attachment, Json, Part
 from windlass.ports import NewTurn, Start, TurnInfo, TurnRequest, TurnView, WaitKind
 from windlass.runtime.around_turn import open_turn, with_prompt
 from windlass.runtime.hooks import Hooks
+from windlass.runtime.program import Program
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import ParkTurn
 from windlass.runtime.turn_start import (
     DRIVERS,
     NOTHING_SAID,
+    GivenPrompt,
     is_compaction,
     plugin_names,
     start_record,
@@ -179,9 +181,10 @@ async def started_anew(
         if hooks is not None and not turn.is_cancelled and not is_compaction(request):
             opening, asks_plugins = await open_turn(hooks, request.input), True
     with services.phase("prompt", turn.session_id, turn.turn_id):
-        if hooks is not None and asks_plugins:
-            is_override = "prompt" in request.overrides
-            opening = await with_prompt(hooks, opening, instructions, is_override=is_override)
+        if asks_plugins or (_has_pieces(program, request) and not turn.is_cancelled):
+            given = GivenPrompt.anew(program, request, instructions)
+            asked = hooks if asks_plugins else None
+            opening = await with_prompt(turn, asked, opening, given)
     parts = request.input if opening.input is None else opening.input
     clean = cleaned(parts, tuple[Part, ...])
     if clean is not parts:  # whoever accepted it did not know the secret
@@ -201,6 +204,13 @@ async def started_anew(
     started = cleaned(started)
     turn.lane.add(started, blobs=[part.ref for part in parts if type(part) is Attachment])
     return started
+
+
+def _has_pieces(program: Program, request: TurnRequest) -> bool:
+    """Whether the prompt is more than instructions, plugins apart. A compaction has one of its own."""
+    if program.pieces or program.prompter is not None or "pieces" in request.overrides:
+        return not is_compaction(request)
+    return False
 
 
 async def _written_by(make: Callable[..., Any], turn: Turn, job: Job, info: TurnInfo) -> str:

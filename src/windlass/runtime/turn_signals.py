@@ -40,6 +40,15 @@ class PluginFault(Exception):
         self.outcome: Outcome = ends or Stopped(reason="runtime_error", detail=str(self))
 
 
+class PromptFault(PluginFault):
+    """The prompt that agent, caller and prompter make cannot be used; no plugin is to blame."""
+
+    def __init__(self, reason: str) -> None:
+        Exception.__init__(self, reason)
+        self.plugin = ""
+        self.outcome = Stopped(reason="runtime_error", detail=reason)
+
+
 class TurnOver(Exception):
     """Raised inside a turn that a plugin ends here."""
 

@@ -5,7 +5,7 @@ A turn is driven from its start record alone, so that new code, prompts and tool
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ from windlass.kernel.standard import StandardDriver
 from windlass.kernel.termination import BY_VALUE
 from windlass.kernel.value import EMPTY_DICT, Json, set_field
 from windlass.ports import TurnRequest
+from windlass.ports.prompt import Contribution, plain_pieces, recorded_pieces
 from windlass.runtime.limits import Limits
 from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
 from windlass.runtime.program import Finish, Program
@@ -31,12 +32,42 @@ _CHAT = ChatProjector()
 canonical.prepare(tuple[ToolSpec, ...])
 
 
+class GivenPrompt(NamedTuple):
+    """What a turn's prompt is made of before plugins add to it: instructions, and the pieces of agent and caller.
+
+    `is_callers`: the instructions are the caller's, in place of the agent's and of all else in their slot.
+    """
+
+    instructions: str
+    is_callers: bool
+    pieces: tuple[Contribution, ...]
+
+    @classmethod
+    def anew(cls, program: Program, request: TurnRequest, instructions: str) -> GivenPrompt:
+        """Return that of a turn that begins."""
+        wanted = request.overrides
+        pieces = program.pieces
+        if "pieces" in wanted:
+            pieces = (*pieces, *recorded_pieces(wanted["pieces"]))
+        return cls(instructions, "prompt" in wanted, pieces)
+
+    @classmethod
+    def of(cls, started: TurnStarted, request: TurnRequest) -> GivenPrompt:
+        """Return that of a turn that has begun."""
+        pieces = recorded_pieces(started.pieces)
+        return cls(started.instructions, "prompt" in request.overrides, pieces)
+
+
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What plugins made of a turn's beginning; `input` is None where they left it alone."""
+    """What was made of a turn's beginning; `input` is None where plugins left it alone.
+
+    `prompt` is what became of the instructions, `pieces` what agent and caller gave beside them.
+    """
 
     input: tuple[Part, ...] | None = None
     messages: tuple[Message, ...] = ()
     prompt: str | None = None
+    pieces: tuple[Contribution, ...] = ()
     patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
 
@@ -99,6 +130,7 @@ def _record_of(
         input=opening.input,
         messages=opening.messages,
         prompt=opening.prompt,
+        pieces=plain_pieces(opening.pieces) or None,
         patches=opening.patches,
         ends=opening.ends,
         termination=_termination(wanted.get("finish", program.finish), output),

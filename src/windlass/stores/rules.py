@@ -24,7 +24,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.guards.secret import check_no_secret
-from windlass.journal import Claimed
+from windlass.journal import Claimed, HistoryPage
 from windlass.kernel.outcomes import Stopped
 from windlass.ports import CancelReceipt, Wait, WaitAnswer, WaitReceipt, WaitView, WithdrawReceipt
 from windlass.ports.unit import (
@@ -120,6 +120,15 @@ def fork_head(parent: SessionFacts, at: int | None) -> int:
     if type(head) is not int or not 0 <= head <= parent.head:
         raise InvalidInput.at("at", repr(head), f"a turn of 0 to {parent.head}")
     return head
+
+
+def check_forked(page: HistoryPage | None) -> None:
+    """Refuse a page that a fork may not begin with: what another session's turn used is not the fork's."""
+    if page is not None and (page.forked is None or page.usage):
+        found = (
+            "usage" if page.forked is not None else "a page that does not say where it comes from"
+        )
+        raise InvalidInput.at("page", found, "a part of a turn, named in `forked`, without usage")
 
 
 # ------------------------------------------------------------------ doors

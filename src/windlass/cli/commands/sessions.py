@@ -13,6 +13,7 @@ from windlass.cli import output, terminal
 from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.terminal import console, count
+from windlass.errors import UnknownSession
 from windlass.ports import SessionSummary, SessionView, Wait
 from windlass.runtime.system_clock import SystemClock
 
@@ -63,19 +64,43 @@ def fork(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Start a session that shares another one's history. Copies nothing.
+    """Start a session that shares another one's history, up to the end of a turn or inside one.
 
     Args:
         new: the new session's id; else one is made
-        at: the last turn to share: its id, or a number; else all
+        at: the last turn to share: its id, or a number; TURN:N shares the first N iterations of it; else all
     """
-    place: str | int | None = int(at) if at is not None and at.isdigit() else at
-    made = with_runtime(store, lambda runtime: runtime.session(session).fork(at=place, id=new)).id
-    turns = with_store(store, lambda rows: rows.load_session(made, history=False)).head
+
+    async def make(runtime: Runtime[Any]) -> tuple[str, str, int | None]:
+        parent, place = runtime.session(session), at or ""
+        turn_id, iterations = await _part_of(runtime, session, place)
+        if iterations is None:
+            whole = int(place) if place.isdigit() else at
+            return (await parent.fork(at=whole, id=new)).id, "", None
+        fork = await parent.fork(at=turn_id, id=new, iterations=iterations)
+        return fork.id, turn_id, iterations
+
+    made, turn_id, iterations = with_runtime(store, make)
+    pages = with_store(store, lambda rows: rows.load_session(made, history=False)).head
+    turns = pages if iterations is None else pages - 1
     if json:
-        output.write_json({"session": made, "from": session, "turns": turns})
-    else:
-        console().print(f"{made}: starts with {count(turns, 'turn')} of {session}")
+        shared = {"session": made, "from": session, "turns": turns, "iterations": iterations}
+        output.write_json(shared)
+        return
+    more = "" if iterations is None else f" and {count(iterations, 'iteration')} of {turn_id}"
+    console().print(f"{made}: starts with {count(turns, 'turn')}{more} of {session}")
+
+
+async def _part_of(runtime: Runtime[Any], session: str, at: str) -> tuple[str, int | None]:
+    """Return the turn that a place names, and how many iterations of it. A turn's id may itself end in a number."""
+    turn_id, _, tail = at.rpartition(":")
+    if not turn_id or not tail.isdigit():
+        return at, None
+    try:
+        await runtime.turn(session, at).status()
+    except UnknownSession:
+        return turn_id, int(tail)
+    return at, None
 
 
 # ---------------------------------------------------------------------- usage

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from windlass.errors import InvalidInput
 from windlass.journal import HistoryPage, JournalPage, UsageLine
 from windlass.kernel import canonical
 from windlass.ports import (
@@ -212,6 +213,18 @@ class Tables:
         """Return a turn, if there is one."""
         session = self.sessions.get(session_id)
         return None if session is None else session.turns.get(turn_id)
+
+    def check_blobs(self, digests: Iterable[str]) -> None:
+        """Refuse to refer to bytes that are not there.
+
+        Raises:
+            InvalidInput: one was never put.
+        """
+        for digest in digests:
+            if digest not in self.blobs:
+                raise InvalidInput(
+                    "Unit.blobs: a digest of no blob in this store", field="Unit.blobs"
+                )
 
     def live_sessions(self) -> Iterator[SessionRow]:
         """Return the sessions that are not deleted."""

@@ -20,7 +20,7 @@ from windlass.ports.inbox import blobs_in
 from windlass.stores import facts, rules
 from windlass.stores.memory import news
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import Changes, ItemRow, SessionRow, Tables, TurnRow
+from windlass.stores.memory.rows import Changes, ItemRow, PageRow, SessionRow, Tables, TurnRow
 
 
 def view(session: SessionRow, *, history: bool, frame: bool = False) -> SessionView:
@@ -110,18 +110,29 @@ def turn_summary(turn: TurnRow) -> TurnSummary:
 
 
 def fork(
-    tables: Tables, session_id: str, new_id: str, *, at: int | None, now_ms: int
+    tables: Tables,
+    session_id: str,
+    new_id: str,
+    *,
+    at: int | None,
+    now_ms: int,
+    own: PageRow | None = None,
 ) -> SessionRow:
-    """Begin a session that shares the first `at` turns of another."""
+    """Begin a session that shares the first `at` turns of another; `own` is the page that it adds to them."""
     check_id(new_id, field="new_id")
     parent = tables.session(session_id)
     head = rules.fork_head(parent, at)
     if new_id in tables.sessions:
         tables.session(new_id)
         raise IdempotencyConflict(f"session {new_id}: exists already", field="new_id")
-    forked = tables.sessions[new_id] = SessionRow(
+    forked = SessionRow(
         new_id, agent=parent.agent, created_ms=now_ms, head=head, parent=parent, parent_head=head
     )
+    if own is not None:
+        tables.check_blobs(own.blobs)
+        forked.pages.append(own)
+        forked.head += 1
+    tables.sessions[new_id] = forked
     return forked
 
 

@@ -20,8 +20,14 @@ from windlass.stores.bell import Bell
 from windlass.stores.memory import due, inbox, leases, news, sessions, units, waits
 from windlass.stores.memory.errands import run_alone
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import BlobRow, Changes, Tables
-from windlass.stores.rules import WantedTurns, blob_digest, check_enqueues, lease_lost
+from windlass.stores.memory.rows import BlobRow, Changes, PageRow, Tables
+from windlass.stores.rules import (
+    WantedTurns,
+    blob_digest,
+    check_enqueues,
+    check_forked,
+    lease_lost,
+)
 
 R = TypeVar("R")
 Line = TypeVar("Line", ports.SessionSummary, ports.TurnSummary)
@@ -252,10 +258,19 @@ class MemoryStore:
         return tuple(sorted(found, key=attrgetter("no"), reverse=True)[:limit])
 
     async def fork(
-        self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
+        self,
+        session_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        now_ms: int = 0,
+        page: HistoryPage | None = None,
+        blobs: Sequence[str] = (),
     ) -> ports.SessionView:
+        check_forked(page)
         self._writes += 1
-        forked = sessions.fork(self._tables, session_id, new_id, at=at, now_ms=now_ms)
+        own = None if page is None else PageRow(page, tuple(blobs))
+        forked = sessions.fork(self._tables, session_id, new_id, at=at, now_ms=now_ms, own=own)
         return sessions.view(forked, history=True)
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:

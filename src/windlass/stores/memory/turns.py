@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from windlass.errors import InvalidInput
 from windlass.journal import check_place
 from windlass.ports import NewTurn, SessionKind, TurnReceipt, Unit
 from windlass.stores import rules
@@ -86,7 +85,6 @@ def hold_blobs(tables: Tables, turn: TurnRow, digests: tuple[str, ...], changes:
     Raises:
         InvalidInput: one was never put.
     """
+    tables.check_blobs(digests)
     for digest in digests:
-        if digest not in tables.blobs:
-            raise InvalidInput("Unit.blobs: a digest of no blob in this store", field="Unit.blobs")
         changes.put(turn.blobs, digest, None)

@@ -26,7 +26,7 @@ from windlass.ports.unit import CHAT
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.bell import Bell
 from windlass.stores.errands import check_alone
-from windlass.stores.rules import WantedTurns, blob_digest
+from windlass.stores.rules import WantedTurns, blob_digest, check_forked
 from windlass.stores.sqlite import (
     blobs,
     connection,
@@ -338,11 +338,20 @@ class SqliteStore:
         return await self._look(listing.list_turns, wanted)
 
     async def fork(
-        self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
+        self,
+        session_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        now_ms: int = 0,
+        page: HistoryPage | None = None,
+        blobs: Sequence[str] = (),
     ) -> ports.SessionView:
         """Begin a session that shares the history of another. Copies nothing."""
         self._encoder.check_names(session_id, new_id)
-        await self._do(turns.fork, session_id, new_id, at, now_ms).durable()
+        check_forked(page)
+        own = None if page is None else turns.OwnPage(self._encoder.page(page), tuple(blobs))
+        await self._do(turns.fork, session_id, new_id, at, now_ms, own).durable()
         return await self.load_session(new_id)
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:

@@ -250,17 +250,34 @@ def _carry_blobs(rows: Rows, turn: TurnRow, number: int) -> None:
     )
 
 
-def fork(rows: Rows, session_id: str, new_id: str, at: int | None, now_ms: int) -> bool:
-    """Begin a session behind the `at`-th turn of another."""
+class OwnPage(NamedTuple):
+    """The page that a fork adds to what it shares, as it is stored, and the blobs that it refers to."""
+
+    page: SplitPage
+    blobs: tuple[str, ...]
+
+
+def fork(
+    rows: Rows, session_id: str, new_id: str, at: int | None, now_ms: int, own: OwnPage | None
+) -> bool:
+    """Begin a session behind the `at`-th turn of another; `own` is the page that it adds to them."""
     check_id(new_id, field="session_id")
     again, parent = bool(rows.earlier), rows.session(session_id)
-    head = rules.fork_head(parent, at)
+    shared = rules.fork_head(parent, at)
+    link, head = link_at(rows.db, parent, shared), shared
+    if own is not None:
+        link, head = link_page(link, own.page[0]), shared + 1
     known = rows.find_session(new_id)
     if known is not None:
         rules.living(known, new_id, field="new_id")
-        if again and (known.parent, known.parent_head) == (parent.no, head):
+        is_same = (known.parent, known.parent_head) == (parent.no, shared)
+        if again and is_same and (known.head, known.link) == (head, link):
             return True
         raise IdempotencyConflict(f"session {new_id}: exists already", field="new_id")
-    link = link_at(rows.db, parent, head)
-    create_session(rows, new_id, parent.agent, now_ms, Origin(head, link, parent.no, head))
+    origin = Origin(head, link, parent.no, shared)
+    forked = create_session(rows, new_id, parent.agent, now_ms, origin)
+    if own is not None:
+        data, long_texts = own.page
+        number = insert_page(rows.db, (forked.no, 0, head, link, data), long_texts, now_ms)
+        use_blobs(rows.db, number, own.blobs)
     return True

@@ -3,14 +3,17 @@
 # ruff: noqa: D103 - the name of a claim says it all
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from windlass import errors
-from windlass.journal import FrameOpened, HistoryPage, UsageLine
+from windlass.journal import ForkedFrom, FrameOpened, HistoryPage, UsageLine
+from windlass.kernel import ConversationRecord, Message, Stopped, Text
 from windlass.ports import CancelReceipt, SessionView, WaitAnswer
 from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import reply
-from windlass.testing.conformance.scene import Driven, Scene, ending, expect
+from windlass.testing.conformance.scene import FAR_MS, Driven, Scene, ending, expect
 
 
 async def _grown(scene: Scene, turns: int, *, session_id: str = "s1", prefix: str = "t") -> str:
@@ -118,6 +121,78 @@ async def a_frame_is_all_from_the_last_page_that_is_a_beginning(scene: Scene) ->
 
 async def _frame(scene: Scene, session_id: str) -> tuple[HistoryPage, ...]:
     return (await scene.store.load_session(session_id, frame=True)).pages
+
+
+def _part(turn_id: str, **more: Any) -> HistoryPage:
+    """Return the page of a fork that begins inside a turn."""
+    said = Message(id="m1", role="user", parts=(Text(text="Look."),))
+    wanted: dict[str, Any] = {
+        "format": HistoryPage.FORMAT,
+        "turn_id": turn_id,
+        "nodes": (ConversationRecord(message=said),),
+        "outcome": Stopped(reason="incomplete"),
+        "committed_ms": 9,
+        "forked": ForkedFrom(session_id="s1", turn_id=turn_id, iterations=1),
+    }
+    return HistoryPage(**wanted | more)
+
+
+async def a_fork_may_begin_with_a_part_of_the_turn_that_follows(scene: Scene) -> None:
+    await _grown(scene, 3)
+    parent, part = await scene.session("s1"), _part("t3")
+
+    fork = await scene.store.fork("s1", "f1", at=2, now_ms=9, page=part)
+
+    expect((fork.head, fork.parent, fork.parent_head, fork.usage), (3, "s1", 2, ()))
+    expect(fork.pages, (*parent.pages[:2], part))
+    expect(await scene.session("f1"), fork)
+    expect(await scene.store.load_history("f1", before=4, limit=1), (part,))
+    expect(await scene.store.load_turn("f1", "t3"), None)
+    expect(await scene.session("s1"), parent)
+    await _grown(scene, 1, session_id="f1", prefix="f")
+    expect(await _turn_ids(scene, "f1"), ["t1", "t2", "t3", "f4"])
+    expect((await scene.turn("f4", session_id="f1")).turn_index, 4)
+
+
+async def a_part_of_the_first_turn_is_a_whole_history(scene: Scene, turn: Driven) -> None:
+    """The turn is unfinished, and goes on as it was."""
+    await scene.store.fork("s1", "f1", at=0, page=_part("t1"))
+    await scene.store.fork("f1", "g1", at=1)
+    await scene.commit(turn)
+
+    expect(await _turn_ids(scene, "f1"), ["t1"])
+    expect((await scene.session("g1")).pages, (_part("t1"),))
+    expect([page.forked for page in (await scene.session("s1")).pages], [None])
+
+
+async def a_part_of_a_turn_outlives_the_turn(scene: Scene) -> None:
+    await _grown(scene, 2)
+    digest = await scene.store.put_blob(b"drawn", now_ms=0)
+    fork = await scene.store.fork("s1", "f1", at=1, page=_part("t2"), blobs=(digest,))
+    await scene.store.fork("f1", "g1")
+
+    await scene.store.delete_session("s1", now_ms=1)
+    await scene.store.delete_session("f1", now_ms=2)
+    await scene.store.vacuum(now_ms=FAR_MS, retention_ms=0)
+
+    expect((await scene.session("g1")).pages, fork.pages)
+    expect(await scene.store.get_blob(digest), b"drawn")
+    await scene.store.delete_session("g1", now_ms=3)
+    await scene.store.vacuum(now_ms=FAR_MS, retention_ms=0)
+    await scene.refused(errors.InvalidInput, scene.store.get_blob(digest))
+
+
+async def a_page_that_is_no_part_of_a_turn_begins_no_fork(scene: Scene) -> None:
+    await _grown(scene, 1)
+    used = (UsageLine(source="turn", model="scripted", calls=1),)
+
+    for page in (_part("t1", forked=None), _part("t1", usage=used)):
+        await scene.refused(errors.InvalidInput, scene.store.fork("s1", "f1", at=0, page=page))
+    no_blob = scene.store.fork("s1", "f1", at=0, page=_part("t1"), blobs=("0" * 64,))
+    await scene.refused(errors.InvalidInput, no_blob)
+    await scene.store.fork("s1", "f1", at=0)
+    again = scene.store.fork("s1", "f1", at=0, page=_part("t1"))
+    await scene.refused(errors.IdempotencyConflict, again)
 
 
 async def a_fork_takes_no_turns_items_or_waits_along(scene: Scene, turn: Driven) -> None:
@@ -253,9 +328,11 @@ async def sessions_are_listed_by_id_page_by_page(scene: Scene) -> None:
 async def forks_and_tombstones_are_there_after_a_crash(scene: Scene) -> None:
     await _grown(scene, 3)
     fork = await scene.store.fork("s1", "f1", at=2)
+    part = await scene.store.fork("s1", "f2", at=2, page=_part("t3"))
     await scene.store.delete_session("s1", now_ms=1)
 
     await scene.crash()
 
     expect(await scene.session("f1"), fork)
+    expect(await scene.session("f2"), part)
     await scene.refused(errors.SessionDeleted, scene.store.load_session("s1"))
