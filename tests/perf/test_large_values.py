@@ -16,6 +16,7 @@ import pytest
 
 from windlass import Agent, Attachment, Limits, Runtime, Text, TurnResult, tool
 from windlass.kernel.outcomes import Finished, Stopped
+from windlass.plugins import OutputBudget
 from windlass.testing import FunctionModel, call, say
 
 MB = 1_000_000
@@ -68,10 +69,13 @@ def agent_for(what: str, value: str, limits: Limits) -> Agent[None, str]:
         """Load a text."""
         return value
 
-    first = {"reply": say(value), "argument": call("take", text=value), "result": call("load")}
+    first = {"reply": say(value), "argument": call("take", text=value)}
+    if what.startswith("result"):
+        first[what] = call("load")
     replies = [first.get(what, say("seen")), say("done")]
     model = FunctionModel(lambda _request: replies.pop(0))
-    return Agent("a", model=model, tools=[take, load], limits=limits)
+    plugins = [OutputBudget()] if what == "result in a window" else []
+    return Agent("a", model=model, tools=[take, load], limits=limits, plugins=plugins)
 
 
 async def longest_stall(
@@ -111,6 +115,12 @@ CASES: dict[str, tuple[str, int, Limits, Callable[[TurnResult[str]], bool]]] = {
         lambda one: one.tool_calls[0].outcome.value == 4 * MB,
     ),
     "a result of 50 MB": ("result", 50 * MB, Limits(), is_kept_whole),
+    "a result of 50 MB in a window of its lines": (
+        "result in a window",
+        50 * MB,
+        Limits(),
+        is_kept_whole,
+    ),
     "an attachment of 50 MB": (
         "attachment",
         50 * MB,

@@ -14,11 +14,13 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import told
 from tests.scenarios.stage import Desk, Stage
 from tests.scenarios.workers import echo, worker
-from windlass import Agent, Limits, TurnResult, tool
+from windlass import Agent, Limits, Text, TurnResult, tool
+from windlass.journal import TurnStarted
 from windlass.kernel import ModelReply, ModelRequest, Usage
 from windlass.kernel.outcomes import Stopped
 from windlass.models.scripted import placed
 from windlass.ports import PluginTurn
+from windlass.runtime.turn_start import limits_of
 from windlass.testing import (
     FunctionModel,
     Scenario,
@@ -336,3 +338,39 @@ async def test_a_limit_that_is_raised_lets_larger_arguments_through(stage: Stage
         result = await rt.session("s").run("Go.")
 
     assert [one.outcome.value for one in result.tool_calls] == [3_000_000]
+
+
+async def test_a_result_over_its_limit_is_a_success_that_says_what_is_missing(
+    stage: Stage,
+) -> None:
+    ran: list[int] = []
+
+    @tool(output_limit=20)
+    def act() -> str:
+        """Act."""
+        ran.append(1)
+        return "x" * 1_000
+
+    model = ScriptedModel([call("act"), say("Done.")])
+    agent = Agent("a", model=model, tools=[act], limits=Limits(max_result_bytes=100))
+    async with stage.runtime(agent) as rt:
+        result = await rt.session("s").run("Go.")
+
+    (acted,) = result.tool_calls
+    assert (acted.outcome.status, ran) == ("ok", [1])
+    assert acted.as_result("act").content[0] == Text(
+        text="x" * 20 + "\n(cut here: 980 of 1,000 bytes are not shown, and 900 are not kept)"
+    )
+    assert [getattr(part, "n_bytes", None) for part in acted.outcome.content] == [100]
+
+
+async def test_a_turn_that_was_recorded_with_no_iterations_is_read_as_it_stands(
+    stage: Stage,
+) -> None:
+    async with stage.runtime(Agent("a", model=ScriptedModel([]))) as rt:
+        program = rt._worker.programs["a"]
+    started = TurnStarted(agent="a", model="m", limits={"max_iterations": 0, "max_tokens": 5})
+
+    limits = limits_of(program, started)
+
+    assert (limits.max_iterations, limits.max_tokens) == (0, 5)

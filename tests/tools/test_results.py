@@ -325,3 +325,25 @@ def test_content_is_cut_in_order_and_keeps_its_attachments() -> None:
         Text(text="bb"),
         Text(text="\n(cut here: 6 of 12 bytes are not shown)"),
     )
+
+
+def test_what_is_not_even_kept_of_a_result_is_told_in_a_success() -> None:
+    cut = clipped("é" * 100, limit=10, keep=51)
+
+    assert cut.outcome.status == "ok"
+    assert cut.outcome.value == "é" * 100
+    note = "\n(cut here: 190 of 200 bytes are not shown, and 149 are not kept)"
+    assert shown_of(cut.outcome) == "é" * 5 + note
+    assert cut.full == "é".encode() * 25
+
+
+def test_of_a_large_text_only_what_is_shown_is_written_out() -> None:
+    text = "\x1b" + "a" * 3_000_000 + "\x1b"
+
+    cut = clipped(text)
+
+    assert shown_of(cut.outcome).startswith("\\x1baaa")
+    assert shown_of(cut.outcome).endswith(
+        "a\n(cut here: 1,951,426 of 3,000,002 bytes are not shown)"
+    )
+    assert cut.full == text.encode()

@@ -77,8 +77,6 @@ def _literal_end(data: bytes, begin: int) -> int:
         if escape < 0:
             return end + 1
         at = _ESCAPES.match(data, escape, escape + _PIECE).end()  # type: ignore[union-attr]  # there is an escape
-        if at == escape:  # the bytes end in the middle of it
-            return -1
 
 
 def references(data: bytes) -> tuple[str, ...]:

@@ -84,6 +84,10 @@ async def _read(ctx: ToolContext[Any], ref: str) -> str:
         data = await ctx.read(ref)
     except CallerError:
         raise ToolError("That output is no longer kept.") from None
+    return await asyncio.to_thread(_decoded, data)
+
+
+def _decoded(data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -165,7 +169,9 @@ def _page(
 
 FULL_OUTPUT: Final = "full-output"
 """The name of the attachment in which a turn keeps the whole of a text that it cut."""
-_NOTE: Final = re.compile(r"\n\(cut here: [0-9,]+ of [0-9,]+ bytes are not shown\)\Z")
+_NOTE: Final = re.compile(
+    r"\n\(cut here: [0-9,]+ of [0-9,]+ bytes are not shown(?:, and [0-9,]+ are not kept)?\)\Z"
+)
 
 
 class CutByTurn(NamedTuple):

@@ -26,6 +26,13 @@ _WINDOWS: Final = get_args(Window)
 _LEAST: Final = Room(512, 8)
 
 
+def _readable(data: bytes) -> tuple[str, bool]:
+    """Return kept bytes as text without control characters, and whether there were none."""
+    raw = data.decode(errors="replace")
+    text = visible(raw)
+    return text, text == raw
+
+
 class _Source(NamedTuple):
     """A text of a result: as it is shown, as it is kept, and the JSON that it says, if it is JSON."""
 
@@ -103,9 +110,9 @@ class OutputBudget(Plugin):
         self, turn: PluginTurn, call: CompletedToolCall, cut: kept_output.CutByTurn
     ) -> list[ResultPart]:
         """Return a window of what the turn kept whole already, instead of its own."""
-        raw = (await turn.read(cut.whole.ref)).decode(errors="replace")
-        text = visible(raw)
-        value = call.outcome.value if text == raw else None
+        data = await turn.read(cut.whole.ref)
+        text, is_as_written = await asyncio.to_thread(_readable, data)
+        value = call.outcome.value if is_as_written else None
         source = _Source(text, text, value if isinstance(value, (dict, list)) else None)
         added = [part.text for part in cut.after if isinstance(part, Text)]
         room = Room(

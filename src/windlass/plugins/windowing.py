@@ -80,15 +80,21 @@ class Lines:
 
 
 def _ends(text: str, width: int) -> Iterator[int]:
-    at = 0
-    for line in text.split("\n"):
-        end = at + len(line)
+    # Line by line: to split a text of millions of lines in one call would keep all threads waiting.
+    at, size = 0, len(text)
+    while True:
+        begin, end = at, text.find("\n", at)
+        is_last = end < 0
+        if is_last:
+            end = size
         while end - at > width:
             at = boundary(text, at + width, at)
             yield at
-        at = min(end + 1, len(text))
-        if line or end < len(text):
+        at = min(end + 1, size)
+        if end > begin or end < size:
             yield at
+        if is_last:
+            return
 
 
 def boundary(text: str, at: int, low: int = 0) -> int:

@@ -8,6 +8,7 @@ Law. Below `LARGE` everything happens on the loop, as if this module were not th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -20,6 +21,8 @@ R = TypeVar("R")
 
 # A value of more parts is taken for a large one without looking at all of them.
 _MAX_PARTS = 4_096
+# A timer that is due is seen in the next pass of the loop, and wakes its task for the one after that.
+_PASSES = 3
 _CONTAINERS = (dict, list, tuple)
 
 
@@ -40,6 +43,12 @@ def is_large(value: object) -> bool:
         if n_chars > LARGE or len(found) > _MAX_PARTS:
             return True
     return False
+
+
+async def let_others_run() -> None:
+    """Let all other tasks of the loop have a turn, those too whose timers came due meanwhile."""
+    for _ in range(_PASSES):
+        await asyncio.sleep(0)
 
 
 async def off_loop(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

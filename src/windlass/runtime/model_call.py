@@ -38,7 +38,7 @@ from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import READ_BLOB, AttemptFailed, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
-from windlass.runtime.large_values import off_loop
+from windlass.runtime.large_values import let_others_run, off_loop
 from windlass.runtime.reply_bounds import ReplyBounds, weight
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
@@ -145,6 +145,11 @@ class ModelCalls:
             first_ms=stream.first_ms,
             attempts=tuple(stream.failed),
         )
+        if self._bounds.is_large:
+            # Written alone, so that it is not encoded in one go with all that follows from it.
+            self._bounds.is_large = False
+            await turn.lane.durable()
+            await let_others_run()
         return answered
 
     async def _attempts(self, request: ModelRequest, key: str) -> _Answer:

@@ -40,7 +40,16 @@ class OverLimit(BaseException):
 class ReplyBounds:
     """Bounds one model call. `failure` says what went beyond its limit; a call that is made again has new bounds."""
 
-    __slots__ = ("_cancels", "_emit", "_timer", "_turn", "failure", "max_bytes", "n_bytes")
+    __slots__ = (
+        "_cancels",
+        "_emit",
+        "_timer",
+        "_turn",
+        "failure",
+        "is_large",
+        "max_bytes",
+        "n_bytes",
+    )
 
     def __init__(self, turn: Turn, emit: EmitModelEvent) -> None:
         self._turn = turn
@@ -50,6 +59,8 @@ class ReplyBounds:
         self.n_bytes = self._cancels = 0
         self._timer: asyncio.TimerHandle | None = None
         self.failure: ModelFailure | None = None
+        # Whether the last reply came near its limit.
+        self.is_large = False
 
     # ------------------------------------------------------------------ size
 
@@ -72,8 +83,8 @@ class ReplyBounds:
         self._emit(event)
 
     def failure_of(self, reply: ModelReply) -> ModelFailure | None:
-        """Return what a whole reply went beyond, if anything."""
-        most = self.max_bytes
+        """Return what a whole reply went beyond, if anything; it is large."""
+        self.is_large, most = True, self.max_bytes
         if self.failure is None and (weight(reply) > most or _exact_weight(reply) > most):
             self._refuse_size()
         return self.failure
