@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.limits import HANGS_S
 from tests.scenarios.readings import last_told, turn_view
 from tests.scenarios.stage import Desk, Stage, until
-from windlass import Agent, Runtime, ToolContext, tool
+from windlass import Agent, Runtime, ToolContext, TurnResult, tool
 from windlass.errors import InvalidInput, Rejected
+from windlass.journal import Contract
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text, Usage
-from windlass.testing import FunctionModel, ScriptedModel, call, say
+from windlass.testing import FunctionModel, Scenario, ScriptedModel, call, kill_everywhere, say
 
 
 def question(text: str, model: str = "helper") -> ModelRequest:
@@ -135,3 +138,43 @@ async def test_a_model_that_nobody_has_is_said_to_the_tool_and_the_turn_goes_on(
     )
     assert result.text == "Done."
     assert (view.waits, result.usage.lost) == ((), 0)
+
+
+@pytest.mark.parametrize("effect", ["pure", "idempotent"])
+@pytest.mark.parametrize("is_at_once", [False, True], ids=["in turn", "at once"])
+async def test_wherever_the_process_dies_one_reply_is_bought_again_at_most(
+    effect: Contract, *, is_at_once: bool
+) -> None:
+    bought: list[str] = []
+
+    def answer(_request: ModelRequest) -> ModelReply:
+        bought.append("one")
+        return say("yes")
+
+    @tool(effect=effect)
+    async def ask(ctx: ToolContext[None]) -> str:
+        """Ask the helper five times."""
+        asked = [question(f"{n}?") for n in range(5)]
+        if is_at_once:
+            await asyncio.gather(*map(ctx.complete, asked))
+        else:
+            for one in asked:
+                await ctx.complete(one)
+        return "asked"
+
+    def check(result: TurnResult[str]) -> None:
+        assert result.text == "Done."
+        assert len(bought) <= 5 + 1
+
+    def scenario() -> Scenario:
+        bought.clear()
+        return Scenario(
+            agents=lambda: Agent("asker", model=script(), tools=[ask]),
+            run=lambda rt: rt.session("s").run("Go.", turn_id="t"),
+            check=check,
+            settings={"models": [FunctionModel(answer, name="helper")]},
+        )
+
+    report = await kill_everywhere(scenario)
+
+    assert len(report.points) > 10

@@ -115,7 +115,7 @@ class Place:
     def about(self) -> str:
         """What the hooks that are asked here are about, as events name it."""
         asked = self.round
-        return "0" if asked is None else asked.about or asked.where
+        return "0" if asked is None else asked.about or asked.where or "0"
 
     def see(self, patches: Patches) -> None:
         """Show changes to the hooks that run here from now on."""

@@ -8,7 +8,8 @@ Law 3. Adding waits for nothing. What was added joins the open unit, which is ha
 Law 4. `durable` returns when all that was added before it is on disk. A turn waits for it before the body of a tool
     that is not pure, before a fact is shown or a receipt handed out, and before it parks.
 Law 5. `may_call_model` returns when every reply but the last is on disk. So a turn whose disk has stopped runs
-    ahead by one reply and no more.
+    ahead by one reply and no more. A tool's own call waits for the last one, too (`keep_replies`): of its replies a
+    kill costs the one that was about to be recorded.
 Law 6. Of a unit the entries come first, then the waits. So what is added behind a wait begins another unit: readers of
     the store find entries and waits in the order in which they were added.
 Law 7. A barrier of a turn that is driven alone commits in the call, if the store can do so at once. Then nothing
@@ -195,6 +196,15 @@ class Lane:
             return True
         ticket = self._reply_before_ticket
         return ticket is not None and not ticket.is_settled
+
+    async def keep_replies(self) -> None:
+        """Wait until every reply is on disk."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self._last_reply > self._handed_in:
+            self._hand_in(at_barrier=True)
+        if self._last_reply_ticket is not None:
+            await self._await(self._last_reply_ticket)
 
     async def may_call_model(self) -> None:
         """Wait until every reply but the last is on disk."""

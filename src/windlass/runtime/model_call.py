@@ -226,7 +226,7 @@ class ModelCalls:
         turn.spent.reserve(key, source, sent.model, reserve)
         now_ms = turn.services.clock.now_ms
         try:
-            await turn.lane.may_call_model()
+            await turn.lane.keep_replies()
             if reserve is not None:
                 turn.claim(asked, reserved=reserve, reserved_for=sent.model)
                 await turn.lane.durable()
