@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from os import getpid, uname
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
 _DAY_S = 86_400.0
+_log = logging.getLogger("windlass")
 
 
 class RuntimeStatus(Value, kw_only=True):
@@ -198,16 +200,33 @@ class Runtime(Answering, Listing, Generic[O]):
         self._admission.open(worker)
         try:
             await worker.open(LocalEngine(store))
-        except BaseException:
-            await self._close()
+        except BaseException as error:
+            await self._close_beside(error)
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._close()
+    async def __aexit__(
+        self, _kind: object, error: BaseException | None = None, _trace: object = None
+    ) -> None:
+        if error is None:
+            await self._close()
+        else:
+            await self._close_beside(error)
+
+    async def _close_beside(self, error: BaseException) -> None:
+        """Close while an error is on its way to the caller, who gets that one: it says more than what closing says."""
+        try:
+            await self._close()
+        except Exception as failure:  # noqa: BLE001 - it is told with the error
+            _log.warning("closing the runtime: %s", failure)
+            error.add_note(f"closing the runtime failed as well: {failure}")
 
     async def _close(self) -> None:
-        """Stop driving, and close what this runtime opened; ends no turn."""
+        """Stop driving, and close what this runtime opened; ends no turn.
+
+        Raises:
+            StoreError: the store could not be told. Threads, locks and files are released all the same.
+        """
         worker = self._admission.close()
         async with AsyncExitStack() as ours:
             if isinstance(self._address, str):
@@ -305,10 +324,16 @@ class Runtime(Answering, Listing, Generic[O]):
 
     # ------------------------------------------------------------------ the whole
 
-    async def vacuum(self) -> VacuumReport:
-        """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to."""
+    async def vacuum(self, *, compact: bool = False) -> VacuumReport:
+        """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to.
+
+        Args:
+            compact: Give all free space back to the file system. Every process that writes waits while what is in use
+                is copied, and the disk needs room for that copy, twice. Without it the store does so by itself where
+                more than half of the file is free and the copy is small.
+        """
         return await self._services.store.vacuum(
-            now_ms=self._clock.now_ms(), retention_ms=self._retention_ms
+            now_ms=self._clock.now_ms(), retention_ms=self._retention_ms, compact=compact
         )
 
     async def status(self) -> RuntimeStatus:

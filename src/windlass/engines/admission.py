@@ -174,6 +174,7 @@ class Admission:
         `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
         """
         worker = self._worker
+        worker.hurry(session_id, turn_id)
         while True:
             try:
                 if RUNS_IN.get() is None:

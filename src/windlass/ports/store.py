@@ -366,6 +366,11 @@ class Store(Protocol):
 
     async def get_blob(self, digest: str) -> bytes: ...
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
-        """Reclaim what nothing refers to and journals of turns that ended longer ago than that."""
+    async def vacuum(
+        self, *, now_ms: int, retention_ms: int, compact: bool = False
+    ) -> VacuumReport:
+        """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
+
+        `compact` gives all free space back to the file system, although others may have to wait for that.
+        """
         ...

@@ -336,7 +336,13 @@ class MemoryStore:
             )
         return blob.data
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> ports.VacuumReport:
+    async def vacuum(
+        self,
+        *,
+        now_ms: int,
+        retention_ms: int,
+        compact: bool = False,  # noqa: ARG002 - there is no file
+    ) -> ports.VacuumReport:
         self._writes += 1
         return sessions.vacuum(
             self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms

@@ -138,8 +138,9 @@ def reclaim_rest(
             blobs.append(found[0].hex())
     workers = _forget_workers(rows, gone)
     news.reclaim(rows.db)
+    reopened = _reopen(rows)
     rows.forget()
-    report = VacuumReport(items=items, bodies=len(blobs), workers=len(workers))
+    report = VacuumReport(items=items, bodies=len(blobs), workers=len(workers), reopened=reopened)
     return Reclaimed(report, tuple(blobs), workers)
 
 
@@ -147,6 +148,18 @@ def summed(reports: Sequence[VacuumReport]) -> VacuumReport:
     """Return what several steps reclaimed together."""
     fields = VacuumReport.__struct_fields__
     return VacuumReport(**{name: sum(getattr(one, name) for one in reports) for name in fields})
+
+
+def _reopen(rows: Rows) -> int:
+    """Make parked turns due that wait for nothing: their wait was lost, and their journal opens it anew.
+
+    No turn of ours parks like that. To look for one costs a look at every parked turn, so it is not done for `due`.
+    """
+    rows.db.execute(
+        "UPDATE turns SET state = 'ready', answered = 1 WHERE state = 'parked'"
+        " AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.turn = turns.no AND waits.state = 'open')"
+    )
+    return rows.db.changes()
 
 
 def _forget_workers(rows: Rows, gone: Liveness) -> tuple[str, ...]:
