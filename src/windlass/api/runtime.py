@@ -1,9 +1,12 @@
-"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns."""
+"""A runtime: owns a store and a worker, opens sessions, drives and recovers turns.
+
+Length: every setting is explained and checked here.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from os import getpid, uname
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
@@ -303,6 +306,25 @@ class Runtime(Answering, Listing, Generic[O]):
         else:
             raise ConfigError.at("agent", name, "one of this runtime's agents")
         return Session(self._admission, self._models, id, owner)
+
+    async def import_session(
+        self, lines: str | Iterable[str], *, id: str | None = None
+    ) -> Session[O]:
+        """Make a session of what `export_session` returned, in this store or another: all of it or nothing.
+
+        The next turn goes on from its history. Remembered approvals are not taken over, and what its turns used does not
+        count as used here.
+
+        Args:
+            lines: The lines, or a text of them; they are checked against their digests first.
+            id: Another id for it; the id that it had, if none is given.
+        """
+        from windlass.api.archive import import_session  # noqa: PLC0415 - see above
+
+        services = self._services
+        now_ms = self._clock.now_ms()
+        made = await import_session(services.store, lines, session_id=id, now_ms=now_ms)
+        return self.session(made.session_id)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
         """Return a turn by its id, wherever it runs."""

@@ -25,6 +25,7 @@ from windlass.ports.unit import (
     CHAT,
     Errand,
     ErrandReceipt,
+    ImportedSession,
     Lease,
     NewTurn,
     SessionKind,
@@ -281,6 +282,19 @@ class Store(Protocol):
         self, session_id: str, new_id: str, *, at: int | None = None, now_ms: int = 0
     ) -> SessionView:
         """Begin a session that shares the history of another up to its `at`-th turn. Copies nothing."""
+        ...
+
+    async def import_session(self, session: ImportedSession, *, now_ms: int) -> SessionView:
+        """Make a session with the history that it had elsewhere, a `chat`: all of it or nothing.
+
+        Its turns are known and have ended; they have no journals. What they used is in their pages, and does not count
+        as used here. None who watches is told of them: they did not happen here.
+
+        Raises:
+            IdempotencyConflict: there is such a session.
+            SessionDeleted: there was; its id is not used again.
+            InvalidInput: a page refers to bytes that this store does not have.
+        """
         ...
 
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:

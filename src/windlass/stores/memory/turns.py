@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from windlass.errors import InvalidInput
 from windlass.journal import check_place
 from windlass.ports import NewTurn, SessionKind, TurnReceipt, Unit
 from windlass.stores import rules
@@ -83,5 +82,5 @@ def hold_blobs(tables: Tables, turn: TurnRow, digests: tuple[str, ...], changes:
     """
     for digest in digests:
         if digest not in tables.blobs:
-            raise InvalidInput("Unit.blobs: a digest of no blob in this store", field="Unit.blobs")
+            raise rules.unknown_blob()
         changes.put(turn.blobs, digest, None)

@@ -343,6 +343,17 @@ class SqliteStore:
         await self._do(turns.fork, session_id, new_id, at, now_ms).durable()
         return await self.load_session(new_id)
 
+    async def import_session(
+        self, session: ports.ImportedSession, *, now_ms: int
+    ) -> ports.SessionView:
+        """Make a session with the history that it had elsewhere: all of it or nothing."""
+        encoder = self._encoder
+        names = [turn.page.turn_id for turn in session.turns]
+        encoder.check_names(session.session_id, session.agent, *names)
+        pages = [encoder.page(turn.page) for turn in session.turns]
+        await self._do(turns.import_session, session, pages, now_ms).durable()
+        return await self.load_session(session.session_id)
+
     async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:
         """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
         self._encoder.check_names(session_id)
