@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from os import getpid, uname
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
 _DAY_S = 86_400.0
+# How many turns of a kind a status shows.
+_SHOWN = 100
 _log = logging.getLogger("windlass")
 
 
@@ -54,7 +57,8 @@ class RuntimeStatus(Value, kw_only=True):
     worker_id: its id among the store's workers; None if it drives nothing.
     is_durable: whether its store outlives the process.
     driving: the sessions in which it drives a turn.
-    due: turns that it could take up now; foreign: turns of agents that it does not have.
+    due: turns that it could take up now; foreign: turns of agents that it does not have. Each has the oldest, and
+        has_more says that there are more of one of them than it shows.
     dropped: the last errands of turns here whose target was gone.
     """
 
@@ -64,6 +68,7 @@ class RuntimeStatus(Value, kw_only=True):
     driving: tuple[str, ...] = ()
     due: tuple[DueTurn, ...] = ()
     foreign: tuple[DueTurn, ...] = ()
+    has_more: bool = False
     open_waits: int = 0
     dropped: tuple[ErrandReceipt, ...] = ()
 
@@ -360,16 +365,20 @@ class Runtime(Answering, Listing, Generic[O]):
 
     async def status(self) -> RuntimeStatus:
         """Return what this runtime is doing, and what it leaves to others."""
-        services = self._services
-        due = await services.store.due(self._clock.now_ms())
+        services, now_ms = self._services, self._clock.now_ms()
+        ask = partial(services.store.due, now_ms, limit=_SHOWN + 1)
+        # Asked for apart: thousands of turns of others do not hide ours.
+        ours, found = (await ask(agents=tuple(self._programs))).turns, (await ask()).turns
+        foreign = tuple(turn for turn in found if turn.agent not in self._programs)
         waits = await self.waits()
         return RuntimeStatus(
             worker_id=services.worker_id or None,
             is_durable=services.store.is_durable,
             agents=self._names,
             driving=tuple(self._worker.driving),
-            due=tuple(turn for turn in due.turns if turn.agent in self._programs),
-            foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
+            due=ours[:_SHOWN],
+            foreign=foreign[:_SHOWN],
+            has_more=max(len(ours), len(found)) > _SHOWN,
             open_waits=len(waits),
             dropped=tuple(self._worker.dropped),
         )
