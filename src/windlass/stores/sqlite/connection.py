@@ -36,7 +36,7 @@ from windlass.stores.sqlite.schema import APPLICATION_ID, GOES_ON_FROM, MIGRATIO
 
 # Releases before this can damage a file when two connections checkpoint at the same moment.
 MIN_SQLITE = (3, 51, 3)
-# A file is compacted by itself if that frees as much and copies no more: for tens of megabytes writers wait a second.
+# A file is compacted by itself if that frees as much and copies no more: for tens of megabytes writers wait a second or two.
 _MUCH_FREE_BYTES = 4 * 1024 * 1024
 _QUICK_COPY_BYTES = 64 * 1024 * 1024
 # SQLite's own default: the log is folded back into the file each time it has this many pages.
