@@ -7,6 +7,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.cli.started import clean_environment, values, windlass
@@ -294,3 +295,31 @@ def test_a_local_model_that_nobody_knows_is_refused(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "found the local model 'giant'" in done.stderr
+
+
+def test_files_that_other_users_can_read_are_named(store: Path) -> None:
+    told = {check.name: check for check in check_store(store)}
+    assert (told["rights"].status, told["rights"].detail) == ("ok", "its owner alone can read it")
+
+    store.chmod(0o644)
+    store.with_name("windlass.db-workers").chmod(0o755)
+    told = {check.name: check for check in check_store(store)}
+    assert told["rights"].status == "warn"
+    assert told["rights"].detail == (
+        "other users can read windlass.db, windlass.db-workers; chmod go= takes that away"
+    )
+    assert (store.stat().st_mode & 0o777) == 0o644  # it is the operator's to change
+
+
+def test_turns_that_are_parked_for_nothing_are_named(store: Path) -> None:
+    assert "turns" not in {check.name for check in check_store(store)}
+    db = apsw.Connection(str(store))
+    db.execute("UPDATE turns SET state = 'parked'")
+    (turn_id,) = db.execute("SELECT id FROM turns").fetchall()[0]
+    db.close()
+
+    told = {check.name: check for check in check_store(store)}
+    assert told["turns"].status == "warn"
+    assert told["turns"].detail == (
+        f"parked, and nothing answers them: s/{turn_id}; windlass vacuum makes them due"
+    )

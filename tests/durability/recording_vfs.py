@@ -133,7 +133,10 @@ class RecordingVfs(apsw.VFS):
             return apsw.VFSFile("", name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         short = Path(path).name
-        was_there = Path(path).exists()
+        # An empty file that was not seen before was made a moment ago, beside this layer: its name may be lost as well.
+        was_there = Path(path).exists() and (
+            short in self._files or bool(Path(path).stat().st_size)
+        )
         file = RecordingFile(self, name, flags)
         with self._lock:
             if short not in self._files or not was_there:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
@@ -11,12 +12,15 @@ import msgspec
 
 from tests.durability.workload import Worker, blob, commit, item, new_turn, unit
 from tests.unit_shortcuts import UnitShortcuts
-from windlass.errors import InvalidInput
+from windlass.errors import IdempotencyConflict, InvalidInput, UnknownSession
+from windlass.journal import HistoryPage
 from windlass.ports import (
     AcceptTurn,
     AnswerWait,
     CancelTurn,
     Errand,
+    ImportedSession,
+    ImportedTurn,
     NewItem,
     PostItem,
     Start,
@@ -194,6 +198,45 @@ async def _cancelled(store: Store) -> int:
     return int(turn.cancel is not None)
 
 
+IMPORTED = ImportedSession(
+    session_id="imported",
+    agent="a",
+    created_ms=1,
+    turns=tuple(
+        ImportedTurn(
+            page=HistoryPage(
+                format=1,
+                turn_id=f"t{number}",
+                nodes=commit("s0", number).nodes,
+                outcome=commit("s0", number).outcome,
+            ),
+            request_digest=f"{number:064x}",
+        )
+        for number in range(3)
+    ),
+)
+
+
+async def _import(store: Store, _: Worker, __: int) -> object:
+    """Once it has landed its id is taken, by itself."""
+    with suppress(IdempotencyConflict):
+        await store.import_session(IMPORTED, now_ms=2_000)
+    return await store.load_session("imported")
+
+
+async def _imported(store: Store) -> int:
+    """The session is there with all of its turns, or not at all."""
+    try:
+        view = await store.load_session("imported")
+    except UnknownSession:
+        return 0
+    assert view.pages == tuple(turn.page for turn in IMPORTED.turns)
+    assert [await store.load_turn("imported", f"t{number}") is None for number in range(4)] == [
+        False, False, False, True,
+    ]  # fmt: skip
+    return 1
+
+
 OPERATIONS = (
     StoreOperation(name="submit", run=_submit, landed=_submitted, is_fenced=True),
     StoreOperation(name="errands", run=_send, landed=_sent, is_fenced=True),
@@ -205,6 +248,7 @@ OPERATIONS = (
     StoreOperation(name="enqueue", run=_enqueue, landed=_enqueued),
     StoreOperation(name="put_blob", run=_put_blob, landed=_blob_is_there),
     StoreOperation(name="request_cancel", run=_cancel, landed=_cancelled),
+    StoreOperation(name="import_session", run=_import, landed=_imported),
 )
 CLAIM = StoreOperation(name="claim", run=_claim, landed=_started)
 """Lands once as the others do; asked again, it gives what is left, which is nothing."""

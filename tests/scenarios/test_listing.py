@@ -112,3 +112,17 @@ async def test_a_history_refuses_what_makes_no_sense(
         await rt.session("s").run("Hi.")
         with pytest.raises(InvalidInput):
             await rt.session("s").history(**wanted)
+
+
+async def test_a_status_shows_the_oldest_and_says_that_there_is_more(memory_stage: Stage) -> None:
+    """Turns of agents that nobody has do not hide those that this runtime could take up."""
+    async with memory_stage.runtime(Agent("theirs", model=echo()), worker=False) as rt:
+        for n in range(100):
+            await rt.session(f"theirs{n:03}").submit("Hi.", turn_id="t")
+        assert not (await rt.status()).has_more
+    async with memory_stage.runtime(Agent("mine", model=echo()), worker=False) as rt:
+        await rt.session("mine").submit("Hi.", turn_id="t")
+        crowded = await rt.status()
+        assert [turn.session_id for turn in crowded.due] == ["mine"]
+        assert len(crowded.foreign) == 100
+        assert crowded.has_more

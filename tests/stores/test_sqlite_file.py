@@ -184,6 +184,30 @@ async def test_a_file_that_lacks_a_table_is_refused_by_name(path: Path, table: s
     assert turns.dump(path) == before
 
 
+@pytest.mark.parametrize("value", [b"st-\xff\xfe", b"", b"st-\n"], ids=repr)
+@pytest.mark.parametrize("read_only", [False, True], ids=["to-write", "to-read"])
+async def test_a_damaged_store_id_is_told_as_damage(
+    path: Path, value: bytes, read_only: bool
+) -> None:
+    await closed_file(path)
+    db = raw(path)
+    db.execute("UPDATE meta SET value = ? WHERE name = 'store_id'", (value,))
+    db.close()
+
+    store = SqliteStore(path, read_only=read_only)
+    with pytest.raises(JournalCorrupt, match="store_id is damaged; restore the file from a backup"):
+        await store.open()
+
+
+async def test_an_empty_secret_is_told_as_damage(path: Path) -> None:
+    await closed_file(path)
+    db = raw(path)
+    db.execute("UPDATE meta SET value = x'' WHERE name = 'secret'")
+    db.close()
+    error = await refused(path, JournalCorrupt)
+    assert "its secret is damaged" in str(error)
+
+
 @pytest.mark.parametrize("name", ["store_id", "secret"])
 async def test_a_file_that_does_not_say_its_name_is_refused(path: Path, name: str) -> None:
     await closed_file(path)

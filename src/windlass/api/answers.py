@@ -123,9 +123,12 @@ class Answering:
     async def retry(self, session_id: str, turn_id: str) -> bool:
         """Try a turn again that is parked as poison, on a mismatch, for a provider, for deps or for a budget.
 
+        So is a turn that is parked and waits for nothing, because its wait was lost: it asks again. Returns whether there
+        was anything to try.
+
         Args:
             session_id: The session that the turn belongs to.
-            turn_id: The turn to try again. True is returned if it was waiting for that.
+            turn_id: The turn to try again.
         """
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
@@ -134,7 +137,9 @@ class Answering:
         found = [view.wait.key for view in waits if view.wait.kind in _RETRYABLE]
         for key in found:
             await self._answer(key, "retry", None)
-        return bool(found)
+        if waits:
+            return bool(found)
+        return await self._admission.worker.reopen(session_id, turn_id)
 
     async def _open_wait(self, key: str, kind: str | None) -> Wait | None:
         """Return the open wait of a key; None if there is none, or not any more.

@@ -1,4 +1,4 @@
-"""Lists: the sessions and turns of a store, a page at a time; what they used; and what happens in all of them."""
+"""Lists: the sessions and turns of a store, a page at a time; one as text; what they used; what happens in all of them."""
 
 from __future__ import annotations
 
@@ -89,6 +89,16 @@ class Listing:
         from windlass.api.notices import Notices  # noqa: PLC0415 - see above
 
         return Notices(self._admission, sessions=sessions, kinds=kinds, cursor=cursor)
+
+    async def export_session(self, id: str) -> list[str]:
+        """Return a session as text, a line per turn and per attachment: what `import_session` reads.
+
+        Args:
+            id: The session. Its unfinished turn is not exported.
+        """
+        from windlass.api.archive import export_session  # noqa: PLC0415 - see above
+
+        return await export_session(self._admission.services.store, id)
 
     async def usage(self) -> UsageReport:
         """Return what all sessions of the store have used."""

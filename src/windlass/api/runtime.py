@@ -5,7 +5,8 @@ Length: a good part of it is what each setting and argument means, and the overl
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from os import getpid, uname
@@ -64,6 +65,9 @@ DepsFactory: TypeAlias = Callable[[TurnInfo], D | Awaitable[D] | AbstractAsyncCo
 """Makes what tools work with, once per drive: it returns it, or an awaitable or an async context manager of it."""
 AnyDeps: TypeAlias = DepsFactory[Any] | Mapping[str, DepsFactory[Any]]
 _DAY_S = 86_400.0
+# How many turns of a kind a status shows.
+_SHOWN = 100
+_log = logging.getLogger("windlass")
 
 
 class RuntimeStatus(Value, kw_only=True):
@@ -74,8 +78,9 @@ class RuntimeStatus(Value, kw_only=True):
         is_durable: Whether its store outlives the process.
         agents: The names of the agents whose turns it drives.
         driving: The sessions in which it drives a turn.
-        due: Turns that it could take up now.
-        foreign: Turns that are due and belong to agents that it does not have.
+        due: The oldest turns that it could take up now.
+        foreign: The oldest turns that are due and belong to agents that it does not have.
+        has_more: Whether there are more turns of either kind than are shown.
         open_waits: How many waits of the store are open.
         dropped: The last errands of turns here whose target was gone.
     """
@@ -86,6 +91,7 @@ class RuntimeStatus(Value, kw_only=True):
     driving: tuple[str, ...] = ()
     due: tuple[DueTurn, ...] = ()
     foreign: tuple[DueTurn, ...] = ()
+    has_more: bool = False
     open_waits: int = 0
     dropped: tuple[ErrandReceipt, ...] = ()
 
@@ -248,16 +254,33 @@ class Runtime(Answering, Listing, Generic[O]):
         try:
             engine = self._engine
             await worker.open(LocalEngine(store) if isinstance(engine, str) else engine)
-        except BaseException:
-            await self._close()
+        except BaseException as error:
+            await self._close_beside(error)
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._close()
+    async def __aexit__(
+        self, _kind: object, error: BaseException | None = None, _trace: object = None
+    ) -> None:
+        if error is None:
+            await self._close()
+        else:
+            await self._close_beside(error)
+
+    async def _close_beside(self, error: BaseException) -> None:
+        """Close while an error is on its way to the caller, who gets that one: it says more than what closing says."""
+        try:
+            await self._close()
+        except Exception as failure:  # noqa: BLE001 - it is told with the error
+            _log.warning("closing the runtime: %s", failure)
+            error.add_note(f"closing the runtime failed as well: {failure}")
 
     async def _close(self) -> None:
-        """Stop driving, and close what this runtime opened; ends no turn."""
+        """Stop driving, and close what this runtime opened; ends no turn.
+
+        Raises:
+            StoreError: the store could not be told. Threads, locks and files are released all the same.
+        """
         worker = self._admission.close()
         async with AsyncExitStack() as ours:
             if isinstance(self._address, str):
@@ -340,6 +363,25 @@ class Runtime(Answering, Listing, Generic[O]):
         else:
             raise ConfigError.at("agent", name, "one of this runtime's agents")
         return Session(self._admission, self._models, id, owner)
+
+    async def import_session(
+        self, lines: str | Iterable[str], *, id: str | None = None
+    ) -> Session[O]:
+        """Make a session of what `export_session` returned, in this store or another: all of it or nothing.
+
+        The next turn goes on from its history. Remembered approvals are not taken over, and what its turns used does not
+        count as used here.
+
+        Args:
+            lines: The lines, or a text of them; they are checked against their digests first.
+            id: Another id for it; the id that it had, if none is given.
+        """
+        from windlass.api.archive import import_session  # noqa: PLC0415 - see above
+
+        services = self._services
+        now_ms = self._clock.now_ms()
+        made = await import_session(services.store, lines, session_id=id, now_ms=now_ms)
+        return self.session(made.session_id)
 
     def turn(self, session_id: str, turn_id: str) -> TurnHandle[O]:
         """Return a turn by its id, wherever it runs.
@@ -425,24 +467,34 @@ class Runtime(Answering, Listing, Generic[O]):
 
     # ------------------------------------------------------------------ the whole
 
-    async def vacuum(self) -> VacuumReport:
-        """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to."""
+    async def vacuum(self, *, compact: bool = False) -> VacuumReport:
+        """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to.
+
+        Args:
+            compact: Give all free space back to the file system. Every process that writes waits while what is in use
+                is copied, and the disk needs room for that copy, twice. Without it the store does so by itself where
+                more than half of the file is free and the copy is small.
+        """
         return await self._services.store.vacuum(
-            now_ms=self._clock.now_ms(), retention_ms=self._retention_ms
+            now_ms=self._clock.now_ms(), retention_ms=self._retention_ms, compact=compact
         )
 
     async def status(self) -> RuntimeStatus:
         """Return what this runtime is doing, and what it leaves to others."""
-        services = self._services
-        due = await services.store.due(self._clock.now_ms())
+        services, now_ms = self._services, self._clock.now_ms()
+        ask = partial(services.store.due, now_ms, limit=_SHOWN + 1)
+        # Asked for apart: thousands of turns of others do not hide ours.
+        ours, found = (await ask(agents=tuple(self._programs))).turns, (await ask()).turns
+        foreign = tuple(turn for turn in found if turn.agent not in self._programs)
         waits = await self.waits()
         return RuntimeStatus(
             worker_id=services.worker_id or None,
             is_durable=services.store.is_durable,
             agents=self._names,
             driving=tuple(self._worker.driving),
-            due=tuple(turn for turn in due.turns if turn.agent in self._programs),
-            foreign=tuple(turn for turn in due.turns if turn.agent not in self._programs),
+            due=ours[:_SHOWN],
+            foreign=foreign[:_SHOWN],
+            has_more=max(len(ours), len(found)) > _SHOWN,
             open_waits=len(waits),
             dropped=tuple(self._worker.dropped),
         )

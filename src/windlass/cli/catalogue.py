@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import Final, NamedTuple
 
 from windlass.cli import exit_code
 
 
 class Command(NamedTuple):
-    """One command: the function of that name in `commands/{module}.py`, imported when it is used."""
+    """One command: the function of that name in `commands/{module}.py`, imported when it is used.
+
+    Where Python has the name for itself, the function's ends in an underscore.
+    """
 
     name: str
     module: str
@@ -16,7 +20,8 @@ class Command(NamedTuple):
 
     @property
     def where(self) -> str:
-        return f"windlass.cli.commands.{self.module}:{self.name}"
+        end = "_" if iskeyword(self.name) else ""
+        return f"windlass.cli.commands.{self.module}:{self.name}{end}"
 
 
 DEMO: Final = "demo"
@@ -35,7 +40,9 @@ COMMANDS: Final = (
     Command("fork", "sessions", "start a session from another one's history"),
     Command("repair", "repair", "hide what a provider rejects, so that a session can go on"),
     Command("usage", "sessions", "count tokens, calls and cost"),
-    Command("export", "sessions", "write a session as JSON lines or Markdown"),
+    Command("export", "archive", "write a session as JSON lines or Markdown"),
+    Command("import", "archive", "make a session of what export wrote"),
+    Command("vacuum", "machine", "reclaim old journals, and give space back"),
     Command("doctor", "machine", "check the store, the disk, keys and models"),
     Command("bench", "machine", "measure turns per second on this disk"),
     Command("models", "machine", "list models, or download the small local one"),

@@ -21,6 +21,7 @@ from windlass.cli.terminal import size
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.credentials import KEY_SOURCES, base_url_for
 from windlass.stores.sqlite.connection import as_windlass_error, check_release, connect
+from windlass.stores.sqlite.reclaim import parked_for_nothing
 from windlass.stores.sqlite.schema import VERSION
 
 Status = Literal["ok", "note", "warn", "fail"]
@@ -31,6 +32,9 @@ _TOO_FAST_MS: Final = 0.005
 _PATIENCE_S: Final = 5.0
 _clock = time.perf_counter  # noqa: TID251 - measures the disk; nothing stored depends on it
 _N_SYNCS: Final = 20
+_NAMED: Final = 10
+# What a group and all others may do with a file.
+_OTHERS: Final = 0o077
 _BLOCK: Final = b"w" * 4096
 # File systems that do not give SQLite the locks and syncs it needs.
 _NETWORK_KINDS: Final = frozenset({
@@ -75,9 +79,30 @@ def _look_into(file: Path) -> Iterator[Check]:
         schema = int(db.pragma("user_version"))
         detail = f"version {schema}, this release writes {VERSION}"
         yield Check("schema", "ok" if schema <= VERSION else "fail", detail)
+        if schema == VERSION:
+            yield from _check_parked(parked_for_nothing(db))
     parts = [file, *(file.with_name(f"{file.name}-{end}") for end in ("wal", "shm"))]
     n_bytes = sum(part.stat().st_size for part in parts if part.exists())
     yield Check("size", "ok", size(n_bytes))
+    yield _check_rights(file, parts)
+
+
+def _check_parked(lost: list[str]) -> Iterator[Check]:
+    """Name turns that are parked and wait for nothing: their waits were lost."""
+    if lost:
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        detail = f"parked, and nothing answers them: {', '.join(lost[:_NAMED])}{more}; windlass vacuum makes them due"
+        yield Check("turns", "warn", detail)
+
+
+def _check_rights(file: Path, parts: list[Path]) -> Check:
+    """Say which files other users of this machine can read."""
+    parts = [*parts, *(file.with_name(f"{file.name}-{end}") for end in ("blobs", "workers"))]
+    is_open = [part.name for part in parts if part.exists() and part.stat().st_mode & _OTHERS]
+    if not is_open:
+        return Check("rights", "ok", "its owner alone can read it")
+    detail = f"other users can read {', '.join(is_open)}; chmod go= takes that away"
+    return Check("rights", "warn", detail)
 
 
 def check_disk(folder: Path) -> Iterator[Check]:

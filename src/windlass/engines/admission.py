@@ -257,7 +257,9 @@ class Admission:
 
         `turn` is given by the caller that began it here: if another worker has the session, the turn queues there.
         """
-        resting = self._worker.resting
+        worker = self._worker
+        resting = worker.resting
+        worker.hurry(session_id, turn_id)
         while True:
             try:
                 found = await self._in_no_slot(resting.outcome(session_id, turn_id))

@@ -16,6 +16,7 @@ from windlass.errors import (
     LeaseLost,
     SessionDeleted,
     StoreError,
+    StoreUnavailable,
     UnknownSession,
     WindlassError,
 )
@@ -30,6 +31,7 @@ from windlass.runtime.turn_signals import StopTurn
 
 _log = logging.getLogger("windlass")
 _MAX_PAUSE_MS = 300_000
+_MAX_OUTAGE_MS = 10_000
 _MAX_FAILURES = 256
 
 TurnKey: TypeAlias = tuple[str, str]
@@ -166,6 +168,8 @@ class Drives:
         # How often a turn failed here for a reason other than the store, and with what.
         self.faults: dict[TurnKey, tuple[int, str]] = {}
         self._tries: dict[TurnKey, int] = {}
+        # Accepted turns that the store keeps from going on, and what it said; they are tried again.
+        self.outages: dict[TurnKey, StoreUnavailable] = {}
         # Turns that were not even accepted, and why.
         self.failures: dict[TurnKey, WindlassError] = {}
 
@@ -202,6 +206,7 @@ class Drives:
     def start(self, memory: SessionMemory, program: Program, job: Job) -> None:
         """Drive a turn."""
         memory.is_idle = False
+        self.outages.pop((memory.session_id, job.turn_id), None)
         self._services.driving += 1
         drive = Drive(self._services, program, memory, job)
         driving = self.by_session[memory.session_id] = Driving(job.turn_id, job.request, drive)
@@ -234,12 +239,16 @@ class Drives:
             pass  # another worker was faster, or the turn has ended
         except WindlassError as error:
             _log.warning("taking up %s/%s: %s", *key, error.code)
-            self.try_later(key)
+            self.try_later(key, error)
 
-    def try_later(self, key: TurnKey) -> None:
-        """Try a turn again, after a pause that grows each time."""
+    def try_later(self, key: TurnKey, error: BaseException) -> None:
+        """Try a turn again, after a pause that grows each time; shorter ones for a store that is out of order."""
+        most_ms = _MAX_PAUSE_MS
+        if isinstance(error, StoreUnavailable):
+            self.outages[key] = error
+            most_ms = _MAX_OUTAGE_MS
         tries = self._tries[key] = self._tries.get(key, 0) + 1
-        self.again[key] = self._services.clock.now_ms() + min(_MAX_PAUSE_MS, 250 * 2**tries)
+        self.again[key] = self._services.clock.now_ms() + min(most_ms, 250 * 2**tries)
 
     def due_again(self, session_id: str | None = None) -> tuple[TurnKey, ...]:
         """Return the turns whose pause is over, of all sessions or of one."""
@@ -283,8 +292,10 @@ class Drives:
         if not isinstance(error, StoreError):
             _log.error("driving %s/%s failed", *key, exc_info=error)
             self.faults[key] = (self.faults.get(key, (0, ""))[0] + 1, type(error).__name__)
+        else:
+            _log.warning("driving %s/%s: %s", *key, error.code)
         if driving.drive.is_accepted:
-            self.try_later(key)
+            self.try_later(key, error)
         elif isinstance(error, WindlassError):
             self._fail(key, error)
         else:

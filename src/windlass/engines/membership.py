@@ -9,7 +9,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 from windlass.errors import LeaseLost, StoreError, WindlassError
 from windlass.ports import DueInbox, InboxItem, NewTurn, TurnRequest
@@ -68,8 +67,7 @@ class Membership:
         """Give the sessions up, so that other workers need not wait for the lease to end."""
         self._is_over.set()
         if self._services.worker_id:
-            with suppress(StoreError):
-                await self._services.store.leave(self._services.worker_id)
+            await self._services.store.leave(self._services.worker_id)
 
 
 _COMPACT = "compact"

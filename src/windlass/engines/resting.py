@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.engines.drives import Drives
-from windlass.errors import EngineError, SessionDeleted, UnknownSession
+from windlass.errors import EngineError, SessionDeleted, StoreUnavailable, UnknownSession
 from windlass.ports import Store, TurnView, Wait, WaitView
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.services import Services
@@ -232,6 +232,10 @@ class Resting:
             return leaves.sessions
         if view is None and session_id not in self._drives.by_session:
             raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
+        outage = self._drives.outages.get((session_id, turn_id))
+        if outage is not None:
+            said = f"turn {turn_id}: is accepted and cannot go on now: {outage}. It goes on by itself once that is over"
+            raise StoreUnavailable(said) from outage
         return ()
 
     def _refuse_if_closing(self, what: str) -> None:

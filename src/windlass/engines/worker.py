@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 from windlass.engines.drives import Drives, Slots, TurnKey
@@ -120,17 +120,16 @@ class Worker:
         """Stop driving, write down what has ended, and give the sessions up. Ends no turn."""
         self._is_closing = True
         self.resting.close()
-        # If close() is cancelled, the background tasks are stopped all the same.
-        try:
-            await self._drives.stop(_GRACE_S)
-        finally:
+        # Whatever fails here, and also if close() is cancelled, the rest is stopped all the same: from the last line up.
+        async with AsyncExitStack() as closing:
+            closing.callback(self.services.feeds.close)
+            closing.callback(self.folded.close)
+            closing.callback(self.watch.close)
+            closing.push_async_callback(self.services.aside.finish, _ASIDE_S)
+            closing.push_async_callback(self._membership.stop)
             if self._engine is not None:
-                await self._engine.close()
-            await self._membership.stop()
-            await self.services.aside.finish(_ASIDE_S)
-            self.watch.close()
-            self.folded.close()
-            self.services.feeds.close()
+                closing.push_async_callback(self._engine.close)
+            await self._drives.stop(_GRACE_S)
 
     def kick(self, session_id: str | None = None) -> None:
         """Look for work now; in this session again when its turn has ended."""
@@ -188,6 +187,12 @@ class Worker:
         elif (session_id, turn_id) in self._drives.again:
             self._drives.again[session_id, turn_id] = 0  # it need not wait any longer
         self.kick()
+
+    def hurry(self, session_id: str, turn_id: str) -> None:
+        """Try a turn at once that the store kept from going on: a caller asks for it."""
+        if self._drives.outages.pop((session_id, turn_id), None) is not None:
+            self._drives.again[session_id, turn_id] = 0
+            self.kick()
 
     def answered(self) -> None:
         """Make turns under way look for an answer that was just given, and look for parked ones."""
@@ -517,6 +522,18 @@ class Worker:
         if is_over:
             # It came before, and was reclaimed since: the turn that it began then takes nothing more.
             await accept(turn_of_item(f"{item.item_id}.{item.arrived}"), turn)
+
+    async def reopen(self, session_id: str, turn_id: str) -> bool:
+        """Drive a parked turn that waits for nothing, because its wait was lost; return whether it is one."""
+        view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+        if view is None or view.state != "parked" or view.agent not in self.programs:
+            return False
+        if any(one.state == "open" for one in view.waits):
+            return False
+        await self.join()
+        with self._drives.taking_up((session_id, turn_id)):
+            await self._resume(session_id, turn_id)
+        return True
 
     async def _wake_parked(self, session_id: str, turn_id: str) -> None:
         """Let a turn that waits for nothing but children or a time take in what came for it."""

@@ -27,6 +27,7 @@ from windlass.ports.unit import (
     CHAT,
     Errand,
     ErrandReceipt,
+    ImportedSession,
     Lease,
     NewTurn,
     SessionKind,
@@ -302,6 +303,19 @@ class Store(Protocol):
         """
         ...
 
+    async def import_session(self, session: ImportedSession, *, now_ms: int) -> SessionView:
+        """Make a session with the history that it had elsewhere, a `chat`: all of it or nothing.
+
+        Its turns are known and have ended; they have no journals. What they used is in their pages, and does not count
+        as used here. None who watches is told of them: they did not happen here.
+
+        Raises:
+            IdempotencyConflict: there is such a session.
+            SessionDeleted: there was; its id is not used again.
+            InvalidInput: a page refers to bytes that this store does not have.
+        """
+        ...
+
     async def delete_session(self, session_id: str, *, now_ms: int) -> DeleteReport:
         """Remove a session's payload and what it alone refers to; its id stays as a tombstone.
 
@@ -385,6 +399,11 @@ class Store(Protocol):
 
     async def get_blob(self, digest: str) -> bytes: ...
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> VacuumReport:
-        """Reclaim what nothing refers to and journals of turns that ended longer ago than that."""
+    async def vacuum(
+        self, *, now_ms: int, retention_ms: int, compact: bool = False
+    ) -> VacuumReport:
+        """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
+
+        `compact` gives all free space back to the file system, although others may have to wait for that.
+        """
         ...

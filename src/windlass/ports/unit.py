@@ -18,7 +18,7 @@ import msgspec
 
 from windlass.errors import InvalidInput
 from windlass.guards import check_id, check_text
-from windlass.journal import Entry, NodeBody, UsageLine
+from windlass.journal import Entry, HistoryPage, NodeBody, UsageLine
 from windlass.kernel import Attachment, Event, Outcome, Part, canonical
 from windlass.kernel.projector import SentPrefix
 from windlass.kernel.value import EMPTY_DICT, JsonValue, Value, check_instance, use_default
@@ -262,3 +262,37 @@ class Lease(Value, kw_only=True):
     generation: int
     until_ms: int
     takeovers: int = 0
+
+
+class ImportedTurn(Value, kw_only=True):
+    """A turn that ended in another store: its page, and what its request is known by.
+
+    Without that it is only history, as the pages are that a fork shares: its id is not known as a turn's. `blobs` are the
+    bytes that the page refers to.
+    """
+
+    page: HistoryPage
+    request_digest: str | None = None
+    blobs: tuple[str, ...] = ()
+
+
+class ImportedSession(Value, kw_only=True):
+    """A session as another store had it, with all of its turns that have ended, in order."""
+
+    session_id: str
+    agent: str
+    created_ms: int
+    turns: tuple[ImportedTurn, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse ids that are none, and turns that come twice."""
+        check_id(self.session_id, field="ImportedSession.session_id")
+        check_id(self.agent, field="ImportedSession.agent")
+        known: set[str] = set()
+        for at, turn in enumerate(self.turns):
+            field, turn_id = f"ImportedSession.turns[{at}].page.turn_id", turn.page.turn_id
+            check_id(turn_id, field=field)
+            if turn_id in known:
+                raise InvalidInput.at(field, turn_id, "each turn once")
+            if turn.request_digest is not None:
+                known.add(turn_id)

@@ -239,13 +239,19 @@ class WithdrawReceipt(Value, kw_only=True):
 
 
 class VacuumReport(Value, kw_only=True):
-    """What was reclaimed."""
+    """What was reclaimed.
+
+    `freed_bytes` is what the store gave back to the file system. `reopened` are turns that were parked and waited for
+    nothing, because their wait was lost: they are due again, and open it anew.
+    """
 
     journals: int = 0
     waits: int = 0
     items: int = 0
     bodies: int = 0
     workers: int = 0
+    freed_bytes: int = 0
+    reopened: int = 0
 
 
 class DeleteReport(Value, kw_only=True):

@@ -129,8 +129,6 @@ class ModelCalls:
             stream.retract()  # cancelled: what was shown of it will not be stored
             turn.spent.settle(key, is_lost=True)
             raise
-        if stream.has_text and isinstance(answer.result, ModelReply):
-            stream.keep_only(answer.result.text)
         sent = None if answer.request is asked else RequestSpec.of(answer.request)
         if hooks is None:
             answered = ModelAnswered(result=answer.result, text_streamed=stream.has_text, sent=sent)
@@ -170,6 +168,8 @@ class ModelCalls:
             except ProviderError as raised:
                 error, result = raised, _failure(raised)
             if not isinstance(result, ModelFailure):
+                if stream.has_text:
+                    stream.keep_only(result.text)
                 return _Answer(result, request)
             stream.retract()
             self._bounds = ReplyBounds(turn, stream.emit)

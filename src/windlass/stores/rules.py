@@ -435,6 +435,11 @@ def found_wait(wait: WaitView | None) -> WaitView:
     return wait
 
 
+def unknown_blob() -> InvalidInput:
+    """Return the refusal of a page that refers to bytes which were never put."""
+    return InvalidInput("Unit.blobs: a digest of no blob in this store", field="Unit.blobs")
+
+
 def unknown_wait(field: str) -> InvalidInput:
     """Return the refusal of a key that no wait has."""
     return InvalidInput(f"{field}: there is no such wait in this store", field=field)

@@ -1,4 +1,4 @@
-"""`windlass doctor`, `bench` and `models`: this machine, its disk, its keys and its models."""
+"""`windlass doctor`, `vacuum`, `bench` and `models`: this machine, its disk, its keys and its models."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from windlass.cli.arguments import JsonOption, StoreOption
 from windlass.cli.health import Check
 from windlass.cli.keys import environment
 from windlass.cli.output import write_json
-from windlass.cli.settings import Settings, read_settings, store_file
-from windlass.cli.terminal import console, line, note, notes, print_table
+from windlass.cli.settings import Settings, existing_store, read_settings, store_file
+from windlass.cli.terminal import console, line, note, notes, print_table, size
 from windlass.errors import ConfigError, InvalidInput
 from windlass.models.credentials import KEY_SOURCES
 from windlass.models.local.weights import KNOWN_WEIGHTS, find_weights, get_weights, weights_named
 from windlass.models.names import PROVIDERS, missing_extra
+from windlass.ports import VacuumReport
 from windlass.release import install_hint
 
 _SIGNS = {"ok": ("✓", "green"), "note": ("·", "dim"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
@@ -87,6 +88,42 @@ def _show(checks: list[Check]) -> None:
         detail = (check.detail, "dim" if check.status == "note" else "")
         shown = line((f"{sign} ", style), (f"{check.name:<{width}}  ", ""), detail)
         screen.print(shown, soft_wrap=True)
+
+
+# ---------------------------------------------------------------------- vacuum
+
+_DAY_S = 86_400.0
+
+
+def vacuum(
+    *,
+    compact: bool = False,
+    days: Annotated[float, Parameter(show_default=True)] = 7.0,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Reclaim the journals of turns that ended long ago, and what nothing refers to.
+
+    Args:
+        compact: give all free space back to the file system; who writes waits for that
+        days: for how many days the journals of ended turns are kept, as Runtime(retention=...)
+    """
+    settings = read_settings(store=store)
+    runtime: Runtime[Any] = Runtime(
+        store=existing_store(settings), durability=settings.durability, retention=days * _DAY_S
+    )
+
+    async def reclaim() -> VacuumReport:
+        async with runtime:
+            return await runtime.vacuum(compact=compact)
+
+    report = msgspec.structs.asdict(asyncio.run(reclaim()))
+    if json:
+        write_json(report)
+        return
+    freed = size(report.pop("freed_bytes"))
+    told = [f"{number} {name}" for name, number in report.items() if number]
+    console().print(f"reclaimed {', '.join(told) or 'nothing'}; {freed} given back")
 
 
 # ---------------------------------------------------------------------- bench

@@ -1,9 +1,8 @@
-"""`windlass sessions`, `fork`, `usage` and `export`: whole sessions."""
+"""`windlass sessions`, `fork` and `usage`: whole sessions."""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -14,7 +13,7 @@ from windlass.cli.arguments import JsonOption, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.terminal import console, count
 from windlass.errors import UnknownSession
-from windlass.ports import SessionSummary, SessionView, Wait
+from windlass.ports import SessionSummary, Wait
 from windlass.runtime.system_clock import SystemClock
 
 
@@ -145,42 +144,3 @@ def _cost(report: UsageReport) -> str:
         return terminal.dollars(report.cost)
     known = f"at least {terminal.dollars(report.known_cost)}; " if report.known_cost else ""
     return terminal.safe(f"{known}not known for {', '.join(report.unpriced)}")
-
-
-# ---------------------------------------------------------------------- export
-
-
-def export(
-    session: SessionWord,
-    /,
-    *,
-    format: Annotated[  # noqa: A002 - the flag's name
-        Literal["jsonl", "markdown"], Parameter(show_default=True)
-    ] = "jsonl",
-    store: StoreOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Write a session to standard output: a line about it, then a line per turn, oldest first.
-
-    Args:
-        format: JSON lines, or Markdown to read
-    """
-    view = with_store(store, lambda rows: rows.load_session(session))
-    if format == "markdown" and not json:
-        sys.stdout.write(_markdown(view))
-        return
-    record = output.session_record(view, view.head, parent=view.parent)
-    output.write_json({"kind": "session", **record})
-    for page in view.pages:
-        record = {**output.page_record(page), "usage": output.plain(page.usage)}
-        output.write_json({"kind": "turn", **record})
-
-
-def _markdown(view: SessionView) -> str:
-    about = f"Agent {view.agent}, started {terminal.moment(view.created_ms)}."
-    lines = [f"# {view.session_id}", "", about]
-    for number, page in enumerate(view.pages, start=1):
-        lines += ["", f"## Turn {number}: {terminal.ending(page.outcome)}", ""]
-        for message in output.page_messages(page):
-            lines += [f"**{terminal.speaker(message)}**", "", terminal.message_text(message), ""]
-    return "\n".join(lines).rstrip() + "\n"

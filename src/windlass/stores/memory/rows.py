@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from windlass.errors import InvalidInput
 from windlass.journal import HistoryPage, JournalPage, UsageLine
 from windlass.kernel import canonical
 from windlass.ports import (
@@ -222,9 +221,7 @@ class Tables:
         """
         for digest in digests:
             if digest not in self.blobs:
-                raise InvalidInput(
-                    "Unit.blobs: a digest of no blob in this store", field="Unit.blobs"
-                )
+                raise rules.unknown_blob()
 
     def live_sessions(self) -> Iterator[SessionRow]:
         """Return the sessions that are not deleted."""

@@ -8,8 +8,10 @@ from itertools import islice
 from windlass.errors import IdempotencyConflict
 from windlass.guards.ids import check_id
 from windlass.journal import HistoryPage
+from windlass.kernel import canonical
 from windlass.ports import (
     DeleteReport,
+    ImportedSession,
     SessionSummary,
     SessionView,
     TurnSummary,
@@ -134,6 +136,45 @@ def fork(
         forked.head += 1
     tables.sessions[new_id] = forked
     return forked
+
+
+def import_session(tables: Tables, session: ImportedSession) -> SessionRow:
+    """Make a session with the history that it had in another store."""
+    if session.session_id in tables.sessions:
+        tables.session(session.session_id)
+        said = f"session {session.session_id}: exists already"
+        raise IdempotencyConflict(said, field="session_id")
+    for turn in session.turns:
+        tables.check_blobs(turn.blobs)
+    made = tables.sessions[session.session_id] = SessionRow(
+        session.session_id,
+        agent=session.agent,
+        created_ms=session.created_ms,
+        head=len(session.turns),
+        arrivals=len(session.turns),
+    )
+    for head, turn in enumerate(session.turns, 1):
+        made.pages.append(PageRow(turn.page, turn.blobs))
+        if turn.request_digest is None:
+            continue
+        tables.accepted += 1
+        made.turns[turn.page.turn_id] = TurnRow(
+            session=made,
+            no=tables.accepted,
+            id=turn.page.turn_id,
+            agent=session.agent,
+            request=None,
+            digest=turn.request_digest,
+            submitter=None,
+            asked_by=None,
+            arrived=head,
+            state="done",
+            strand=head,
+            end=turn.page,
+            head=head,
+            commit_digest=canonical.digest(turn.page),
+        )
+    return made
 
 
 def delete(tables: Tables, session_id: str, *, now_ms: int) -> DeleteReport:

@@ -273,6 +273,16 @@ class MemoryStore:
         forked = sessions.fork(self._tables, session_id, new_id, at=at, now_ms=now_ms, own=own)
         return sessions.view(forked, history=True)
 
+    async def import_session(
+        self,
+        session: ports.ImportedSession,
+        *,
+        now_ms: int,  # noqa: ARG002 - the port's
+    ) -> ports.SessionView:
+        """Make a session with the history that it had elsewhere: all of it or nothing."""
+        self._writes += 1
+        return sessions.view(sessions.import_session(self._tables, session), history=True)
+
     async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:
         self._writes += 1
         return sessions.delete(self._tables, session_id, now_ms=now_ms)
@@ -351,7 +361,13 @@ class MemoryStore:
             )
         return blob.data
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> ports.VacuumReport:
+    async def vacuum(
+        self,
+        *,
+        now_ms: int,
+        retention_ms: int,
+        compact: bool = False,  # noqa: ARG002 - there is no file
+    ) -> ports.VacuumReport:
         self._writes += 1
         return sessions.vacuum(
             self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms

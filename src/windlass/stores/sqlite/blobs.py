@@ -15,19 +15,22 @@ from pathlib import Path
 
 from windlass.errors import InvalidInput, StoreContended
 from windlass.stores.sqlite.connection import corrupt, first
+from windlass.stores.sqlite.files import create_file, make_folder
 from windlass.stores.sqlite.rows import Rows
 
 MAX_ROW_BYTES = 1024 * 1024
 DAY_MS = 24 * 60 * 60 * 1000
+_REWRITE = os.O_WRONLY | os.O_TRUNC
 
 
 class BlobFolder:
-    """Where large blobs lie, by digest."""
+    """Where large blobs lie, by digest: a folder beside the database file."""
 
-    __slots__ = ("folder",)
+    __slots__ = ("file", "folder")
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.folder = file.with_name(f"{file.name}-blobs")
 
     def write(self, digest: str, data: bytes) -> None:
         """Put a file there, whole and synced with its folder, or not at all."""
@@ -38,10 +41,10 @@ class BlobFolder:
                 self.folder
             )  # the process that put it there may have died before its folder was on disk
             return
-        self.folder.mkdir(exist_ok=True)
+        make_folder(self.folder, beside=self.file)
         unfinished = self.folder / f"{digest}.{os.getpid()}.part"
         try:
-            with unfinished.open("wb") as file:
+            with os.fdopen(create_file(unfinished, _REWRITE, beside=self.file), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

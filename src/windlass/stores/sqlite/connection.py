@@ -11,12 +11,12 @@ values or payloads.
 from __future__ import annotations
 
 import ctypes
+import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from os import stat
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,18 @@ from windlass.errors import (
     FormatUnsupported,
     JournalCorrupt,
     StoreContended,
-    StoreError,
     StoreUnavailable,
     WindlassBug,
     WindlassError,
 )
+from windlass.stores.sqlite.files import log_not_there, private
 from windlass.stores.sqlite.schema import APPLICATION_ID, GOES_ON_FROM, MIGRATIONS, TABLES, VERSION
 
 # Releases before this can damage a file when two connections checkpoint at the same moment.
 MIN_SQLITE = (3, 51, 3)
+# A file is compacted by itself if that frees as much and copies no more: for tens of megabytes writers wait a second or two.
+_MUCH_FREE_BYTES = 4 * 1024 * 1024
+_QUICK_COPY_BYTES = 64 * 1024 * 1024
 # SQLite's own default: the log is folded back into the file each time it has this many pages.
 WAL_PAGES = 1_000
 _BUSY_MS = 5_000
@@ -43,6 +46,11 @@ _MIGRATE_MS = 30_000
 _WARM_MS = 1_000
 _SWITCH_S = 30.0
 _PAUSE_S = 0.005
+_LOG_LOOKS = 5
+# How a log is laid out: a head, then pages with a head each.
+_LOG_HEAD, _FRAME_HEAD = 32, 24
+_STORE_ID = re.compile(rb"[\w.-]{1,64}")
+_SECRET_BYTES = 32
 # How many unfinished turns of an older format are named.
 _NAMED = 10
 
@@ -60,24 +68,27 @@ def connect(
         ConfigError: a file of another program; it is as it was.
         FormatUnsupported: a file of a newer release.
         JournalCorrupt: a windlass file without some of its tables.
+        StoreUnavailable: its log was taken away under another process that has it open.
     """
     had_log = path.with_name(f"{path.name}-wal").exists()
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    db = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    try:
-        with _patience(db, _BUSY_MS):
-            _check_owner(db, path.name, had_log=had_log)
-            _use_log(db)
-            db.execute(f"PRAGMA synchronous = {synchronous}")
-            db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-            # What was deleted is overwritten, not merely forgotten.
-            db.execute("PRAGMA secure_delete = ON")
-            db.execute("PRAGMA cache_size = -16384")
-            _keep_log(db)
-    except BaseException:
-        with suppress(apsw.Error):  # what was wrong before says more
-            db.close()
-        raise
+    with private(path) if create else nullcontext():
+        db = apsw.Connection(str(path), flags=flags, vfs=vfs)
+        try:
+            with _patience(db, _BUSY_MS):
+                _check_owner(db, path.name, had_log=had_log)
+                _use_log(db)
+                _check_log(db, path)
+                db.execute(f"PRAGMA synchronous = {synchronous}")
+                db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+                # What was deleted is overwritten, not merely forgotten.
+                db.execute("PRAGMA secure_delete = ON")
+                db.execute("PRAGMA cache_size = -16384")
+                _keep_log(db)
+        except BaseException:
+            with suppress(apsw.Error):  # what was wrong before says more
+                db.close()
+            raise
     return db
 
 
@@ -124,6 +135,25 @@ def prepare(db: apsw.Connection, *, place: str) -> None:
         _warm_log(db)
 
 
+def is_mostly_free(db: apsw.Connection) -> bool:
+    """Whether to compact the file frees more than it copies, and copies so little that others hardly notice."""
+    page = int(db.pragma("page_size"))
+    free = int(db.pragma("freelist_count")) * page
+    used = int(db.pragma("page_count")) * page - free
+    return free >= _MUCH_FREE_BYTES and free > used and used <= _QUICK_COPY_BYTES
+
+
+def compact(db: apsw.Connection) -> int:
+    """Write the file anew without its free pages; return how many bytes that gives back once the log is folded.
+
+    Readers go on; those who write wait until it is done, about as long as it takes to copy what is in use.
+    """
+    before = int(db.pragma("page_count"))
+    with _patience(db, _MIGRATE_MS):
+        db.execute("VACUUM")
+    return (before - int(db.pragma("page_count"))) * int(db.pragma("page_size"))
+
+
 def scrub_log(db: apsw.Connection) -> bool:
     """Empty the log, in which deleted rows can still be read; False: another connection is reading it."""
     with _patience(db, _WARM_MS):
@@ -136,13 +166,26 @@ def scrub_log(db: apsw.Connection) -> bool:
     return not busy
 
 
-def read_meta(db: apsw.Connection, name: str, *, place: str) -> bytes:
-    """Return one of the facts that a file keeps about itself."""
+def read_identity(db: apsw.Connection, *, place: str) -> tuple[str, bytes]:
+    """Return what a file is known by: its id, and the secret that wait keys are made with.
+
+    Raises:
+        JournalCorrupt: one of them is missing or damaged.
+    """
+    store_id, secret = _read_meta(db, "store_id", place), _read_meta(db, "secret", place)
+    if not _STORE_ID.fullmatch(store_id):
+        raise corrupt(place, "its store_id is damaged; restore the file from a backup")
+    if not secret:
+        raise corrupt(place, "its secret is damaged; restore the file from a backup")
+    return store_id.decode(), secret
+
+
+def _read_meta(db: apsw.Connection, name: str, place: str) -> bytes:
     with _patience(db, _BUSY_MS):
         found = first(db, "SELECT value FROM meta WHERE name = ?", (name,))
-    if found is None:
-        raise corrupt(place, f"the file does not say its {name}")
-    return bytes(found[0])
+    if found is None or not isinstance(found[0], bytes):
+        raise corrupt(place, f"the file does not say its {name}; restore it from a backup")
+    return found[0]
 
 
 @contextmanager
@@ -167,6 +210,19 @@ def _one_moment(db: apsw.Connection) -> Iterator[None]:
     finally:
         if db.in_transaction:  # a fault of the disk ends it early
             db.execute("ROLLBACK")
+
+
+def _check_log(db: apsw.Connection, path: Path) -> None:
+    """Refuse a log that lacks what the others who have the file open wrote into it: it was taken away under them."""
+    for _ in range(_LOG_LOOKS):
+        frames, folded = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        if frames <= folded:
+            return
+        n_bytes = path.with_name(f"{path.name}-wal").stat().st_size
+        if n_bytes >= _LOG_HEAD + frames * (db.pragma("page_size") + _FRAME_HEAD):
+            return
+        threading.Event().wait(_PAUSE_S)  # another process may just have emptied it
+    raise log_not_there(path.name, "-wal")
 
 
 def _check_owner(db: apsw.Connection, place: str, *, had_log: bool) -> None:
@@ -253,7 +309,7 @@ def _name_file(db: apsw.Connection) -> None:
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     put = "INSERT INTO meta VALUES (?, ?)"
     db.execute(put, ("store_id", f"st-{secrets.token_hex(8)}".encode()))
-    db.execute(put, ("secret", secrets.token_bytes(32)))
+    db.execute(put, ("secret", secrets.token_bytes(_SECRET_BYTES)))
 
 
 def _keep_log(db: apsw.Connection) -> None:
@@ -290,40 +346,6 @@ def select(
 def first(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 - a row, or None
     """Return the first row of a query; None if there is none."""
     return db.execute(sql, values).fetchone()
-
-
-class FileIdentity:
-    """Device and inode of the file, learned when it was opened."""
-
-    __slots__ = ("_known", "_name", "_path")
-
-    def __init__(self, path: Path) -> None:
-        self._name = path.name
-        self._path = str(path)
-        self._known: tuple[int, ...] = ()
-
-    def learn(self) -> None:
-        """Remember the file that the path names now.
-
-        Raises:
-            StoreUnavailable: it names none any more.
-        """
-        self._known = self._look()
-
-    def check(self) -> None:
-        """Refuse to go on with another file.
-
-        Raises:
-            StoreUnavailable: the path names another file, or none.
-        """
-        if self._look() != self._known:
-            raise not_there(self._name)
-
-    def _look(self) -> tuple[int, ...]:
-        try:
-            return stat(self._path)[1:3]  # noqa: PTH116 - inode and device; asked for every commit, and a Path costs ten frames
-        except OSError:
-            raise not_there(self._name) from None
 
 
 _CONTENDED = (apsw.BusyError, apsw.LockedError)
@@ -365,10 +387,3 @@ def as_windlass_error(error: BaseException, *, place: str) -> WindlassError:
 def corrupt(place: str, what: str, **told: object) -> JournalCorrupt:
     """Return the error for a place in the file that does not hold what was written there."""
     return JournalCorrupt(f"{place}: {what}", field=place, **told)
-
-
-def not_there(place: str) -> StoreError:
-    """Return the error for a file that was deleted or replaced while it was open."""
-    return StoreUnavailable(
-        f"{place}: the file was deleted or replaced while it was open; nothing more is written to it"
-    )

@@ -23,6 +23,7 @@ from windlass.ports.unit import Lease, Start, Unit
 from windlass.stores import rules
 from windlass.stores.sqlite import news
 from windlass.stores.sqlite.connection import first
+from windlass.stores.sqlite.files import create_file, make_folder
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages
 
 Liveness: TypeAlias = Callable[[str], bool]
@@ -225,15 +226,15 @@ class WorkerLock:
         self._fd = fd
 
     @classmethod
-    def take(cls, folder: Path) -> WorkerLock:
-        """Make a new worker id, and hold its lock.
+    def take(cls, folder: Path, *, beside: Path) -> WorkerLock:
+        """Make a new worker id, and hold its lock, in a folder beside the database file.
 
         Raises:
             OSError: the folder cannot be made or written.
         """
-        folder.mkdir(exist_ok=True)
+        make_folder(folder, beside=beside)
         worker_id = f"w-{secrets.token_hex(8)}"
-        fd = os.open(folder / worker_id, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = create_file(folder / worker_id, os.O_RDWR | os.O_EXCL, beside=beside)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _HELD.add(fd)
         return cls(folder, worker_id, fd)
@@ -245,7 +246,8 @@ class WorkerLock:
             # Removed while still held: opening the name after that makes a new file.
             with suppress(OSError):
                 self.path.unlink()
-            os.close(self._fd)
+            with suppress(OSError):
+                os.close(self._fd)
 
 
 def is_gone(folder: Path, worker_id: str) -> bool:

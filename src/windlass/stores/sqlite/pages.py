@@ -29,6 +29,7 @@ from windlass.journal.bodies import MIN_BODY_BYTES, Body
 from windlass.journal.redaction import redact
 from windlass.kernel import Value, canonical
 from windlass.ports.unit import NewTurn, TurnRequest, Unit
+from windlass.stores.rules import unknown_blob
 from windlass.stores.sqlite.connection import corrupt, first, select
 
 T = TypeVar("T")
@@ -146,6 +147,23 @@ def insert_page(
     return number
 
 
+def insert_imported(
+    db: apsw.Connection,
+    row: tuple[int, int, int, bytes, bytes],
+    long_texts: tuple[Body, ...],
+    now_ms: int,
+) -> int:
+    """Put a page that another store wrote into the log, under a number below all marks: it is told to none who watch."""
+    lowest = first(db, "SELECT min(no) FROM log NOT INDEXED")[0]
+    if lowest is None:
+        _keep_number(db, 1)  # else the first page that is written here would be numbered from below
+    number = min(lowest or 0, 0) - 1
+    db.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", (number, *row))
+    for body in long_texts:
+        _use(db, number, _keep_body(db, body, now_ms))
+    return number
+
+
 def use_blobs(db: apsw.Connection, number: int, digests: Iterable[str]) -> None:
     """Make a page hold on to blobs.
 
@@ -155,7 +173,7 @@ def use_blobs(db: apsw.Connection, number: int, digests: Iterable[str]) -> None:
     for digest in digests:
         found = first(db, "SELECT no FROM bodies WHERE digest = ? AND is_blob = 1", (_raw(digest),))
         if found is None:
-            raise InvalidInput("Unit.blobs: a digest of no blob in this store", field="Unit.blobs")
+            raise unknown_blob()
         _use(db, number, found[0])
 
 

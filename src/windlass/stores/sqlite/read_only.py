@@ -20,7 +20,8 @@ import apsw
 
 from windlass.errors import ConfigError, StoreUnavailable, WindlassError
 from windlass.stores.sqlite import connection
-from windlass.stores.sqlite.connection import FileIdentity, read_meta
+from windlass.stores.sqlite.connection import read_identity
+from windlass.stores.sqlite.files import FileIdentity
 from windlass.stores.sqlite.readers import FileVersion, Readers
 from windlass.stores.sqlite.rows import Rows
 from windlass.stores.sqlite.schema import VERSION
@@ -63,7 +64,7 @@ class ReadOnlyFile:
         place = self._path.name
         if not self._path.is_file():
             raise ConfigError(f"path: {place} does not exist", field="path")
-        self._file.learn()
+        self._file.learn(has_log=False)
         readers = _LiveOrStill(self, place, self._file)
         try:
             found = readers.glance(self._identify, ())
@@ -116,9 +117,7 @@ class ReadOnlyFile:
             raise ConfigError(f"path: {place} is empty, not a store", field="path")
         if version < VERSION:
             self._copy_from(rows.db)
-        store_id = read_meta(rows.db, "store_id", place=place).decode()
-        secret = read_meta(rows.db, "secret", place=place)
-        return Identity(store_id, secret, version < VERSION)
+        return Identity(*read_identity(rows.db, place=place), version < VERSION)
 
     def _copy_from(self, db: apsw.Connection) -> None:
         """Copy the file, and bring the copy up to date. It lives as long as this connection to it."""

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
+from windlass.stores.sqlite.connection import as_windlass_error
+from windlass.stores.sqlite.files import FileIdentity
 from windlass.stores.sqlite.rows import Rows
 
 A = TypeVar("A")

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+import apsw
+
 from windlass.ports.views import DeleteReport, VacuumReport
 from windlass.stores import rules
 from windlass.stores.sqlite import inbox, leases, news
@@ -90,6 +92,13 @@ _UNUSED_BLOB = (
 )
 
 
+_HAS_OPEN_WAIT = "EXISTS (SELECT 1 FROM waits WHERE waits.turn = turns.no AND waits.state = 'open')"
+_FOR_NOTHING = (
+    "SELECT sessions.id || '/' || turns.id FROM turns JOIN sessions ON sessions.no = turns.session"  # noqa: S608 - constants
+    f" WHERE state = 'parked' AND NOT {_HAS_OPEN_WAIT} ORDER BY turns.no"
+)
+
+
 def find_old(rows: Rows, now_ms: int, retention_ms: int) -> Old:
     """Find journals that ended longer ago than the retention, and blobs that nothing refers to.
 
@@ -138,8 +147,9 @@ def reclaim_rest(
             blobs.append(found[0].hex())
     workers = _forget_workers(rows, gone)
     news.reclaim(rows.db)
+    reopened = _reopen(rows)
     rows.forget()
-    report = VacuumReport(items=items, bodies=len(blobs), workers=len(workers))
+    report = VacuumReport(items=items, bodies=len(blobs), workers=len(workers), reopened=reopened)
     return Reclaimed(report, tuple(blobs), workers)
 
 
@@ -147,6 +157,22 @@ def summed(reports: Sequence[VacuumReport]) -> VacuumReport:
     """Return what several steps reclaimed together."""
     fields = VacuumReport.__struct_fields__
     return VacuumReport(**{name: sum(getattr(one, name) for one in reports) for name in fields})
+
+
+def parked_for_nothing(db: apsw.Connection) -> list[str]:
+    """Return the turns that are parked and wait for nothing, as session/turn."""
+    return [name for (name,) in select(db, _FOR_NOTHING)]
+
+
+def _reopen(rows: Rows) -> int:
+    """Make parked turns due that wait for nothing: their wait was lost, and their journal opens it anew.
+
+    No turn of ours parks like that. To look for one costs a look at every parked turn, so it is not done for `due`.
+    """
+    rows.db.execute(
+        f"UPDATE turns SET state = 'ready', answered = 1 WHERE state = 'parked' AND NOT {_HAS_OPEN_WAIT}"  # noqa: S608 - constants
+    )
+    return rows.db.changes()
 
 
 def _forget_workers(rows: Rows, gone: Liveness) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, closing, suppress
 from os import getpid
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -41,8 +41,9 @@ from windlass.stores.sqlite import (
     units,
     waits,
 )
-from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error
+from windlass.stores.sqlite.connection import as_windlass_error
 from windlass.stores.sqlite.errands import encode, names_in, run_alone
+from windlass.stores.sqlite.files import FileIdentity
 from windlass.stores.sqlite.leases import WorkerLock
 from windlass.stores.sqlite.pages import Encoder, SplitPage
 from windlass.stores.sqlite.read_only import NoWriter, ReadOnlyFile, refusal
@@ -86,7 +87,7 @@ class SqliteStore:
         self._synchronous = SYNCHRONOUS[durability]
         self._vfs = vfs
         self._encoder = Encoder()
-        self._blobs = blobs.BlobFolder(self.path.with_name(f"{self.path.name}-blobs"))
+        self._blobs = blobs.BlobFolder(self.path)
         self._worker_folder = self.path.with_name(f"{self.path.name}-workers")
         self._locks: dict[str, WorkerLock] = {}
         self._file = FileIdentity(self.path)
@@ -122,15 +123,21 @@ class SqliteStore:
         self._was_opened = True
 
     async def close(self) -> None:
-        """Write what is waiting, give up the workers' sessions, and let go of the file."""
+        """Write what is waiting, give up the workers' sessions, and let go of the file.
+
+        Raises:
+            StoreError: the workers could not be signed off. Threads, locks and files are released all the same.
+        """
         if self._pid is None:
             return
         self._check_process()
-        self._bell.close()
-        for worker_id in tuple(self._locks):
-            await self.leave(worker_id)
-        self._pid = None
-        await asyncio.to_thread(self._close_file)
+        # From the last line up, and each whatever became of those before.
+        async with AsyncExitStack() as ending:
+            ending.push_async_callback(asyncio.to_thread, self._close_file)
+            ending.callback(setattr, self, "_pid", None)
+            for worker_id in tuple(self._locks):
+                ending.push_async_callback(self.leave, worker_id)
+            self._bell.close()
 
     # ---------------------------------------------------------------- noticing
 
@@ -155,19 +162,28 @@ class SqliteStore:
         """Register a worker, and hold its lock while this process lives."""
         self._check_writable()
         try:
-            lock = WorkerLock.take(self._worker_folder)
+            lock = WorkerLock.take(self._worker_folder, beside=self.path)
         except OSError as error:
             raise as_windlass_error(error, place=self._worker_folder.name) from error
-        await self._do(leases.join, lock.worker_id, until_ms).durable()
+        try:
+            await self._do(leases.join, lock.worker_id, until_ms).durable()
+        except BaseException:
+            lock.release()
+            raise
         self._locks[lock.worker_id] = lock
         return lock.worker_id
 
     async def leave(self, worker_id: str) -> None:
-        """Give up a worker's sessions. Ends no turn."""
-        await self._do(leases.leave, worker_id).durable()
-        lock = self._locks.pop(worker_id, None)
-        if lock is not None:
-            lock.release()
+        """Give up a worker's sessions. Ends no turn.
+
+        The lock is released even if the disk refuses to write that: other workers then see a worker that is gone.
+        """
+        try:
+            await self._do(leases.leave, worker_id).durable()
+        finally:
+            lock = self._locks.pop(worker_id, None)
+            if lock is not None:
+                lock.release()
 
     def renew(self, worker_id: str, *, until_ms: int) -> Operation[None]:
         """Hold on to all sessions of a worker until then. May be called from any thread."""
@@ -354,6 +370,17 @@ class SqliteStore:
         await self._do(turns.fork, session_id, new_id, at, now_ms, own).durable()
         return await self.load_session(new_id)
 
+    async def import_session(
+        self, session: ports.ImportedSession, *, now_ms: int
+    ) -> ports.SessionView:
+        """Make a session with the history that it had elsewhere: all of it or nothing."""
+        encoder = self._encoder
+        names = [turn.page.turn_id for turn in session.turns]
+        encoder.check_names(session.session_id, session.agent, *names)
+        pages = [encoder.page(turn.page) for turn in session.turns]
+        await self._do(turns.import_session, session, pages, now_ms).durable()
+        return await self.load_session(session.session_id)
+
     async def delete_session(self, session_id: str, *, now_ms: int) -> ports.DeleteReport:
         """Remove a session's payload and what it alone refers to; its id stays as a tombstone."""
         self._encoder.check_names(session_id)
@@ -444,10 +471,14 @@ class SqliteStore:
             return row
         return await asyncio.to_thread(self._with_files, self._blobs.read, digest)
 
-    async def vacuum(self, *, now_ms: int, retention_ms: int) -> ports.VacuumReport:
+    async def vacuum(
+        self, *, now_ms: int, retention_ms: int, compact: bool = False
+    ) -> ports.VacuumReport:
         """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
 
-        Step by step: other writes wait for one step, and a lease is renewed between two.
+        Step by step: other writes wait for one step, and a lease is renewed between two. Only to compact the file, which
+        gives its free pages back to the file system, is one step: others wait while what is in use is copied. That is
+        done where it takes a moment and frees more than it copies; and whenever `compact` is wanted.
         """
         old = await self._look(reclaim.find_old, now_ms, retention_ms)
         reports: list[ports.VacuumReport] = []
@@ -462,7 +493,9 @@ class SqliteStore:
             leases.sweep(self._worker_folder, worker_id)
         await self._remove_files(done.blobs)
         await self._do(blobs.sweep, self._blobs, now_ms).durable()
-        return reclaim.summed((*reports, cast("ports.VacuumReport", done.report)))
+        freed = await asyncio.to_thread(self._give_back, is_wanted=compact)
+        reports += (cast("ports.VacuumReport", done.report), ports.VacuumReport(freed_bytes=freed))
+        return reclaim.summed(reports)
 
     # ---------------------------------------------------------------- inside
 
@@ -510,8 +543,7 @@ class SqliteStore:
             db = self._connect(create=True)
             self._file.learn()
             connection.prepare(db, place=place)
-            self.store_id = connection.read_meta(db, "store_id", place=place).decode()
-            self.secret = connection.read_meta(db, "secret", place=place)
+            self.store_id, self.secret = connection.read_identity(db, place=place)
         except BaseException as error:
             if db is not None:
                 with suppress(apsw.Error):
@@ -548,6 +580,20 @@ class SqliteStore:
     async def _remove_files(self, digests: Sequence[str]) -> None:
         if digests:
             await self._do(blobs.remove_unnamed, self._blobs, digests).durable()
+
+    def _give_back(self, *, is_wanted: bool) -> int:
+        """Compact the file if that is wanted or costs little; return how many bytes it is shorter."""
+        try:
+            with closing(self._connect()) as db:
+                if not is_wanted and not connection.is_mostly_free(db):
+                    return 0
+                freed = connection.compact(db)
+                connection.scrub_log(db)
+                return freed
+        except (apsw.Error, OSError) as error:
+            if not is_wanted:
+                return 0  # the disk has no room for a copy, or another process writes: next time
+            raise as_windlass_error(error, place=self.path.name) from error
 
     def _scrub(self) -> None:
         # Best effort: while a reader is at work, the log keeps what it may still want to see.

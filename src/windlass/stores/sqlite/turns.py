@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from windlass.errors import IdempotencyConflict
@@ -21,6 +21,7 @@ from windlass.ports import CancelReceipt, NewItem, Wait, WaitAnswer
 from windlass.ports.unit import (
     CHAT,
     CommitReceipt,
+    ImportedSession,
     NewTurn,
     SessionKind,
     TurnReceipt,
@@ -36,6 +37,7 @@ from windlass.stores.sqlite.pages import (
     Encoder,
     RequestPage,
     SplitPage,
+    insert_imported,
     insert_page,
     pack,
     use_blobs,
@@ -58,6 +60,10 @@ canonical.prepare(
 _INSERT_TURN = (
     "INSERT INTO turns (session, id, state, arrived, agent, digest, submitter, asked_by, takeovers, takeover_mark,"  # noqa: S608 - a constant
     f" answered) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, 0, 0, 0) RETURNING {TURN_COLUMNS}"
+)
+_INSERT_ENDED = (
+    "INSERT INTO turns (session, id, state, arrived, strand, agent, digest, takeovers, takeover_mark, answered, head,"
+    " commit_digest, pages, ended_ms) VALUES (?, ?, 'done', ?, ?, ?, ?, 0, 0, 0, ?, ?, 0, ?)"
 )
 _INSERT_SESSION = (
     "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head,"  # noqa: S608 - a constant
@@ -248,6 +254,35 @@ def _carry_blobs(rows: Rows, turn: TurnRow, number: int) -> None:
         " WHERE log.session = ? AND log.strand IN (?, ?)",
         (number, turn.session.no, turn.strand, -turn.no),
     )
+
+
+def import_session(
+    rows: Rows, session: ImportedSession, pages: Sequence[SplitPage], now_ms: int
+) -> bool:
+    """Make a session with the history that it had in another store."""
+    session_id, link = session.session_id, strand_seed(session.session_id)
+    links = [link := link_page(link, data) for data, _ in pages]
+    known = rows.find_session(session_id)
+    if known is not None:
+        rules.living(known, session_id, field="session_id")
+        if rows.earlier and (known.head, known.link) == (len(pages), link):
+            return True
+        raise IdempotencyConflict(f"session {session_id}: exists already", field="session_id")
+    made = create_session(
+        rows, session_id, session.agent, session.created_ms, Origin(len(pages), link)
+    )
+    for head, (turn, (data, long_texts)) in enumerate(zip(session.turns, pages, strict=True), 1):
+        page = (made.no, 0, head, links[head - 1], data)
+        number = insert_imported(rows.db, page, long_texts, now_ms)
+        use_blobs(rows.db, number, turn.blobs)
+        if turn.request_digest is None:
+            continue
+        digest, ended_ms = canonical.digest(turn.page), turn.page.committed_ms
+        values = (turn.page.turn_id, head, head, session.agent, turn.request_digest, head, digest)
+        rows.db.execute(_INSERT_ENDED, (made.no, *values, ended_ms))
+    rows.db.execute("UPDATE sessions SET arrivals = ? WHERE no = ?", (len(pages), made.no))
+    rows.forget_session(session_id)
+    return True
 
 
 class OwnPage(NamedTuple):

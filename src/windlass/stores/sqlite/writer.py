@@ -32,7 +32,8 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from windlass.errors import StoreUnavailable, WindlassBug, WindlassError
-from windlass.stores.sqlite.connection import FileIdentity, as_windlass_error, is_contention
+from windlass.stores.sqlite.connection import as_windlass_error, is_contention
+from windlass.stores.sqlite.files import FileIdentity
 from windlass.stores.sqlite.rows import Rows
 
 A = TypeVar("A")

@@ -19,7 +19,7 @@ __all__ = ["CHECKS", "Check", "StoreHarness", "name_of", "run"]
 
 _SUBJECTS = (
     "accepting", "leasing", "taking_over", "writing", "claiming", "waiting",
-    "arriving", "entering", "lining_up", "committing", "forking", "keeping", "driving",
+    "arriving", "entering", "lining_up", "committing", "forking", "importing", "keeping", "driving",
     "noticing", "claiming_turns", "listing",
     "sending", "repeating", "dropping", "starting", "guarding",
 )  # fmt: skip

@@ -31,6 +31,7 @@ WRITES = {
     "accept": "a turn is accepted",
     "request_cancel": "a request to cancel",
     "fork": "a fork",
+    "import_session": "a session is imported",
     "delete_session": "a session is deleted",
     "enqueue": "an item enters the inbox",
     "take_inbox": "the inbox is emptied",
