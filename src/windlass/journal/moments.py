@@ -87,10 +87,14 @@ class CallDecided(JsonValue, kw_only=True):
 
 
 class CallReturned(Value, kw_only=True):
-    """What a tool's body gave, as it gave it."""
+    """What a tool's body gave, as it gave it.
+
+    `ran_as`: of a call that may have acted, the digest of the arguments that it ran with, if they are not as they were given.
+    """
 
     outcome: ToolOutcome
     duration_ms: int = 0
+    ran_as: str = ""
 
 
 class CallPresented(JsonValue, kw_only=True):

@@ -474,7 +474,8 @@ class ToolCallRun(CallHost):
             outcome = cleaned(outcome)
         turn, asked, began_ms = self.turn, self._asked, self._began_ms
         took_ms = max(0, turn.services.clock.now_ms() - began_ms) if began_ms else 0
-        returned = CallReturned(outcome=outcome, duration_ms=took_ms)
+        ran_as = self._effective_digest() if outcome.status == "unknown" else ""
+        returned = CallReturned(outcome=outcome, duration_ms=took_ms, ran_as=ran_as)
         turn.lane.add(
             Recorded(
                 key=f"{asked.key}/result",
@@ -489,7 +490,7 @@ class ToolCallRun(CallHost):
     def _ended_as(self, returned: CallReturned) -> CompletedToolCall:
         call = self.call
         if returned.outcome.status == "unknown":
-            self._note_unknown()
+            self._note_unknown(returned.ran_as)
         if returned.outcome.content or returned.outcome.shown:
             self.turn.has_files = True
         return CompletedToolCall(
@@ -501,7 +502,7 @@ class ToolCallRun(CallHost):
             replay=call.replay,
         )
 
-    def _note_unknown(self) -> None:
+    def _note_unknown(self, ran_as: str) -> None:
         turn, call = self.turn, self.call
         turn.note_issue(
             f"it is not known whether {call.name} ({call.call_id}) acted",
@@ -509,19 +510,19 @@ class ToolCallRun(CallHost):
             self.place,
         )
         asked = call_digest(call.name, self._given.args)
-        ran = {call_digest(call.name, self._args), self._effective_digest()}
+        ran = {call_digest(call.name, self._args)} | ({ran_as} if ran_as else set())
         turn.unknown_calls |= {asked, *ran, call_digest(call.name, call.args)}
         # The history has the arguments as the model gave them.
         turn.unknown_edits |= ran - {asked}
 
     def _effective_digest(self) -> str:
-        """Return what tells this call from others that do something else, however they are spelled."""
-        tool = self.turn.toolbox.get(self.call.name)
-        args = self._args
+        """Return the digest of the call with its effective arguments, if those are not the ones that were given."""
+        tool, name, args = self.turn.toolbox.get(self.call.name), self.call.name, self._args
         if tool is not None:
             with suppress(ArgsInvalid):  # it is another tool by now
                 args = effective_args(tool, args)
-        return call_digest(self.call.name, args)
+        found = call_digest(name, args)
+        return "" if found == call_digest(name, self._args) else found
 
     def interrupted(self) -> CompletedToolCall | None:
         """Return what is to be said of this call when the turn ends before it has a result."""
