@@ -17,7 +17,7 @@ from tests.stores.files import raw
 from tests.unit_shortcuts import UnitShortcuts
 from windlass.errors import StoreUnavailable
 from windlass.ports import Wait
-from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite import SqliteStore, reclaim
 
 N_OLD = 250
 REQUESTS = (
@@ -134,7 +134,7 @@ async def test_a_disk_that_fills_up_while_a_file_is_compacted_harms_nothing(
 
     vfs.arm(Fault(kind="write", code=apsw.SQLITE_FULL, nth=nth, stays=True))
     with pytest.raises(StoreUnavailable, match="the disk is full; free some space and try again"):
-        store._give_back(is_wanted=True)
+        reclaim.give_back(store._connect, path.name, is_wanted=True)
     assert vfs.fired
     vfs.lift()
 

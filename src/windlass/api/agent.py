@@ -1,4 +1,7 @@
-"""An agent: an immutable, named description of a model, its instructions and its tools. No I/O."""
+"""An agent: an immutable, named description of a model, its instructions and its tools. No I/O.
+
+Length: most of it are the overloads that tie tools to deps, and what each argument means.
+"""
 
 from __future__ import annotations
 

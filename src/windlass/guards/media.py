@@ -57,6 +57,11 @@ def check_file_name(found: object, *, field: str) -> str | None:
     return name
 
 
+def media_type_of(data: bytes) -> str | None:
+    """Return the type that the beginning of a file tells, of those that providers look into; None: another."""
+    return next((name for name, begins in _BEGINNINGS.items() if begins.match(data)), None)
+
+
 def check_file(data: bytes, media_type: str, *, field: str) -> None:
     """Refuse bytes that no provider takes under this media type.
 
@@ -69,9 +74,9 @@ def check_file(data: bytes, media_type: str, *, field: str) -> None:
     begins = _BEGINNINGS.get("image/jpeg" if kind == "image/jpg" else kind)
     if begins is None or begins.match(data) is not None:
         return
-    others = [name for name, other in _BEGINNINGS.items() if other.match(data) is not None]
-    found = f"the bytes of {others[0]}" if others else "bytes that do not begin like it"
-    next_step = f"media_type={others[0]!r}" if others else "the media type that the bytes have"
+    other = media_type_of(data)
+    found = f"the bytes of {other}" if other else "bytes that do not begin like it"
+    next_step = f"media_type={other!r}" if other else "the media type that the bytes have"
     raise InvalidInput(
         f"{field}: found {found}, wanted {kind}; give {next_step}",
         field=field,

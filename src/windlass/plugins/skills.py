@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from windlass.errors import ConfigError, LimitExceeded, PathDenied, ToolError
 from windlass.guards import INPUT_LIMITS, check_text, is_clean
+from windlass.guards.media import media_type_of
 from windlass.kernel import CompletedToolCall, Outcome, Text, canonical
 from windlass.kernel.messages import ResultPart
 from windlass.plugins import options, skill_folder
@@ -52,12 +53,6 @@ _ALWAYS_ALLOWED: Final = frozenset({FINDER, READER})
 _MAX_TOLD_CHARS: Final = 200
 
 _MAX_NAMED: Final = 50
-_IMAGES: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
 
 
 class Image(NamedTuple):
@@ -357,7 +352,8 @@ def _listing(tool_name: str, name: str, files: Sequence[Listed], *, has_more: bo
 
 
 def _content(path: str, data: bytes) -> str | Image:
-    if kind := _image_type(data):
+    kind = media_type_of(data)
+    if kind is not None and kind.startswith("image/"):
         return Image(path, kind, data)
     try:
         text = data.decode()
@@ -366,12 +362,6 @@ def _content(path: str, data: bytes) -> str | Image:
     if not is_clean(text):
         return f"({path} is not text: {len(data):,} bytes, with NUL among them)"
     return text or f"({path} is empty)"
-
-
-def _image_type(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _IMAGES if data.startswith(start)), None)
 
 
 # ------------------------------------------------------------------------------------- options

@@ -13,6 +13,8 @@ Law 8. An errand takes effect with its unit or not at all, and once. What it fin
 Law 9. Turns and items of a session arrive in one order. A queued turn begins when nothing stands before it, turn or item.
     Only a turn that is accepted as it begins goes before what has not begun.
 Law 10. A caller that asks on from a mark misses nothing that was written behind it. A bell that does not ring costs time only.
+
+Length: one Protocol, and what each of its calls promises.
 """
 
 from __future__ import annotations

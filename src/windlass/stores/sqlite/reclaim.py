@@ -6,7 +6,8 @@ removed because a listing failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import apsw
 
 from windlass.ports.views import DeleteReport, VacuumReport
 from windlass.stores import rules
-from windlass.stores.sqlite import inbox, leases, news
+from windlass.stores.sqlite import connection, inbox, leases, news
 from windlass.stores.sqlite.blobs import DAY_MS
 from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
@@ -202,3 +203,27 @@ def _shared_head(rows: Rows, number: int) -> int:
         alive = parent_head if deleted_ms is None else min(parent_head, _shared_head(rows, fork))
         needed = max(needed, alive)
     return needed
+
+
+# ---------------------------------------------------------------------- space on the disk
+
+
+def give_back(connect: Callable[[], apsw.Connection], place: str, *, is_wanted: bool) -> int:
+    """Compact the file if that is wanted or costs little; return how many bytes it is shorter."""
+    try:
+        with closing(connect()) as db:
+            if not is_wanted and not connection.is_mostly_free(db):
+                return 0
+            freed = connection.compact(db)
+            connection.scrub_log(db)
+            return freed
+    except (apsw.Error, OSError) as error:
+        if not is_wanted:
+            return 0  # the disk has no room for a copy, or another process writes: next time
+        raise connection.as_windlass_error(error, place=place) from error
+
+
+def scrub(connect: Callable[[], apsw.Connection]) -> None:
+    """Empty the log. Best effort: while a reader is at work, the log keeps what it may still want to see."""
+    with suppress(apsw.Error, OSError), closing(connect()) as db:
+        connection.scrub_log(db)

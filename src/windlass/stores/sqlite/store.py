@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, closing, suppress
+from contextlib import AsyncExitStack, suppress
 from os import getpid
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -386,7 +386,7 @@ class SqliteStore:
         self._encoder.check_names(session_id)
         done = await self._do(reclaim.delete_session, session_id, now_ms).durable()
         await self._remove_files(done.blobs)
-        await asyncio.to_thread(self._scrub)
+        await asyncio.to_thread(reclaim.scrub, self._connect)
         return cast("ports.DeleteReport", done.report)
 
     async def due(
@@ -493,7 +493,8 @@ class SqliteStore:
             leases.sweep(self._worker_folder, worker_id)
         await self._remove_files(done.blobs)
         await self._do(blobs.sweep, self._blobs, now_ms).durable()
-        freed = await asyncio.to_thread(self._give_back, is_wanted=compact)
+        place = self.path.name
+        freed = await asyncio.to_thread(reclaim.give_back, self._connect, place, is_wanted=compact)
         reports += (cast("ports.VacuumReport", done.report), ports.VacuumReport(freed_bytes=freed))
         return reclaim.summed(reports)
 
@@ -580,26 +581,3 @@ class SqliteStore:
     async def _remove_files(self, digests: Sequence[str]) -> None:
         if digests:
             await self._do(blobs.remove_unnamed, self._blobs, digests).durable()
-
-    def _give_back(self, *, is_wanted: bool) -> int:
-        """Compact the file if that is wanted or costs little; return how many bytes it is shorter."""
-        try:
-            with closing(self._connect()) as db:
-                if not is_wanted and not connection.is_mostly_free(db):
-                    return 0
-                freed = connection.compact(db)
-                connection.scrub_log(db)
-                return freed
-        except (apsw.Error, OSError) as error:
-            if not is_wanted:
-                return 0  # the disk has no room for a copy, or another process writes: next time
-            raise as_windlass_error(error, place=self.path.name) from error
-
-    def _scrub(self) -> None:
-        # Best effort: while a reader is at work, the log keeps what it may still want to see.
-        with suppress(apsw.Error, OSError):
-            db = self._connect()
-            try:
-                connection.scrub_log(db)
-            finally:
-                db.close()
