@@ -249,6 +249,9 @@ MOMENTS: dict[str, Value] = {
     "TurnFinalized.compact": TurnFinalized(compact={"keep": 2}),
     "ReplyHooked.as_it_was": ReplyHooked(),
     "CallPresented.as_it_was": CallPresented(),
+    "CallReturned.unknown": CallReturned(
+        outcome=ToolOutcome(status="unknown", value="It is not known."), ran_as="3a" * 32
+    ),
 }
 
 ENTRIES: dict[str, Value] = {

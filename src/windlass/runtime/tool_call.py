@@ -517,7 +517,9 @@ class ToolCallRun(CallHost):
 
     def _effective_digest(self) -> str:
         """Return the digest of the call with its effective arguments, if those are not the ones that were given."""
-        tool, name, args = self.turn.toolbox.get(self.call.name), self.call.name, self._args
+        turn, name, args = self.turn, self.call.name, self._args
+        # A replay asks nothing of tools.
+        tool = None if turn.is_replay else turn.toolbox.get(name)
         if tool is not None:
             with suppress(ArgsInvalid):  # it is another tool by now
                 args = effective_args(tool, args)
