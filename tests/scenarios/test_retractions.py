@@ -124,8 +124,9 @@ async def test_what_was_shown_of_a_call_that_came_to_nothing_is_taken_back(stage
         ("Another one.", "Another one.", Finished(text="Another one.")),
         ("Half an answer.", "Half an ans", Finished(text="Half an answer.")),
         ("Half an ans", "Half an ans", Finished(text="Half an ans")),
+        ("Half an ans\n", "Half an ans", Finished(text="Half an ans\n")),
     ],
-    ids=["nothing", "another", "more", "the same"],
+    ids=["nothing", "another", "more", "the same", "white space"],
 )
 async def test_what_was_shown_and_is_not_in_the_reply_is_taken_back(
     stage: Stage, final: str, screen: str, outcome: Outcome

@@ -512,5 +512,6 @@ class _Stream:
     def keep_only(self, text: str) -> None:
         """Take back what was shown, if the reply that came of it does not say it."""
         words = "".join(self._words)
-        if words != text and words not in text:
+        # White space around it is no reason to take words back and show them again.
+        if words != text and words.strip() not in text:
             self.retract()
