@@ -112,12 +112,21 @@ def test_a_file_of_another_program_is_a_failed_check(tmp_path: Path) -> None:
     assert found[1].detail == f"{file}: the file is not an SQLite database (NotADBError)"
 
 
-@pytest.mark.parametrize("address", ["postgresql://eva:hunter2@db/x", "sqlite:x.db", "sqlite:///"])
-def test_an_address_that_no_store_has_is_a_failed_check(address: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("address", "wanted"),
+    [
+        ("postgresql://eva:hunter2@db/x", "wanted sqlite:///FILE or memory:"),
+        ("sqlite:x.db", "three slashes short, wanted sqlite:///x.db"),
+        ("sqlite:///", "wanted sqlite:///FILE or memory:"),
+    ],
+)
+def test_an_address_that_no_store_has_is_a_failed_check(
+    address: str, wanted: str, tmp_path: Path
+) -> None:
     done = windlass("doctor", "--store", address, cwd=tmp_path)
 
     assert done.returncode == 1
-    assert "wanted sqlite:///FILE or memory:" in done.stdout
+    assert wanted in done.stdout
     assert "hunter2" not in done.stdout
 
 
