@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 from tests.cli.agents.talkers import talker
@@ -24,7 +25,9 @@ def seeded(folder: Path) -> str:
             [found] = [one.id for one in await session.frame() if len(one.parts) == 2]
             return found
 
-    return asyncio.run(talk())
+    # The talker writes down what it was asked, where it is.
+    with contextlib.chdir(folder):
+        return asyncio.run(talk())
 
 
 def test_it_lists_what_may_be_rejected_and_hides_it(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from random import Random
 from tests.durability.queue.worker import ledger_of
 from tests.durability.soak.lives import Nursery, begins
 
-# How long a worker may work before it is killed, or leaves.
+# How long a worker may work before it is killed, from its first act on; or leaves, from its opening on.
 SHORTEST_S, LONGEST_S = 0.0, 0.160
+_LEAVES_AFTER_S = 0.5
 # One life in so many ends by leaving.
 _LEAVES = 3
 
@@ -40,7 +41,8 @@ def _play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str
         size = ledger.size()
         work_s = random.uniform(SHORTEST_S, LONGEST_S)
         leaves = done < kills and not random.randrange(_LEAVES)
-        pid = nursery.start(str(place), str(work_s if leaves else 0), mutant)
+        leaves_s = random.uniform(SHORTEST_S, _LEAVES_AFTER_S) if leaves else 0
+        pid = nursery.start(str(place), str(leaves_s), mutant)
         if done < kills and not leaves:
             begins(ledger, size, pid)
             time.sleep(work_s)

@@ -115,7 +115,7 @@ def office(ledger: Ledger) -> Agent[None, str]:
         word = ledger.mint()
         ledger.write("tool", ctx.session_id, ctx.call_id, word=word)
         # A worker that leaves waits for the slow ones.
-        await asyncio.sleep(0.030 if ctx.session_id == "s0" else 0.002)
+        await asyncio.sleep(0.050 if ctx.session_id == "s0" else 0.002)
         return word
 
     async def instructions(_: TurnInfo) -> str:
