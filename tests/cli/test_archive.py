@@ -41,7 +41,7 @@ def test_a_session_goes_from_one_store_into_a_new_one(archive: Path, tmp_path: P
     ("words", "said"),
     [
         (["import", "nowhere.jsonl"], "file: nowhere.jsonl: No such file"),
-        (["import", "ada.jsonl"], "session ada: exists already"),
+        (["import", "ada.jsonl", "--as", "eva"], "session eva: exists already with another history"),
         (["import", "cut.jsonl", "--as", "b"], "line 1: turns: found 1 of 2 lines"),
         (["import", "changed.jsonl", "--as", "b"], "line 2: digest: the line is not the one"),
         (["import", "bytes.jsonl", "--as", "b"], "bytes that are not UTF-8"),
@@ -51,6 +51,7 @@ def test_a_session_goes_from_one_store_into_a_new_one(archive: Path, tmp_path: P
 def test_what_cannot_be_imported_is_refused_with_the_reason(
     tmp_path: Path, words: list[str], said: str
 ) -> None:
+    windlass("run", "mine", "--model", "demo", "--session", "eva", cwd=tmp_path)
     lines = (tmp_path / "ada.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "cut.jsonl").write_text("".join(lines[:2]))
     (tmp_path / "changed.jsonl").write_text("".join(lines).replace("hello", "hullo"))

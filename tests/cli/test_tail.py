@@ -52,7 +52,7 @@ LINES: list[tuple[Event, tuple[str, str]]] = [
     ),
     (
         Error(message="It is\x1b[31m down.", code="unavailable"),
-        ("error", "unavailable: It is[31m down."),
+        ("error", "unavailable: It is\\u001b[31m down."),
     ),
     (Error(message="Down."), ("error", "Down.")),
     (TurnEnded(outcome=Finished(text="a")), ("end", "finished")),

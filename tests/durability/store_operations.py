@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
@@ -12,7 +11,7 @@ import msgspec
 
 from tests.durability.workload import Worker, blob, commit, item, new_turn, unit
 from tests.unit_shortcuts import UnitShortcuts
-from windlass.errors import IdempotencyConflict, InvalidInput, UnknownSession
+from windlass.errors import InvalidInput, UnknownSession
 from windlass.journal import HistoryPage
 from windlass.ports import (
     AcceptTurn,
@@ -218,10 +217,7 @@ IMPORTED = ImportedSession(
 
 
 async def _import(store: Store, _: Worker, __: int) -> object:
-    """Once it has landed its id is taken, by itself."""
-    with suppress(IdempotencyConflict):
-        await store.import_session(IMPORTED, now_ms=2_000)
-    return await store.load_session("imported")
+    return await store.import_session(IMPORTED, now_ms=2_000)
 
 
 async def _imported(store: Store) -> int:

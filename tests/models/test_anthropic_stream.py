@@ -168,10 +168,14 @@ async def test_a_web_page_is_malformed() -> None:
 
 
 async def test_arguments_that_come_at_once_are_taken_if_they_can_be_kept() -> None:
-    for given, kept in (({"city": "Paris"}, {"city": "Paris"}), ({"city": "a\0b"}, {})):
+    """What cannot be kept as arguments stays as text: such a call is not run, and the model is told."""
+    for given, kept in (
+        ({"city": "Paris"}, {"args": {"city": "Paris"}}),
+        ({"city": "a\0b"}, {"raw": '{"city": "a\\u0000b"}'}),
+    ):
         start = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": given}
         found, _ = await read(wire.start(), *wire.block(0, start), *wire.end("tool_use"))
-        assert found.parts == (ToolCall(call_id="toolu_1", name="get_weather", args=kept),)
+        assert found.parts == (ToolCall(call_id="toolu_1", name="get_weather", **kept),)
 
 
 async def test_a_signed_thought_that_was_cut_inside_of_a_character_is_whole() -> None:

@@ -37,7 +37,7 @@ async def test_a_turns_attachment_is_sent_with_its_bytes() -> None:
             result = await runtime.session("s").run([Text(text="What is it?"), picture])
         await model.aclose()
     assert result.text == "A cat."
-    assert server.requests[0].json["messages"][0]["content"][1]["source"]["data"] == "iVBORw=="
+    assert server.requests[0].json["messages"][0]["content"][1]["source"]["data"] == "iVBORw0KGgo="
 
 
 async def test_bytes_are_there_while_a_model_is_asked_and_not_after() -> None:

@@ -105,14 +105,15 @@ async def test_a_batch_that_is_run_again_buys_nothing(stage: Stage) -> None:
         other = await rt.map(["one"], batch="letters")
 
     assert texts(again) == ["ONE", "TWO", "ONE", "THREE"]
-    assert desk.runs == ["one", "two", "three", "one"]  # the last for the other batch
+    assert (sorted(desk.runs[:2]), desk.runs[2]) == (["one", "two"], "three")
+    assert desk.runs[3:] == ["one"]  # for the other batch
     assert [item.session_id for item in again[:3]] == [item.session_id for item in first]
     assert {item.turn_id for item in again} == {"mails"}
     assert other[0].session_id != again[0].session_id
 
 
 async def test_an_input_may_name_its_session_and_its_turn(stage: Stage) -> None:
-    picture = Attachment.from_bytes(b"...", media_type="image/png")
+    picture = Attachment.from_bytes(b"\x89PNG\r\n\x1a\n", media_type="image/png")
 
     async def inputs() -> AsyncIterator[Any]:
         yield ("ada", "hello")

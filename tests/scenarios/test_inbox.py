@@ -49,7 +49,7 @@ async def test_what_comes_now_enters_the_running_turn_at_its_next_checkpoint(
     assert turns == ["t"]
 
 
-async def test_whoever_watches_is_told_that_input_entered(stage: Stage) -> None:
+async def test_a_watcher_is_told_that_input_entered(stage: Stage) -> None:
     desk = Desk(is_open=False)
     model = ScriptedModel([call("work"), say("Noted.")])
     async with stage.runtime(worker(desk, model)) as rt:

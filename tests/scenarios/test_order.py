@@ -91,7 +91,7 @@ async def test_it_makes_no_difference_how_something_is_given_or_what_it_has_to_a
     helper = agent()
     async with stage.runtime(helper) as rt:
         session = rt.session("s")
-        image = Attachment.from_bytes(b"a picture", media_type="image/png")
+        image = Attachment.from_bytes(b"\x89PNG\r\n\x1a\n", media_type="image/png")
         given = (
             session.run([Text(text="with a file"), image], turn_id="f"),
             session.run("named", turn_id="n"),

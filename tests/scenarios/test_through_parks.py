@@ -96,7 +96,9 @@ async def test_a_runtime_that_closes_ends_the_waiting_with_its_error(
         waiting = asyncio.get_running_loop().create_task(wait(rt))
         await until(lambda: bool(rt._worker.resting._patient))
 
-    with pytest.raises(EngineError, match="this runtime was closed; it goes on when one is opened"):
+    with pytest.raises(
+        EngineError, match="this runtime was closed; it continues when one is opened"
+    ):
         await asyncio.wait_for(waiting, HANGS_S)
 
 

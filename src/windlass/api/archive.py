@@ -16,6 +16,7 @@ import asyncio
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -88,7 +89,7 @@ class Archive(NamedTuple):
 async def export_session(
     store: Store, session_id: str, clean: Callable[[str], str] = REGISTERED.clean
 ) -> list[str]:
-    """Return a session as the lines of an archive; `clean` takes out of each what nobody is to read."""
+    """Return a session as the lines of an archive; `clean` takes out of each what must not be read."""
     view = await store.load_session(session_id)
     wanted = tuple(dict.fromkeys(ref for page in view.pages for ref in _blobs_of(page)))
     head = {
@@ -161,7 +162,7 @@ async def import_session(
     Raises:
         InvalidInput: a line is missing, damaged or not of an archive; it names the line and the field.
         FormatUnsupported: another release wrote it in a format that this one does not read.
-        IdempotencyConflict, SessionDeleted: the id is taken.
+        IdempotencyConflict, SessionDeleted: the id is taken; the same archive may come again.
     """
     found = lines.split("\n") if isinstance(lines, str) else list(lines)
     archive = await asyncio.to_thread(read_archive, found)
@@ -169,17 +170,22 @@ async def import_session(
     if session_id is not None:
         check_id(session_id, field="session_id")
         session = msgspec.structs.replace(session, session_id=session_id)
-    try:
-        await store.load_session(session.session_id, history=False)
-    except UnknownSession:
-        pass
-    else:
-        said = f"session {session.session_id}: exists already; import it under another id"
-        raise IdempotencyConflict(said, field="session_id")
+    with suppress(UnknownSession):
+        known = await store.load_session(session.session_id, history=False)
+        if known.head != len(session.turns):
+            raise _is_taken(session)
     for data in archive.blobs.values():
         await store.put_blob(data, now_ms=now_ms)
-    await store.import_session(session, now_ms=now_ms)
+    try:
+        await store.import_session(session, now_ms=now_ms)
+    except IdempotencyConflict:
+        raise _is_taken(session) from None
     return session
+
+
+def _is_taken(session: ImportedSession) -> IdempotencyConflict:
+    said = f"session {session.session_id}: exists already with another history; import it under another id"
+    return IdempotencyConflict(said, field="session_id")
 
 
 def read_archive(lines: Iterable[str]) -> Archive:

@@ -28,17 +28,19 @@ ThroughParks: TypeAlias = bool | Collection[WaitKind]
 """Which parks a caller waits through: none, all, or those for waits of these kinds."""
 
 
+_KINDS: tuple[WaitKind, ...] = get_args(WaitKind)
+
+
 def kinds_of(through_parks: ThroughParks) -> Collection[WaitKind]:
     """Return the kinds of waits that a caller waits through.
 
     Raises:
         InvalidInput: it names a kind that does not exist.
     """
-    kinds: tuple[WaitKind, ...] = get_args(WaitKind)
     if isinstance(through_parks, bool):
-        return kinds if through_parks else ()
-    if isinstance(through_parks, str) or not set(through_parks) <= set(kinds):
-        wanted = f"True, False or a list of: {', '.join(kinds)}"
+        return _KINDS if through_parks else ()
+    if isinstance(through_parks, str) or not set(through_parks) <= set(_KINDS):
+        wanted = f"True, False or a list of: {', '.join(_KINDS)}"
         raise InvalidInput(f"through_parks: wanted {wanted}", field="through_parks")
     return through_parks
 

@@ -190,7 +190,8 @@ class Worker:
 
     def hurry(self, session_id: str, turn_id: str) -> None:
         """Try a turn at once that the store kept from going on: a caller asks for it."""
-        if self._drives.outages.pop((session_id, turn_id), None) is not None:
+        outages = self._drives.outages
+        if outages and outages.pop((session_id, turn_id), None) is not None:
             self._drives.again[session_id, turn_id] = 0
             self.kick()
 
@@ -245,7 +246,8 @@ class Worker:
             await self._drives.accepted(session_id, turn_id)
 
     def _check_free(self, session_id: str) -> None:
-        self.check_open(session_id)
+        if self._is_closing:
+            raise _closing(session_id)
         # A claim that is under way may give a turn of any session.
         if session_id in self._drives.by_session or self._is_claiming:
             raise HeadMoved(f"session {session_id}: another turn is under way")
@@ -257,9 +259,7 @@ class Worker:
             EngineError: it does.
         """
         if self._is_closing:
-            raise EngineError(
-                f"session {session_id}: this runtime is being closed; nothing was accepted"
-            )
+            raise _closing(session_id)
 
     def _is_busy(self) -> bool:
         """Whether other workers have to know that this one lives: it drives turns, or a caller waits for one."""
@@ -557,3 +557,8 @@ class Worker:
             self._was_full = False
             self._busy_sessions.discard(session_id)
             self.kick()
+
+
+def _closing(session_id: str) -> EngineError:
+    """Return the refusal of what would enter a session of a runtime that closes."""
+    return EngineError(f"session {session_id}: this runtime is being closed; nothing was accepted")

@@ -23,6 +23,7 @@ from windlass.kernel import (
     ToolSpec,
     Usage,
     canonical,
+    freeze,
 )
 from windlass.models.arithmetic import Sum, evaluate, number_text, sum_in
 from windlass.ports.model import EmitModelEvent, TextChunk
@@ -246,7 +247,7 @@ def _tell_results(seen: _Seen, asked: Sum | None) -> ModelReply:
 
 def _call_by_hand(seen: _Seen, tool: str, args: str) -> ModelReply:
     try:
-        return seen.call(tool, **msgspec.json.decode(args))
+        return seen.call(tool, **freeze(msgspec.json.decode(args), field="args"))
     except (msgspec.DecodeError, WindlassError) as error:
         return seen.say(f"The arguments of {tool} cannot be read: {error}.")
 

@@ -309,10 +309,10 @@ class Store(Protocol):
         """Make a session with the history that it had elsewhere, a `chat`: all of it or nothing.
 
         Its turns are known and have ended; they have no journals. What they used is in their pages, and does not count
-        as used here. None who watches is told of them: they did not happen here.
+        as used here. No watcher is told of them: they did not happen here.
 
         Raises:
-            IdempotencyConflict: there is such a session.
+            IdempotencyConflict: there is a session of this id with another history.
             SessionDeleted: there was; its id is not used again.
             InvalidInput: a page refers to bytes that this store does not have.
         """

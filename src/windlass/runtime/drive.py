@@ -49,7 +49,7 @@ import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
 from windlass.journal import TurnStarted
-from windlass.kernel import TurnEnded, events
+from windlass.kernel import Stopped, TurnEnded, events
 from windlass.ports import Phase, TurnInfo
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.around_turn import announce_commit, announce_session
@@ -331,7 +331,8 @@ class Drive:
     ) -> TurnRecord:
         machine, outcome = performer.machine, performer.outcome
         ending = self._ending = Ending(turn, started, hooks)
-        performer.note_failure()
+        if type(outcome) is Stopped:
+            performer.note_failure(outcome)
         with self._phase("finalize"):
             commit = await ending.commit(outcome, tuple(performer.checkpoints.taken))
         with self._phase("commit"):

@@ -39,7 +39,7 @@ from windlass.ports.model import READ_BLOB, AttemptFailed, ModelEvent
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.hooked_turn import Patches
 from windlass.runtime.large_values import let_others_run, off_loop
-from windlass.runtime.reply_bounds import ReplyBounds, weight
+from windlass.runtime.reply_bounds import ReplyBounds, most_bytes
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import ParkTurn, TurnOver
 
@@ -353,16 +353,16 @@ async def ask(
         return bounds.failure or ModelFailure(
             message=f"the model adapter returned {found}, wanted ModelReply", code="adapter_error"
         )
-    # An adapter may not have let itself be interrupted. No character takes more than four bytes.
-    least = weight(reply)
-    if bounds.failure is not None or least * 4 > bounds.max_bytes:
+    # An adapter may not have let itself be interrupted.
+    n_bytes = most_bytes(reply)
+    if bounds.failure is not None or n_bytes * 4 > bounds.max_bytes:
         failure = bounds.failure_of(reply)
         if failure is not None:
             return failure
     if screen is None:
         return reply
     screen.flush()
-    return screen.cleaned(reply) if least <= LARGE else await off_loop(screen.cleaned, reply)
+    return screen.cleaned(reply) if n_bytes <= LARGE else await off_loop(screen.cleaned, reply)
 
 
 def _failure_of(error: BaseException, bounds: ReplyBounds) -> ModelFailure | None:

@@ -71,8 +71,8 @@ class Performer:
         # What the machine said and was not shown yet; and what it said as it was ended from here.
         self._said: list[Event] = []
         self.last_words: list[Event] = []
-        # What the machine said of the failure that it ended with.
-        self._error: Error | None = None
+        # What the machine said before it ended by itself.
+        self._before_end: list[Event] = []
 
     async def run(self) -> bool:
         """Perform the turn's effects until it has its outcome; False: it has to wait.
@@ -155,7 +155,7 @@ class Performer:
             self._said = []
             if effect is None and type(said[-1]) is TurnEnded:
                 said.pop()  # how the turn ended is shown when its commit is durable
-                self._error = next((one for one in said if type(one) is Error), None)
+                self._before_end = said
             if said and turn.is_live:
                 turn.feed.tell(said, until=turn.lane.mark())
         return effect
@@ -181,13 +181,14 @@ class Performer:
             return self._cancelled()
         return outcome
 
-    def note_failure(self) -> None:
+    def note_failure(self, outcome: Stopped) -> None:
         """Note why the turn ends without an answer, unless an issue says so. A turn that was cancelled has not failed."""
-        turn, outcome = self._turn, self.outcome
-        if not isinstance(outcome, Stopped) or _is_cancelled(outcome):
+        turn = self._turn
+        if _is_cancelled(outcome):
             return
-        if self._error is not None:
-            turn.note(msgspec.structs.replace(self._error, cursor=""))
+        error = next((one for one in self._before_end if type(one) is Error), None)
+        if error is not None:
+            turn.note(msgspec.structs.replace(error, cursor=""))
         elif all(issue.message != outcome.detail for issue in turn.issues):
             about = str(self.machine.snapshot().next_effect - 1)
             turn.note_issue(outcome.detail or outcome.reason, outcome.reason, about)

@@ -22,8 +22,6 @@ from windlass.ports.model import (
     AttemptFailed,
     EmitModelEvent,
     ModelEvent,
-    ReasoningChunk,
-    TextChunk,
 )
 from windlass.runtime.body import go_on
 from windlass.runtime.turn import Turn
@@ -40,27 +38,18 @@ class OverLimit(BaseException):
 class ReplyBounds:
     """Bounds one model call. `failure` says what went beyond its limit; a call that is made again has new bounds."""
 
-    __slots__ = (
-        "_cancels",
-        "_emit",
-        "_timer",
-        "_turn",
-        "failure",
-        "is_large",
-        "max_bytes",
-        "n_bytes",
-    )
+    failure: ModelFailure | None = None
+    # What was shown so far of the call under way.
+    n_bytes = 0
+    # Whether the last reply came near its limit.
+    is_large = False
+    _timer: asyncio.TimerHandle | None = None
+    _cancels = 0
 
     def __init__(self, turn: Turn, emit: EmitModelEvent) -> None:
         self._turn = turn
         self._emit = emit
         self.max_bytes = turn.limits.max_reply_bytes
-        # What was shown so far of the call under way.
-        self.n_bytes = self._cancels = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self.failure: ModelFailure | None = None
-        # Whether the last reply came near its limit.
-        self.is_large = False
 
     # ------------------------------------------------------------------ size
 
@@ -72,20 +61,21 @@ class ReplyBounds:
         """
         if self.failure is not None:
             raise OverLimit
-        if isinstance(event, (TextChunk, ReasoningChunk)):
+        if isinstance(event, AttemptFailed):
+            self.n_bytes = 0
+        else:
             text = event.text
-            self.n_bytes += len(text) if text.isascii() else _n_bytes(text)
-            if self.n_bytes > self.max_bytes:
+            n_bytes = self.n_bytes + (len(text) if text.isascii() else _n_bytes(text))
+            if n_bytes > self.max_bytes:
                 self._refuse_size()
                 raise OverLimit
-        elif isinstance(event, AttemptFailed):
-            self.n_bytes = 0
+            self.n_bytes = n_bytes
         self._emit(event)
 
     def failure_of(self, reply: ModelReply) -> ModelFailure | None:
         """Return what a whole reply went beyond, if anything; it is large."""
         self.is_large, most = True, self.max_bytes
-        if self.failure is None and (weight(reply) > most or _exact_weight(reply) > most):
+        if self.failure is None and _weight(reply) > most:
             self._refuse_size()
         return self.failure
 
@@ -152,19 +142,12 @@ def _failure(name: str, detail: str) -> ModelFailure:
     return ModelFailure(message=message, code=name, terminal=LIMIT)
 
 
-def weight(reply: ModelReply) -> int:
-    """Return how large the text, the thoughts and the arguments of a reply are, at least; at most four times that."""
-    n = len(reply.text)
-    for part in reply.parts:
-        kind = type(part)
-        if kind is ToolCall:
-            n += len(part.raw) or len(_ENCODER.encode(part.args))  # type: ignore[union-attr]  # by its kind
-        elif kind is Reasoning:
-            n += len(part.text) + len(_ENCODER.encode(part.replay))  # type: ignore[union-attr]  # by its kind
-    return n
+def most_bytes(reply: ModelReply) -> int:
+    """Return how large the text, the thoughts and the arguments of a reply are, at most: as JSON, which holds them all."""
+    return len(_ENCODER.encode(reply.parts))
 
 
-def _exact_weight(reply: ModelReply) -> int:
+def _weight(reply: ModelReply) -> int:
     n = _n_bytes(reply.text)
     for part in reply.parts:
         if isinstance(part, ToolCall):

@@ -47,6 +47,9 @@ async def block(journey: Journey, n_turns: int, n_counted: int = 0) -> Block:
     for _ in range(n_turns):
         if n_counted and journey.is_plain_next:
             n_counted -= 1
+            await (
+                journey.idle_first()
+            )  # a compaction that was asked for runs before the turn, and is not of it
             before = ledger.counts["requests"]
             with instructions.counting():
                 await journey.next()

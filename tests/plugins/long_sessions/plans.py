@@ -36,7 +36,11 @@ _WORDS = [
     "pilot",
     "berth",
 ]
-_MEDIA = (("image/png", "png"), ("application/pdf", "pdf"), ("text/csv", "csv"))
+_MEDIA = (
+    ("image/png", "png", b"\x89PNG\r\n\x1a\n"),
+    ("application/pdf", "pdf", b"%PDF-1.7\n"),
+    ("text/csv", "csv", b""),
+)
 MOST_BYTES = 1 << 20
 
 
@@ -126,6 +130,6 @@ def _step(chance: random.Random, place: tuple[int, int], most: int) -> tuple[Ask
 
 
 def _file(chance: random.Random, n: int, at: int) -> Upload:
-    media_type, ending = chance.choice(_MEDIA)
-    data = f"{n}".encode() + chance.randbytes(chance.randint(10, 3_000))
+    media_type, ending, begins = chance.choice(_MEDIA)
+    data = begins + f"{n}".encode() + chance.randbytes(chance.randint(10, 3_000))
     return Upload(data, media_type=media_type, name=f"input-{n}-{at}.{ending}")

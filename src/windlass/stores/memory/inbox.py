@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import asdict, replace
 
 from windlass.ports import InboxItem, InboxReceipt, InboxView, NewItem, WithdrawReceipt
@@ -21,7 +23,9 @@ def put(
     changes.set(session, arrivals=session.arrivals + 1)
     changes.set(tables, enqueued=tables.enqueued + 1)
     view = InboxItem(**asdict(item), arrived=session.arrivals)
-    changes.put(session.items, item.item_id, ItemRow(view, digest, tables.enqueued, now_ms))
+    row = ItemRow(view, digest, tables.enqueued, now_ms)
+    changes.put(session.items, item.item_id, row)
+    changes.put(session.open_items, item.item_id, row)
     news.tell(tables, "arrived", changes, session=session)
     return InboxReceipt(item_id=item.item_id, state="pending")
 
@@ -45,7 +49,7 @@ def take(turn: TurnRow, *, generation: int, limit: int) -> tuple[InboxItem, ...]
     rules.check_fence(turn.session, turn, generation)
     if turn.cancel is not None:
         return ()
-    rows = [row for row in turn.session.items.values() if _is_for(row.item, turn.id)][:limit]
+    rows = [row for row in turn.session.open_items.values() if _is_for(row.item, turn.id)][:limit]
     for row in rows:
         row.item = replace(row.item, state="taken", turn_id=turn.id, generation=generation)
     return tuple(row.item for row in rows)
@@ -61,13 +65,15 @@ def _is_taken(item: InboxItem, turn_id: str) -> bool:
 
 def settle(turn: TurnRow, settled: tuple[str, ...], changes: Changes) -> None:
     """End the items that a turn used; what else it took waits again, in its old place."""
-    taken = {name: row for name, row in turn.session.items.items() if _is_taken(row.item, turn.id)}
+    items = turn.session.open_items
+    taken = {name: row for name, row in items.items() if _is_taken(row.item, turn.id)}
     for item_id in settled:
         if item_id not in taken:
             raise rules.not_taken(item_id)
     for item_id, row in taken.items():
         if item_id in settled:
             changes.set(row, item=replace(row.item, state="settled"))
+            changes.at_last(partial(items.pop, item_id))
         else:
             changes.set(row, item=replace(row.item, state="pending", turn_id=None, generation=None))
 
@@ -78,11 +84,11 @@ def withdraw(session: SessionRow, item_id: str) -> WithdrawReceipt:
     receipt = rules.withdraw_receipt(None if row is None else row.item.state)
     if row is not None and receipt.status == "withdrawn":
         row.item = replace(row.item, state="withdrawn")
+        del session.open_items[item_id]
     return receipt
 
 
 def view(session: SessionRow) -> InboxView:
     """Return what is neither settled nor withdrawn."""
-    items = (row.item for row in session.items.values())
-    waiting = tuple(item for item in items if item.state in ("pending", "taken"))
+    waiting = tuple(row.item for row in session.open_items.values())
     return InboxView(queued_turns=session.queued, items=waiting)

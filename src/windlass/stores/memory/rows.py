@@ -41,8 +41,8 @@ class ItemRow:
 class TurnRow:
     """A turn with its journal, each page as bytes; `request` is None once both were reclaimed.
 
-    `no` orders the turns of the store, `arrived` turns and items of the session. `answered`: a wait ended since the turn was last driven, so that it has
-    something to do when it parks. `end` is the page that it added to its session.
+    `no` orders the turns of the store, `arrived` turns and items of the session. `answered`: a wait ended since the
+    turn was last driven, so that it has something to do when it parks. `end` is the page that it added to its session.
     """
 
     session: SessionRow = field(repr=False)
@@ -90,6 +90,7 @@ class SessionRow:
     """A session; once deleted, a tombstone that keeps the pages which forks of it share.
 
     `unfinished` are its turns that have not ended, in order of arrival: of those only the first can have begun.
+    `open_items` are the items that wait or are taken, in order of arrival; the others are kept until they are reclaimed.
     `started_by` is the session whose errand made it, `root` the one at the top of that tree.
     """
 
@@ -111,6 +112,7 @@ class SessionRow:
     turns: dict[str, TurnRow] = field(default_factory=dict)
     unfinished: dict[str, TurnRow] = field(default_factory=dict)
     items: dict[str, ItemRow] = field(default_factory=dict)
+    open_items: dict[str, ItemRow] = field(default_factory=dict)
 
     @property
     def inherited(self) -> int:
@@ -125,7 +127,7 @@ class SessionRow:
     @property
     def pending(self) -> list[ItemRow]:
         """The items that no turn has taken, in order of arrival."""
-        return [row for row in self.items.values() if row.item.state == "pending"]
+        return [row for row in self.open_items.values() if row.item.state == "pending"]
 
     def comes_next(self, turn: TurnRow) -> bool:
         """Whether a turn that waits is the first of all that waits to enter."""

@@ -141,7 +141,11 @@ def fork(
 def import_session(tables: Tables, session: ImportedSession) -> SessionRow:
     """Make a session with the history that it had in another store."""
     if session.session_id in tables.sessions:
-        tables.session(session.session_id)
+        known = tables.session(session.session_id)
+        pages = [turn.page for turn in session.turns]
+        is_same = known.parent is None and pages == [row.page for row in known.pages]
+        if is_same and known.agent == session.agent:
+            return known
         said = f"session {session.session_id}: exists already"
         raise IdempotencyConflict(said, field="session_id")
     for turn in session.turns:
@@ -206,6 +210,7 @@ def _remove(tables: Tables, session: SessionRow, now_ms: int) -> int:
         _drop_journal(tables, turn)
     session.turns.clear()
     session.items.clear()
+    session.open_items.clear()
     session.usage, session.owner, session.deleted_ms = (), None, now_ms
     tombstone: SessionRow | None = session
     while tombstone is not None:

@@ -147,13 +147,13 @@ def insert_page(
     return number
 
 
-def insert_imported(
+def insert_untold(
     db: apsw.Connection,
     row: tuple[int, int, int, bytes, bytes],
     long_texts: tuple[Body, ...],
     now_ms: int,
 ) -> int:
-    """Put a page that another store wrote into the log, under a number below all marks: it is told to none who watch."""
+    """Put a page into the log that no turn of its session wrote, under a number below all marks: no watcher is told of it."""
     lowest = first(db, "SELECT min(no) FROM log NOT INDEXED")[0]
     if lowest is None:
         _keep_number(db, 1)  # else the first page that is written here would be numbered from below

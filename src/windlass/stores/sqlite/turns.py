@@ -37,8 +37,8 @@ from windlass.stores.sqlite.pages import (
     Encoder,
     RequestPage,
     SplitPage,
-    insert_imported,
     insert_page,
+    insert_untold,
     pack,
     use_blobs,
 )
@@ -265,7 +265,8 @@ def import_session(
     known = rows.find_session(session_id)
     if known is not None:
         rules.living(known, session_id, field="session_id")
-        if rows.earlier and (known.head, known.link) == (len(pages), link):
+        # The link covers all pages and the id.
+        if (known.agent, known.head, known.link) == (session.agent, len(pages), link):
             return True
         raise IdempotencyConflict(f"session {session_id}: exists already", field="session_id")
     made = create_session(
@@ -273,7 +274,7 @@ def import_session(
     )
     for head, (turn, (data, long_texts)) in enumerate(zip(session.turns, pages, strict=True), 1):
         page = (made.no, 0, head, links[head - 1], data)
-        number = insert_imported(rows.db, page, long_texts, now_ms)
+        number = insert_untold(rows.db, page, long_texts, now_ms)
         use_blobs(rows.db, number, turn.blobs)
         if turn.request_digest is None:
             continue
@@ -313,6 +314,6 @@ def fork(
     forked = create_session(rows, new_id, parent.agent, now_ms, origin)
     if own is not None:
         data, long_texts = own.page
-        number = insert_page(rows.db, (forked.no, 0, head, link, data), long_texts, now_ms)
+        number = insert_untold(rows.db, (forked.no, 0, head, link, data), long_texts, now_ms)
         use_blobs(rows.db, number, own.blobs)
     return True

@@ -182,6 +182,15 @@ async def a_part_of_a_turn_outlives_the_turn(scene: Scene) -> None:
     await scene.refused(errors.InvalidInput, scene.store.get_blob(digest))
 
 
+async def a_part_of_a_turn_is_told_to_none_who_watch(scene: Scene) -> None:
+    await _grown(scene, 2)
+    mark = (await scene.store.changes(None)).mark
+
+    await scene.store.fork("s1", "f1", at=1, page=_part("t2"))
+
+    expect((await scene.store.changes(mark)).changes, ())
+
+
 async def a_page_that_is_no_part_of_a_turn_begins_no_fork(scene: Scene) -> None:
     await _grown(scene, 1)
     used = (UsageLine(source="turn", model="scripted", calls=1),)

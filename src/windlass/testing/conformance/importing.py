@@ -92,12 +92,23 @@ async def a_page_without_a_request_is_history_and_no_turn(scene: Scene) -> None:
 
 async def an_id_that_is_taken_is_not_imported_over(scene: Scene) -> None:
     await scene.store.import_session(_session("t1"), now_ms=9)
-    for again in (_session("t1"), _session("t1", "t2"), _session()):
+    other_agent = msgspec.structs.replace(_session("t1"), agent="another")
+    for again in (_session("t1", "t2"), _session("t2"), _session(), other_agent):
         await scene.refused(IdempotencyConflict, scene.store.import_session(again, now_ms=9))
 
     await scene.store.delete_session("s1", now_ms=10)
     again = _session("t1")
     await scene.refused(SessionDeleted, scene.store.import_session(again, now_ms=11))
+
+
+async def the_same_import_again_is_answered_until_the_session_goes_on(scene: Scene) -> None:
+    made = await scene.store.import_session(_session("t1"), now_ms=9)
+    expect(await scene.store.import_session(_session("t1"), now_ms=10), made)
+    expect([page.turn_id for page in (await scene.session()).pages], ["t1"])
+
+    await scene.commit(await scene.begin("t2"), ending("t2", head=1))
+    again = scene.store.import_session(_session("t1"), now_ms=11)
+    await scene.refused(IdempotencyConflict, again)
 
 
 async def a_session_without_turns_can_be_imported(scene: Scene) -> None:
