@@ -41,7 +41,10 @@ def test_a_session_goes_from_one_store_into_a_new_one(archive: Path, tmp_path: P
     ("words", "said"),
     [
         (["import", "nowhere.jsonl"], "file: nowhere.jsonl: No such file"),
-        (["import", "ada.jsonl", "--as", "eva"], "session eva: exists already with another history"),
+        (
+            ["import", "ada.jsonl", "--as", "eva"],
+            "session eva: exists already with another history",
+        ),
         (["import", "cut.jsonl", "--as", "b"], "line 1: turns: found 1 of 2 lines"),
         (["import", "changed.jsonl", "--as", "b"], "line 2: digest: the line is not the one"),
         (["import", "bytes.jsonl", "--as", "b"], "bytes that are not UTF-8"),
@@ -61,7 +64,8 @@ def test_what_cannot_be_imported_is_refused_with_the_reason(
 
     assert done.returncode != 0
     assert said in done.stderr
-    assert len(values(windlass("sessions", "--json", cwd=tmp_path))) == 1
+    found = values(windlass("sessions", "--json", cwd=tmp_path))
+    assert [(one["session"], one["turns"]) for one in found] == [("ada", 2), ("eva", 1)]
 
 
 def test_vacuum_reclaims_journals_and_says_so(archive: Path, tmp_path: Path) -> None:

@@ -45,17 +45,19 @@ async def block(journey: Journey, n_turns: int, n_counted: int = 0) -> Block:
     if isinstance(stage, MeasuredStage):
         stage.news()
     for _ in range(n_turns):
-        if n_counted and journey.is_plain_next:
-            n_counted -= 1
-            await (
-                journey.idle_first()
-            )  # a compaction that was asked for runs before the turn, and is not of it
-            before = ledger.counts["requests"]
-            with instructions.counting():
-                await journey.next()
-            n_requests += ledger.counts["requests"] - before
-        else:
+        if not n_counted or not journey.is_plain_next:
             await journey.next()
+            continue
+        turns, before, counted = await journey.turns(), ledger.counts["requests"], instructions.n
+        with instructions.counting():
+            await journey.next()
+        n_of_turn = ledger.counts["requests"] - before
+        if await journey.turns() > turns + 1:
+            # A compaction came behind it, and is no part of what a turn costs.
+            instructions.n = counted
+            continue
+        n_counted -= 1
+        n_requests += n_of_turn
     written = stage.news() if isinstance(stage, MeasuredStage) else Written(0, 0)
     brought, files = ledger.brought_bytes - brought, ledger.brought_files - files
     own = written.log_bytes - _TIMES_WRITTEN * brought - files

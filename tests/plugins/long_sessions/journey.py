@@ -184,6 +184,11 @@ class Journey:
                     await self._reopen()
                 await asyncio.sleep(0.001)
 
+    async def turns(self) -> int:
+        """Wait until nothing runs; return how many turns have ended, compactions among them."""
+        await self.idle()
+        return (await self.rt._services.store.load_session(SESSION, history=False)).head
+
     async def _is_idle(self) -> bool:
         view = await self.rt._services.store.load_session(SESSION, history=False)
         if view.active is not None or view.queued:
