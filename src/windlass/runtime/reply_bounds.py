@@ -22,6 +22,8 @@ from windlass.ports.model import (
     AttemptFailed,
     EmitModelEvent,
     ModelEvent,
+    ReasoningChunk,
+    TextChunk,
 )
 from windlass.runtime.body import go_on
 from windlass.runtime.turn import Turn
@@ -29,6 +31,7 @@ from windlass.runtime.turn import Turn
 # An adapter that goes on after it was told to end is told again.
 _AGAIN_S = 1.0
 _ENCODER = msgspec.json.Encoder()
+_CHUNKS = (TextChunk, ReasoningChunk)
 
 
 class OverLimit(BaseException):
@@ -61,15 +64,15 @@ class ReplyBounds:
         """
         if self.failure is not None:
             raise OverLimit
-        if isinstance(event, AttemptFailed):
-            self.n_bytes = 0
-        else:
+        if isinstance(event, _CHUNKS):
             text = event.text
             n_bytes = self.n_bytes + (len(text) if text.isascii() else _n_bytes(text))
             if n_bytes > self.max_bytes:
                 self._refuse_size()
                 raise OverLimit
             self.n_bytes = n_bytes
+        elif isinstance(event, AttemptFailed):
+            self.n_bytes = 0
         self._emit(event)
 
     def failure_of(self, reply: ModelReply) -> ModelFailure | None:

@@ -51,7 +51,8 @@ def _play(nursery: Nursery, place: Path, random: Random, kills: int, mutant: str
         if any(line.pid == pid for line in ledger.lines("over")):
             return done
         if leaves:
-            assert code == 0, f"{place}: a worker that left ended with {code}"
+            complaints = (place.parent / "stderr").read_text()
+            assert code == 0, f"{place}: a worker that left ended with {code}: {complaints}"
         else:
             assert code == -signal.SIGKILL, f"{place}: a worker ended with {code}"
             done += 1

@@ -14,7 +14,7 @@ from typing import Any
 from tests.durability.queue import mutants, office
 from tests.durability.soak.ledger import Ledger
 from windlass import Runtime
-from windlass.errors import EngineError
+from windlass.errors import ConfigError, EngineError
 from windlass.ports import ClaimedTurn, When
 from windlass.stores.sqlite import SqliteStore
 
@@ -112,7 +112,8 @@ async def live(folder: Path, leaves_s: float) -> None:
             await asyncio.wait([work], timeout=leaves_s or None)
             ledger.write("leaving")
         work.cancel()
-        with suppress(asyncio.CancelledError, EngineError, ExceptionGroup):
+        # It may have asked the runtime for something after that was closed.
+        with suppress(asyncio.CancelledError, ConfigError, EngineError, ExceptionGroup):
             await work
     finally:
         await store.close()
