@@ -134,7 +134,12 @@ class SessionAudit:
             if count > 1:
                 yield f"{call} was paid {count} times"
         for result in self._results():
-            if result.status == "ok" and paid.get(result.call_id) not in _texts(result):
+            # A cancel may come while the plugin looks at a result; `_withheld` says when it may not be withheld.
+            if result.status != "ok" or (
+                _is_withheld(result) and result.call_id in office.CANCELLED
+            ):
+                continue
+            if paid.get(result.call_id) not in _texts(result):
                 yield f"{result.call_id} has another result than its payment"
 
     def _withheld(self) -> Iterator[str]:
@@ -147,7 +152,7 @@ class SessionAudit:
             elif line.kind == "model":
                 shown.add(looked.get(line.call))
         for result in self._results():
-            if result.call_id in shown and any("withheld" in text for text in _texts(result)):
+            if result.call_id in shown and _is_withheld(result):
                 yield f"{result.call_id} was shown, and is withheld"
 
     def _bought(self) -> Iterator[str]:
@@ -184,6 +189,10 @@ def _said(turn: TurnView) -> str:
     (part,) = turn.request.input
     assert isinstance(part, Text)
     return office.name_in(part.text)
+
+
+def _is_withheld(result: ToolResult) -> bool:
+    return any("withheld" in text for text in _texts(result))
 
 
 def _texts(result: ToolResult) -> list[str]:

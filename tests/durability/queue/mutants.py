@@ -48,7 +48,13 @@ def no_line() -> None:
 
 
 def begin_after_leaving() -> None:
-    """A claim that is under way when the runtime begins to close starts its turns all the same."""
+    """A claim that is under way when the runtime begins to close starts its turns all the same.
+
+    It takes about as long as the tool that a life waits for when it leaves.
+    """
+    from tests.durability.queue.worker import SlowClaims  # noqa: PLC0415 - it imports this module
+
+    SlowClaims.takes_s = 0.025
     drive_known = Worker._drive_known
 
     async def eager(self: Worker, *known: Any) -> None:

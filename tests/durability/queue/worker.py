@@ -32,10 +32,12 @@ def file_of(folder: Path) -> Path:
 class SlowClaims(SqliteStore):
     """Takes a moment to say which turns it gives, so that much happens meanwhile."""
 
+    takes_s = 0.010
+
     async def claim(self, *args: Any, **wanted: Any) -> tuple[ClaimedTurn, ...]:
         """Take turns, and tell a little later."""
         given = await super().claim(*args, **wanted)
-        await asyncio.sleep(0.010)
+        await asyncio.sleep(self.takes_s)
         return given
 
 
