@@ -296,3 +296,12 @@ def test_a_failure_whose_message_is_no_text_is_refused(kind: type[ModelFailure |
 
     assert refused.value.field == f"{kind.__name__}.message"
     assert refused.value.found == "int"
+
+
+def test_whole_numbers_have_the_bytes_that_they_have_once_they_were_read_back() -> None:
+    given = Generation(temperature=0, top_p=1)
+
+    written = canonical.encode(given)
+
+    assert written == b'{"temperature":0.0,"top_p":1.0,"type":"generation"}'
+    assert canonical.encode(canonical.decode(written, Generation)) == written

@@ -7,7 +7,7 @@ import pytest
 from tests.limits import HANGS_S
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import worker
-from windlass import Agent, Limits, Runtime
+from windlass import Agent, Generation, Limits, Runtime, tool
 from windlass.errors import Malformed, ProviderError, Rejected, Throttled, Unavailable
 from windlass.kernel import ModelReply, ModelRequest
 from windlass.kernel.outcomes import Stopped
@@ -235,3 +235,21 @@ async def test_an_adapter_that_breaks_ends_the_turn_and_the_log_says_where_but_n
     assert f'File "{__file__}"' in caplog.text
     assert "in broken" in caplog.text
     assert "Ada" not in caplog.text
+
+
+async def test_a_setting_in_whole_numbers_is_the_same_when_the_turn_goes_on(stage: Stage) -> None:
+    """0 and 0.0 are equal and have other bytes; the journal holds the digest of what was asked."""
+
+    @tool(effect="pure")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedModel([call("look"), DOWN, say("Hi.")])
+    agent = Agent("a", model=model, tools=[look], generation=Generation(temperature=0, top_p=1))
+    async with stage.runtime(agent) as rt:
+        assert (await rt.session("s").run("Hello.", turn_id="t")).waits[0].kind == "provider"
+        stage.later(1.0, rt)
+        result = await rt.turn("s", "t").result(through_parks=["provider"], timeout=HANGS_S)
+
+    assert (result.text, result.waits) == ("Hi.", ())

@@ -146,6 +146,11 @@ class Generation(Value, kw_only=True):
         check_instance(self.max_output_tokens or 0, int, field="Generation.max_output_tokens")
         _check_range(self.temperature, "Generation.temperature", 0, 2)
         _check_range(self.top_p, "Generation.top_p", 0, 1)
+        # 0 and 0.0 are equal and have other bytes: what is read back from a journal is the latter.
+        if type(self.temperature) is int:
+            set_field(self, "temperature", float(self.temperature))
+        if type(self.top_p) is int:
+            set_field(self, "top_p", float(self.top_p))
         if self.variant is not None:
             check_text(self.variant, field="Generation.variant")
 
