@@ -8,7 +8,7 @@ import pytest
 
 from windlass.errors import InvalidInput
 from windlass.guards import check_text, clean_text, is_clean
-from windlass.guards.text import is_hidden, visible, words_of
+from windlass.guards.text import from_utf8, is_hidden, utf8_length, visible, words_of
 
 CLEAN = [
     "",
@@ -155,3 +155,16 @@ def test_what_can_be_seen_stays_as_it_is(text: str) -> None:
 
 def test_what_is_to_be_kept_is_kept() -> None:
     assert visible("a\n\tb\u202e", keep="\n\t") == "a\n\tb\\u202e"
+
+
+@pytest.mark.parametrize("text", ["", "a" * 3_000_000, "aé" * 1_000_000, "x😀" * 400_000])
+def test_long_text_is_measured_and_read_as_short_text_is(text: str) -> None:
+    assert utf8_length(text) == len(text.encode())
+    assert from_utf8(text.encode()) == text
+
+
+def test_bytes_that_are_not_utf8_are_replaced_also_between_two_pieces() -> None:
+    """A piece has 1 MiB: a character and a broken one lie across the end of the first."""
+    whole = b"a" * (1024 * 1024 - 1)
+    assert from_utf8(whole + "é".encode() + b"\xff").endswith("aé\ufffd")
+    assert from_utf8(whole + b"\xc3") == whole.decode() + "\ufffd"

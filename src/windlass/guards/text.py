@@ -11,6 +11,7 @@ Where a person decides by what they read, characters that cannot be seen, or tha
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
 from windlass.errors import ConfigError, InvalidInput
@@ -41,6 +42,18 @@ _BLANK = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
+
+
+def from_utf8(data: bytes) -> str:
+    """Return the text of bytes of any length, read piece by piece; what is not UTF-8 is replaced by U+FFFD."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    read = [decoder.decode(data[at : at + _PIECE]) for at in range(0, len(data), _PIECE)]
+    return "".join([*read, decoder.decode(b"", final=True)])
+
+
+def utf8_length(text: str) -> int:
+    """Return how many bytes a text of any length has."""
+    return len(text) if text.isascii() else sum(len(piece.encode()) for piece in pieces(text))
 
 
 def is_clean(text: str) -> bool:

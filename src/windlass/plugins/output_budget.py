@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 
 from windlass.errors import CallerError
+from windlass.guards.text import from_utf8, utf8_length
 from windlass.kernel import CompletedToolCall, Json, canonical
 from windlass.kernel.messages import Attachment, ResultPart, Text
 from windlass.plugins import kept_output, options, windowing
@@ -28,7 +29,7 @@ _LEAST: Final = Room(512, 8)
 
 def _readable(data: bytes) -> tuple[str, bool]:
     """Return kept bytes as text without control characters, and whether there were none."""
-    raw = data.decode(errors="replace")
+    raw = from_utf8(data)
     text = visible(raw)
     return text, text == raw
 
@@ -157,7 +158,7 @@ class OutputBudget(Plugin):
     def _shortened(
         self, item: _Source, share: Room, kind: Window, whole: Attachment | None, before: int
     ) -> list[ResultPart]:
-        size = len(item.text.encode())
+        size = utf8_length(item.text)
         note = f"[shortened from {size:,} bytes; {self._rest(whole, before + 1, 'all of it')}]"
         made = shortened(item.value, share.n_bytes - len(note.encode()), kind)
         return [Text(text=made), Text(text=note)]
@@ -212,7 +213,7 @@ def _given(sources: Sequence[_Source], room: Room) -> list[Room]:
     """Return what each text gets of the room."""
     if len(sources) == 1:
         return [room]
-    n_bytes = shares([len(source.text.encode()) for source in sources], room.n_bytes)
+    n_bytes = shares([utf8_length(source.text) for source in sources], room.n_bytes)
     n_lines = shares([windowing.count_lines(source.text) for source in sources], room.n_lines)
     return list(map(Room, n_bytes, n_lines))
 
@@ -220,7 +221,7 @@ def _given(sources: Sequence[_Source], room: Room) -> list[Room]:
 def _has_room(texts: Sequence[str], room: Room) -> bool:
     n_bytes = 4 * sum(map(len, texts))  # no character takes more
     if n_bytes > room.n_bytes:
-        n_bytes = sum(len(text.encode()) for text in texts)
+        n_bytes = sum(map(utf8_length, texts))
     return n_bytes <= room.n_bytes and sum(map(windowing.count_lines, texts)) <= room.n_lines
 
 

@@ -13,6 +13,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from windlass.guards.text import pieces, utf8_length
+
 Window: TypeAlias = Literal["head", "tail", "both"]
 Mark: TypeAlias = Callable[["Gap"], str]
 
@@ -118,7 +120,8 @@ def _is_joined(text: str, at: int) -> bool:
 
 def count_lines(text: str) -> int:
     """Return how many lines a text has, as people count them."""
-    return text.count("\n") + (not text.endswith("\n") if text else 0)
+    n_ends = sum(piece.count("\n") for piece in pieces(text))
+    return n_ends + (not text.endswith("\n") if text else 0)
 
 
 def shares(sizes: Sequence[int], room: int) -> list[int]:
@@ -134,7 +137,7 @@ def shares(sizes: Sequence[int], room: int) -> list[int]:
 
 def window(lines: Lines, room: Room, kind: Window, mark: Mark) -> str:
     """Return what is shown of a text that has no room."""
-    size = len(lines.text.encode())
+    size = utf8_length(lines.text)
     # No number in the mark is greater than these.
     longest = len(mark(Gap(size, len(lines), len(lines))).encode())
     room = Room(max(0, room.n_bytes - longest - 2), max(0, room.n_lines - 1))
