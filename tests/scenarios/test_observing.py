@@ -64,11 +64,12 @@ async def test_an_observer_sees_turn_after_turn(stage: Stage) -> None:
     async with stage.runtime(worker(Desk(), echo())) as rt:
         session = rt.session("s")
         await session.run("Zero.", turn_id="t0")
-        watching = asyncio.get_running_loop().create_task(until_ended(session, 2))
-        await asyncio.sleep(0)
-        await session.run("One.", turn_id="t1")
-        await session.run("Two.", turn_id="t2")
-        seen = await asyncio.wait_for(watching, HANGS_S)
+        async with session.observe() as watched:
+            cursor = watched.cursor  # the observer is there before the turns are
+            watching = asyncio.get_running_loop().create_task(until_ended(session, 2, cursor))
+            await session.run("One.", turn_id="t1")
+            await session.run("Two.", turn_id="t2")
+            seen = await asyncio.wait_for(watching, HANGS_S)
 
     ended = [event.outcome for event in seen if isinstance(event, events.TurnEnded)]
     assert ended == [Finished(text="You said: One."), Finished(text="You said: Two.")]
