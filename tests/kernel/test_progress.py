@@ -266,3 +266,14 @@ def test_a_reply_with_tools_tells_the_reply_before_the_tools_are_asked_for() -> 
     said = reply_to(turn, reply(call("c1"), text="Let me add."))
 
     assert kinds(said) == ["UsageReported", "TextDelta", "ModelFinished", "Progress", "CallTools"]
+
+
+def test_a_machine_that_is_not_to_tell_progress_keeps_all_of_it_for_the_end() -> None:
+    turn = machine(progress=False)
+
+    effects = reply_to(turn, reply(text="Half", terminal="content_filter"))
+
+    assert "Progress" not in kinds(effects)
+    done = effects[-1]
+    assert isinstance(done, Done)
+    assert [message.parts[0].text for message in messages_in(done.new_records)] == ["Half"]  # type: ignore[union-attr]  # text
