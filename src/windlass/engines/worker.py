@@ -541,7 +541,11 @@ class Worker:
             view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
             if view is None or view.state != "parked" or view.agent not in self.programs:
                 return
-            if waits_for_itself(view.waits):
+            # What was due when this look began may have entered since: the turn is not driven for nothing.
+            items = (await self.services.store.inbox(session_id)).items
+            if waits_for_itself(view.waits) and any(
+                item.state == "pending" and item.when == "now" for item in items
+            ):
                 await self._resume(session_id, turn_id)
 
     def _drive_ended(
