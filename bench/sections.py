@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.bars.approvals import measure_approvals
+from bench.bars.background import (
+    measure_children,
+    measure_processes,
+    measure_sleepers,
+    measure_wakes,
+)
 from bench.bars.floor_ratios import measure_floor_ratios
 from bench.bars.idle import measure_idle
 from bench.bars.kills import measure_kills
@@ -43,6 +49,12 @@ SECTIONS: dict[str, tuple[Measure, ...]] = {
     "reopen": (lambda rounds: measure_reopening(max(2, rounds // 3)),),
     "kills": (lambda rounds: measure_kills(max(1, rounds // 12)),),
     "approvals": (lambda rounds: measure_approvals(max(1, rounds // 12)),),
+    "background": (
+        lambda rounds: measure_processes(max(2, rounds // 4)),
+        lambda rounds: measure_children(max(2, rounds // 4)),
+        lambda rounds: measure_wakes(max(2, rounds // 4)),
+        measure_sleepers,
+    ),
     "tokens": (lambda rounds: measure_tokens(max(2, rounds // 10)),),
     "idle": (measure_idle,),
     "import": (lambda rounds: measure_imports(max(_MIN_IMPORTS, rounds // 4)),),

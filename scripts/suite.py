@@ -32,19 +32,21 @@ TEST_LIMIT_S = 300
 MEASURED = ("guards", "journal", "kernel")
 # From the run that takes longest to the one that takes least; a folder runs without what has a run of its own.
 RUNS: tuple[tuple[str, ...], ...] = (
+    ("scenarios",),
+    ("durability",),
     ("cli",),
     ("plugins",),
-    ("durability",),
+    ("abuse", "runtime", "stores"),
     ("durability/matrix", "durability/test_crash_matrix.py", "durability/test_two_workers.py"),
+    ("perf",),
+    MEASURED,
     ("models",),
+    ("security", "testing", "tools"),
+    ("contracts", "typing"),
+    ("conformance",),
     ("durability/test_worker_soak.py", "durability/test_spend_kills.py"),
     ("durability/test_queue_kills.py",),
     ("durability/test_errand_soak.py", "durability/test_errand_audit.py"),
-    MEASURED,
-    ("perf",),
-    ("contracts", "typing"),
-    ("scenarios",),
-    ("conformance",),
 )
 NOTHING_COLLECTED = 5
 

@@ -96,6 +96,12 @@ class InsideCall:
         await self._turn.lane.durable()
         return self._pending(view.wait.key)
 
+    async def wait_for_signal(self, name: str) -> Pending:
+        """Open a wait for a signal; the call's result is what the signal brings."""
+        view = self._open_wait("signal", {"signal": name})
+        await self._turn.lane.durable()
+        return self._pending(view.wait.key)
+
     async def wait_for_child(self, session_id: str, agent: str, request: TurnRequest) -> Pending:
         """Start a child and open the wait for it, in one unit; the call's result is the answer to the wait.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import repeat
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import TypeAlias, cast
 
 from bench.bars.floor_ratios import W1, W2, W3
@@ -22,6 +24,9 @@ from bench.workloads.gauges import measured_turn
 from bench.workloads.script import loop as plan_of
 from bench.workloads.script import question
 from bench.workloads.windlass_turns import WindlassTurns
+from windlass.runtime import system_clock
+from windlass.runtime.system_clock import SystemClock
+from windlass.stores.sqlite import writer
 
 Count: TypeAlias = Callable[[Callable[[], object]], Counter[str]]
 
@@ -35,6 +40,30 @@ COMMITS = {
 BYTES_BAR = 1.0
 _TURNS = 4
 _SHORT, _LONG = 5, 25
+
+
+@contextmanager
+def _put_in_place(module: ModuleType, name: str, stand_in: object) -> Iterator[None]:
+    kept = getattr(module, name)
+    setattr(module, name, stand_in)
+    try:
+        yield
+    finally:
+        setattr(module, name, kept)
+
+
+def disk_without_delay() -> AbstractContextManager[None]:
+    """Let commits take no time: the store decides by the pace of the disk whether the loop or a thread writes.
+
+    The clock that stands in is C's, as the real one is: it adds no instruction.
+    """
+    return _put_in_place(writer, "_clock", repeat(0.0).__next__)
+
+
+def _wall_clock_standing() -> AbstractContextManager[None]:
+    """Let no millisecond pass: a slow machine passes more of them in a turn, and what looks at each costs instructions."""
+    now_ns = SystemClock().now_ms() * 1_000_000
+    return _put_in_place(system_clock, "time", SimpleNamespace(time_ns=repeat(now_ns).__next__))
 
 
 class StandingLoop(asyncio.SelectorEventLoop):
@@ -55,7 +84,8 @@ class StandingLoop(asyncio.SelectorEventLoop):
         """Let no time pass."""
         self._stands_at = self.time()
         try:
-            yield
+            with _wall_clock_standing():
+                yield
         finally:
             self._stands_at = None
 
@@ -92,7 +122,7 @@ def counted_turns(
     others were met by something that the runtime does now and then.
     """
     counts = []
-    with asyncio.Runner(loop_factory=StandingLoop) as runner:
+    with disk_without_delay(), asyncio.Runner(loop_factory=StandingLoop) as runner:
         loop = cast("StandingLoop", runner.get_loop())
         runner.run(candidate.open())
         try:

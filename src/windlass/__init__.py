@@ -10,9 +10,17 @@ if TYPE_CHECKING:
     from windlass.api.agent import Agent
     from windlass.api.batch import BatchItem
     from windlass.api.notices import Notice
+    from windlass.api.process import Process, process
+    from windlass.api.process_context import ProcessContext
+    from windlass.api.process_handle import ProcessHandle
+    from windlass.api.process_status import ProcessStatus
     from windlass.api.progress import BatchProgress
     from windlass.api.runtime import Runtime
+    from windlass.api.schedule import Schedule, Tick, schedule
+    from windlass.api.schedules import ScheduleView
     from windlass.api.session import Session
+    from windlass.api.trigger import Source, on
+    from windlass.api.triggers import Occurrence
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_result import TurnResult
     from windlass.errors import ToolDenied, ToolError, ToolUncertain
@@ -21,17 +29,21 @@ if TYPE_CHECKING:
     from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
     from windlass.kernel.outcomes import Finished, FinishedByTool, FinishedValue, HandedOff, Stopped
     from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolSpec
+    from windlass.ports.children import Child, ChildView
     from windlass.ports.model import AttemptFailed, Model, ReasoningChunk, TextChunk
     from windlass.ports.plugin import Plugin
     from windlass.ports.policy import Allow, Approve, Ask, Deny, ToolPolicy
-    from windlass.ports.tool import Done, NotDone, Pending, ToolContext, Unknown
+    from windlass.ports.tool import Again, Done, NotDone, Pending, ToolContext, Unknown
+    from windlass.ports.trigger import EmitReceipt
     from windlass.ports.turn_info import TurnInfo
     from windlass.ports.upload import Attachment
     from windlass.ports.waits import Wait
     from windlass.runtime.limits import Limits
+    from windlass.runtime.retention import Retention
     from windlass.tools import tool
 
 __all__ = [
+    "Again",
     "Agent",
     "Allow",
     "Approve",
@@ -40,8 +52,11 @@ __all__ = [
     "AttemptFailed",
     "BatchItem",
     "BatchProgress",
+    "Child",
+    "ChildView",
     "Deny",
     "Done",
+    "EmitReceipt",
     "EndTurn",
     "FailTurn",
     "Finished",
@@ -57,15 +72,25 @@ __all__ = [
     "ModelRequest",
     "NotDone",
     "Notice",
+    "Occurrence",
     "Pending",
     "Plugin",
+    "Process",
+    "ProcessContext",
+    "ProcessHandle",
+    "ProcessStatus",
     "Reasoning",
     "ReasoningChunk",
+    "Retention",
     "Runtime",
+    "Schedule",
+    "ScheduleView",
     "Session",
+    "Source",
     "Stopped",
     "Text",
     "TextChunk",
+    "Tick",
     "ToolCall",
     "ToolContext",
     "ToolDenied",
@@ -84,6 +109,9 @@ __all__ = [
     "__version__",
     "errors",
     "events",
+    "on",
+    "process",
+    "schedule",
     "tool",
 ]
 
@@ -91,6 +119,7 @@ __version__ = RELEASE
 
 # Each name is fetched when it is first asked for: who only wants an error class does not load a store.
 _WHERE = {
+    "Again": "windlass.ports.tool",
     "Agent": "windlass.api.agent",
     "Allow": "windlass.ports.policy",
     "Approve": "windlass.ports.policy",
@@ -99,8 +128,11 @@ _WHERE = {
     "AttemptFailed": "windlass.ports.model",
     "BatchItem": "windlass.api.batch",
     "BatchProgress": "windlass.api.progress",
+    "Child": "windlass.ports.children",
+    "ChildView": "windlass.ports.children",
     "Deny": "windlass.ports.policy",
     "Done": "windlass.ports.tool",
+    "EmitReceipt": "windlass.ports.trigger",
     "EndTurn": "windlass.kernel.tool_call",
     "FailTurn": "windlass.kernel.tool_call",
     "Finished": "windlass.kernel.outcomes",
@@ -116,15 +148,25 @@ _WHERE = {
     "ModelRequest": "windlass.kernel.model_call",
     "NotDone": "windlass.ports.tool",
     "Notice": "windlass.api.notices",
+    "Occurrence": "windlass.api.triggers",
     "Pending": "windlass.ports.tool",
     "Plugin": "windlass.ports.plugin",
+    "Process": "windlass.api.process",
+    "ProcessContext": "windlass.api.process_context",
+    "ProcessHandle": "windlass.api.process_handle",
+    "ProcessStatus": "windlass.api.process_status",
     "Reasoning": "windlass.kernel.messages",
     "ReasoningChunk": "windlass.ports.model",
+    "Retention": "windlass.runtime.retention",
     "Runtime": "windlass.api.runtime",
+    "Schedule": "windlass.api.schedule",
+    "ScheduleView": "windlass.api.schedules",
     "Session": "windlass.api.session",
+    "Source": "windlass.api.trigger",
     "Stopped": "windlass.kernel.outcomes",
     "Text": "windlass.kernel.messages",
     "TextChunk": "windlass.ports.model",
+    "Tick": "windlass.api.schedule",
     "ToolCall": "windlass.kernel.messages",
     "ToolContext": "windlass.ports.tool",
     "ToolDenied": "windlass.errors",
@@ -140,6 +182,9 @@ _WHERE = {
     "Usage": "windlass.kernel.model_call",
     "Wait": "windlass.ports.waits",
     "events": "windlass.kernel.events",
+    "on": "windlass.api.trigger",
+    "process": "windlass.api.process",
+    "schedule": "windlass.api.schedule",
     "tool": "windlass.tools",
 }
 

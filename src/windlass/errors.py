@@ -13,6 +13,9 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
     │  ├─ SessionParked          the session waits for an answer first
     │  ├─ IdempotencyConflict    a known id with other content
     │  ├─ NoOutput               the turn ended without the output asked for
+    │  │  ├─ ProcessFailed          the process ended without a value
+    │  │  └─ ProcessCancelled       the process was cancelled
+    │  ├─ ProcessEnded           the process has ended and takes nothing more
     │  └─ ConfigError            refused when built, never while running
     ├─ ReplayError            code and journal disagree; a person decides
     │  ├─ ReplayMismatch
@@ -35,6 +38,7 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
     │  ├─ ToolTimeout
     │  ├─ ToolDenied
     │  └─ ToolUncertain          it may or may not have acted
+    │     └─ StepUnknown            raised in a process whose step was cut off
     ├─ PluginError
     ├─ EngineError
     ├─ GuardError             refused by a guard
@@ -43,6 +47,8 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
     │  ├─ Unauthenticated
     │  └─ Forbidden
     └─ WindlassBug            an invariant broke; nothing more is written; please report it
+
+Length: the tree is one promise, and is read as a whole.
 """
 
 from __future__ import annotations
@@ -163,6 +169,25 @@ class NoOutput(CallerError):
     """The turn ended without the output asked for; the message names the outcome."""
 
     code = "no_output"
+    status = 409
+
+
+class ProcessFailed(NoOutput):
+    """A process ended without a value; the message says why."""
+
+    code = "process_failed"
+
+
+class ProcessCancelled(NoOutput):
+    """A process was cancelled; the message has the reason."""
+
+    code = "process_cancelled"
+
+
+class ProcessEnded(CallerError):
+    """A process has ended: what was sent to it was not accepted."""
+
+    code = "process_ended"
     status = 409
 
 
@@ -339,6 +364,12 @@ class ToolUncertain(ToolError):
     """It is not known whether the body acted."""
 
     code = "tool_uncertain"
+
+
+class StepUnknown(ToolUncertain):
+    """A step of a process began before a crash and has no result: it is not known whether it acted."""
+
+    code = "step_unknown"
 
 
 class PluginError(WindlassError):

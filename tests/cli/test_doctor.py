@@ -47,7 +47,7 @@ def test_a_store_that_is_well_ends_with_0(store: Path) -> None:
     assert (done.returncode, found["ok"]) == (0, True)
     checks = {check["name"]: check for check in found["checks"]}
     assert checks["store"]["detail"] == "windlass.db: intact"
-    assert checks["schema"]["detail"] == "version 4, this release writes 4"
+    assert checks["schema"]["detail"] == "version 5, this release writes 5"
     assert checks["sqlite"]["detail"].startswith("3.")
     assert {"size", "free", "sync", "file system", "model"} <= set(checks)
 

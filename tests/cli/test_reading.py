@@ -109,7 +109,8 @@ def test_a_turn_is_shown_alone_and_as_json(made: Path) -> None:
     assert "three  parked, unfinished" in shown
     assert "user Pay." in shown
     assert "assistant → pay(cents=5)" in shown
-    assert "approval: Run pay? (open)" in shown
+    assert "waits (approval): Run pay?" in shown
+    assert f"windlass approve {parked['waits'][0]['key'][:14]}" in shown
     assert [message["role"] for message in parked["messages"]] == ["user", "assistant"]
     assert found["state"] == "done"
     assert [message["role"] for message in found["messages"]] == ["user", "assistant"]

@@ -103,4 +103,4 @@ def test_a_turn_that_waits_in_a_queue_is_no_fact(tmp_path: Path) -> None:
 
     # Plugins may change what was said before the turn begins with it.
     assert (queued["input"], queued["messages"]) == (None, [])
-    assert shown.split() == ["next", "queued,", "unfinished"]
+    assert shown.split() == ["next", "queued,", "unfinished", "a"]

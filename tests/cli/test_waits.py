@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,3 +157,24 @@ def test_with_a_worker_it_says_that_the_turn_goes_on(folder: Path) -> None:
         done = windlass("approve", _key(folder), cwd=folder)
 
     assert done.stdout.splitlines()[-1] in ("a worker continues the turn", "the turn has ended")
+
+
+def test_a_timer_says_how_long_it_still_takes(tmp_path: Path) -> None:
+    program = (
+        "from windlass import Again, Agent, Runtime, tool\n"
+        "from windlass.testing import ScriptedModel, call\n"
+        "@tool(effect='keyed')\n"
+        "def poll() -> str:\n"
+        "    'Poll.'\n"
+        "    raise Again(after=3 * 86_400 + 3_600, reason='not done')\n"
+        "agent = Agent('a', model=ScriptedModel([call('poll')]), tools=[poll])\n"
+        "Runtime(agent, store='sqlite:///windlass.db').run_sync('s', 'Go.')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, env=clean_environment()
+    )
+    store = ("--store", "sqlite:///windlass.db")
+
+    assert "poll runs again: not done, in 3 d" in windlass("waits", *store, cwd=tmp_path).stdout
+    shown = windlass("show", "s", *store, cwd=tmp_path).stdout
+    assert "waits (timer): poll runs again: not done, in 3 d" in shown

@@ -188,7 +188,8 @@ def test_a_second_signal_ends_it_at_once_even_if_a_tool_blocks(
 ) -> None:
     first = work()
     submit(tmp_path, "doze {}")
-    while not (tmp_path / "dozing.txt").exists():
+    dozing = tmp_path / "dozing.txt"
+    while not (dozing.exists() and dozing.stat().st_size):  # it is there before it is written
         assert first.process.poll() is None
     first.process.send_signal(number)
     while first.process.poll() is None:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 
-from windlass.ports import Ticket, Unit, UnitReceipt, lock_order, target_of
+from windlass.ports import Ticket, Unit, UnitReceipt, lock_order, sessions_of
 from windlass.stores.memory import MemoryStore
 
 
@@ -58,8 +58,8 @@ class LockingStore(MemoryStore):
 
     def sessions_of(self, unit: Unit) -> tuple[str, ...]:
         """Return the sessions that a unit touches, in this store's order."""
-        targets = (target_of(errand, self._session_of) for errand in unit.errands)
-        return self._order([unit.session_id, *(target for target in targets if target)])
+        named = (sessions_of(errand, self._session_of) for errand in unit.errands)
+        return self._order([unit.session_id, *(name for names in named for name in names)])
 
     def _session_of(self, key: str) -> str | None:
         turn = self._tables.waits.get(key)

@@ -100,7 +100,7 @@ class Side:
 
     async def everything(self, turns: Collection[tuple[str, str]] = ALL_TURNS) -> list[object]:
         """All that can be seen of a store, of these turns, and what changed since the last look."""
-        there = await self.store.list_sessions()
+        there = await self.store.list_sessions(kind=None)
         looks: list[Ask] = [
             lambda side: side.news(),
             lambda side: side.store.due(FAR_MS),

@@ -12,6 +12,7 @@ from windlass.ports import (
     AnswerWait,
     CancelTurn,
     Errand,
+    MoveSession,
     NewItem,
     NewTurn,
     PostItem,
@@ -21,8 +22,9 @@ from windlass.testing.conformance.entries import intent, reply, result
 from windlass.testing.conformance.scene import Driven, request
 
 DAY_MS = 24 * 60 * 60 * 1000
-KEYS = ("w1", "w2", "w3", "w4")
+KEYS = ("w1", "w2", "w3", "w4", "w5", "w6")
 ITEMS = ("i1", "i2", "i3")
+SIGNALS = ("go", "stop")
 BLOBS = (b"one", b"two")
 
 # Small pools, so that ids meet. What is right most of the time stands there several times.
@@ -49,6 +51,17 @@ _turns_to_accept = st.builds(
     now_ms=st.just(1_000),
     takes=st.lists(items, max_size=1).map(tuple) | st.just(()),
 )
+signals = st.builds(
+    lambda item_id, name, value: NewItem(
+        item_id=item_id,
+        kind="signal",
+        when="asked",
+        content={"name": name, "value": value, "by": "eva"},
+    ),
+    st.sampled_from((*ITEMS, "k1", "k2", "k3", "k4")),
+    st.sampled_from((*SIGNALS, "go", "go")),
+    texts,
+)
 errands: st.SearchStrategy[Errand] = st.one_of(
     st.builds(
         AcceptTurn,
@@ -58,7 +71,13 @@ errands: st.SearchStrategy[Errand] = st.one_of(
         kind=st.sampled_from(("chat", "chat", "chat", "child", "process")),
         most=st.sampled_from((None, None, None, 0, 1)),
         rejects=st.sampled_from((*(None,) * 12, *KEYS)),
+        label=st.sampled_from((None, None, "x")),
+        parent=st.sampled_from((*(None,) * 6, *SESSIONS)),
     ),
+    st.builds(
+        PostItem, session_id=sessions, item=signals, now_ms=st.sampled_from((0, 900, 3_999, 4_000))
+    ),
+    st.builds(MoveSession, session_id=st.sampled_from(SESSIONS), to=st.sampled_from(SESSIONS)),
     st.builds(
         PostItem,
         session_id=sessions,

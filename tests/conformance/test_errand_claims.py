@@ -148,6 +148,32 @@ class Boundless(Changed):
         )
 
 
+class Shortsighted(MemoryStore):
+    """Looks for a turn in the session of its errand alone."""
+
+    async def run_errands(
+        self, errands: Sequence[Errand], *, now_ms: int
+    ) -> tuple[ErrandReceipt, ...]:
+        alone = [
+            msgspec.structs.replace(one, known_in=()) if isinstance(one, AcceptTurn) else one
+            for one in errands
+        ]
+        return await super().run_errands(alone, now_ms=now_ms)
+
+
+class Adopting(Changed):
+    """Lets every session belong to the one that made it."""
+
+    def send(self, unit: Unit, after: Ticket[UnitReceipt] | None) -> Ticket[UnitReceipt]:
+        errands = tuple(
+            msgspec.structs.replace(one, at_top=False) if isinstance(one, AcceptTurn) else one
+            for one in unit.errands
+        )
+        return super(Changed, self).submit(
+            msgspec.structs.replace(unit, errands=errands), after=after
+        )
+
+
 class Silent(Changed):
     """Does not tell a turn that what it asked for was not accepted."""
 
@@ -214,6 +240,8 @@ class Open(MemoryStore):
         (Repeating, "repeating: a_unit_that_landed_posts_nothing_that_was_settled_and_forgotten"),
         (Strict, "dropping: a_hundred_targets_that_are_gone_are_receipts_and_not_failures"),
         (Shuffled, "sending: receipts_stand_in_the_order_of_the_errands"),
+        (Shortsighted, "repeating: a_turn_that_another_session_knows_is_not_accepted_again"),
+        (Adopting, "starting: an_errand_may_make_a_session_that_belongs_to_no_other"),
         (Boundless, "starting: a_tree_has_no_more_sessions_at_work_than_are_allowed"),
         (Silent, "starting: a_turn_for_a_deleted_session_is_told_to_the_turn_that_waits"),
         (Orphaning, "starting: a_session_that_is_deleted_takes_along_what_it_began"),

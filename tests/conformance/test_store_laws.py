@@ -47,6 +47,7 @@ from windlass.ports import (
     Errand,
     NewItem,
     NewTurn,
+    SessionKind,
     Start,
     Ticket,
     TurnCommit,
@@ -391,9 +392,11 @@ class StoreLaws(RuleBasedStateMachine):
     # ---------------------------------------------------------------- waits and the inbox
 
     def wait(self, turn: Driven, key: str, title: str = "") -> Wait:
-        expires_ms = 4_000 if key in ("w2", "w3") else None
-        kind: WaitKind = "timer" if key == "w3" else "child" if key == "w4" else "approval"
-        return turn.wait(key, kind=kind, title=title, expires_ms=expires_ms)
+        expires_ms = 4_000 if key in ("w2", "w3", "w6") else None
+        kinds: dict[str, WaitKind] = {"w3": "timer", "w4": "child", "w5": "signal", "w6": "signal"}
+        detail = {"signal": "go"} if key in ("w5", "w6") else None
+        kind, more = kinds.get(key, "approval"), {"title": title, "detail": detail}
+        return turn.wait(key, kind=kind, expires_ms=expires_ms, **more)
 
     @rule(session=sessions, turn=turns, key=keys, lag=lags, title=texts)
     def open_wait(self, session: str, turn: str, key: str, lag: int, title: str) -> None:
@@ -523,9 +526,24 @@ class StoreLaws(RuleBasedStateMachine):
         digest = self.put(data)
         self.ask(lambda side: side.store.get_blob(digest))
 
-    @rule(retention_ms=st.sampled_from((0, 100, DAY_MS)))
-    def vacuum(self, retention_ms: int) -> None:
-        self.ask(lambda side: side.store.vacuum(now_ms=self.now, retention_ms=retention_ms))
+    @rule(
+        retention_ms=st.sampled_from((0, 100, DAY_MS)),
+        keep_ms=st.sampled_from((None, None, {"child": 0}, {"process": 100, "child": DAY_MS})),
+    )
+    def vacuum(self, retention_ms: int, keep_ms: dict[SessionKind, int] | None) -> None:
+        self.ask(
+            lambda side: side.store.vacuum(
+                now_ms=self.now, retention_ms=retention_ms, keep_ms=keep_ms
+            )
+        )
+
+    @rule(
+        root=st.one_of(st.none(), sessions),
+        label=st.sampled_from((None, "x")),
+        kind=st.sampled_from((None, "chat", "child", "process")),
+    )
+    def list_sessions(self, root: str | None, label: str | None, kind: SessionKind | None) -> None:
+        self.ask(lambda side: side.store.list_sessions(root=root, label=label, kind=kind))
 
     @rule(
         agents=st.sampled_from((None, ("helper",), ("other",))),

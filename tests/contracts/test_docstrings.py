@@ -23,7 +23,9 @@ ENTRY = re.compile(r"^ {4}(?P<names>\*{0,2}\w+(?:, \w+)*): (?P<text>.*)$")
 SECTION = re.compile(r"^(?:Args|Attributes):$")
 DELEGATES = re.compile(r"akes\s+what\s+`")  # "It takes what `run` takes."
 # Nobody but windlass makes these: what they are made of is not what they have.
-GIVEN = {"Session", "TurnHandle", "TurnResult"}
+GIVEN = {
+    "Process", "ProcessContext", "ProcessHandle", "Schedule", "Session", "Tick", "TurnHandle", "TurnResult",
+}  # fmt: skip
 OF_PLUGINS = [
     name
     for name in windlass.plugins.__all__

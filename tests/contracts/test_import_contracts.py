@@ -219,6 +219,7 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
             id="cycle-in-a-subpackage",
         ),
         pytest.param(DOOR, {"runtime/lane.py": "import apsw"}, id="runtime-apsw"),
+        pytest.param(DOOR, {"runtime/planted.py": "import cronsim"}, id="another-runtime-file"),
         pytest.param(DOOR, {"stores/sqlite/rows.py": "import sqlite3"}, id="the-other-sqlite"),
         pytest.param(DOOR, {"models/anthropic/wire.py": "import httpx"}, id="model-httpx"),
         pytest.param(DOOR, {"models/google/request.py": "import google"}, id="another-models-file"),

@@ -36,7 +36,9 @@ def odd_phrases(text: str) -> list[str]:
 def _pages() -> list[Path]:
     kept = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     return kept + [
-        path for path in project_files() if path.suffix == ".md" and "docs" in path.parts and "adr" not in path.parts
+        path
+        for path in project_files()
+        if path.suffix == ".md" and "docs" in (parts := path.relative_to(ROOT).parts) and "adr" not in parts
     ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from windlass.ports import (
     Errand,
     ImportedSession,
     ImportedTurn,
+    MoveSession,
     NewItem,
     PostItem,
     Start,
@@ -28,6 +29,11 @@ from windlass.ports import (
     WaitAnswer,
 )
 
+AWAITED = Wait(key="w_go", kind="signal", session_id="p0", turn_id="t0", detail={"signal": "go"})
+EARLY = Wait(
+    key="w_early", kind="signal", session_id="s0", turn_id="t0", detail={"signal": "early"}
+)
+PROCESS = AcceptTurn(session_id="p0", turn_id="t0", turn=new_turn("p0", 0), kind="process")
 WAIT = Wait(key="w_ask", kind="approval", session_id="s0", turn_id="t0")
 CHILD = AcceptTurn(session_id="c0", turn_id="t0", turn=new_turn("c0", 0), kind="child")
 YES = WaitAnswer(value={"ok": True}, by="ada", now_ms=2_000)
@@ -56,7 +62,17 @@ async def prepare(store: Store) -> Worker:
     await store.submit(unit("s0", 0, 0, generation=1)).durable()
     await UnitShortcuts(store).open_wait("s0", "t0", WAIT, generation=1)
     await store.accept("s1", "t0", new_turn("s1", 0))
+    await store.run_errands([PROCESS, signal("s0", "early")], now_ms=1_000)
+    await UnitShortcuts(store).start("p0", "t0", begins, generation=1)
+    await UnitShortcuts(store).open_wait("p0", "t0", AWAITED, generation=1)
     return worker
+
+
+def signal(session_id: str, name: str) -> PostItem:
+    """Return the errand that sends a signal."""
+    content = {"name": name, "value": {"of": name}, "by": "ada"}
+    item = NewItem(item_id=f"k_{name}", kind="signal", when="asked", content=content)
+    return PostItem(session_id=session_id, item=item, now_ms=1_500)
 
 
 async def _submit(store: Store, _: Worker, generation: int) -> object:
@@ -78,6 +94,8 @@ ERRANDS: tuple[Errand, ...] = (
     CancelTurn(session_id="s1", turn_id="t0", reason="enough"),
     AnswerWait(key=WAIT.key, answer=YES),
     PostItem(session_id="s9", item=NewItem(item_id="gone")),
+    signal("p0", "go"),
+    MoveSession(session_id="p0", to="s1"),
 )
 
 
@@ -108,9 +126,36 @@ async def _errands_run(store: Store) -> int:
         len(inbox.items),
         int(turn.cancel is not None),
         await _resolved(store),
+        await _signalled(store),
+        int((await store.load_session("p0")).started_by == "s1"),
     }
     assert len(found) == 1
     return found.pop()
+
+
+async def _signalled(store: Store) -> int:
+    """A signal and the wait that asked for it are over together."""
+    turn, items = await store.load_turn("p0", "t0"), (await store.inbox("p0")).items
+    assert turn is not None
+    (view,) = turn.waits
+    got = WaitAnswer(value={"of": "go"}, by="ada", now_ms=1_500)
+    assert (view.state, view.answer) in [("open", None), ("answered", got)]
+    assert items == ()
+    return int(view.state == "answered")
+
+
+async def _ask(store: Store, _: Worker, generation: int) -> object:
+    return await UnitShortcuts(store).open_wait("s0", "t0", EARLY, generation=generation)
+
+
+async def _asked(store: Store) -> int:
+    """A wait and the signal that was there before it meet, or neither has changed."""
+    turn, items = await store.load_turn("s0", "t0"), (await store.inbox("s0")).items
+    assert turn is not None
+    opened = [view for view in turn.waits if view.wait.key == EARLY.key]
+    assert [view.answer and view.answer.value for view in opened] == [{"of": "early"}] * len(opened)
+    assert len(opened) + len(items) == 1
+    return len(opened)
 
 
 async def _commit(store: Store, _: Worker, generation: int) -> object:
@@ -172,7 +217,7 @@ async def _enqueue(store: Store, _: Worker, __: int) -> object:
 
 
 async def _enqueued(store: Store) -> int:
-    return len((await store.inbox("s0")).items)
+    return sum(item.when != "asked" for item in (await store.inbox("s0")).items)
 
 
 async def _put_blob(store: Store, _: Worker, __: int) -> object:
@@ -237,6 +282,7 @@ OPERATIONS = (
     StoreOperation(name="submit", run=_submit, landed=_submitted, is_fenced=True),
     StoreOperation(name="errands", run=_send, landed=_sent, is_fenced=True),
     StoreOperation(name="run_errands", run=_run_errands, landed=_errands_run),
+    StoreOperation(name="signal", run=_ask, landed=_asked, is_fenced=True),
     StoreOperation(name="commit", run=_commit, landed=_committed, is_fenced=True),
     StoreOperation(name="accept", run=_accept, landed=_accepted),
     StoreOperation(name="start", run=_start, landed=_started),

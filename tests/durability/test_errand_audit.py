@@ -193,6 +193,28 @@ def child_that_cannot_begin_and_answers(audit: Audit) -> None:
     _with_result(audit, _call(audit, "miss"), "early.1")
 
 
+def signal_of_another_run(audit: Audit) -> None:
+    _with_result(audit, _call(audit, "signal"), "early.1")
+
+
+def signal_that_was_not_heard(audit: Audit) -> None:
+    _with_result(audit, _call(audit, "hear"), "")
+
+
+def process_that_did_not_move(audit: Audit) -> None:
+    process = _child(audit, plan.ADOPTED)
+    audit.sessions[process.session_id] = replace(process, started_by="r05")
+
+
+def process_in_the_old_tree(audit: Audit) -> None:
+    process = _child(audit, plan.ADOPTED)
+    audit.sessions[process.session_id] = replace(process, root="r05")
+
+
+def process_that_no_call_started(audit: Audit) -> None:
+    audit.sessions["p_stray"] = replace(_child(audit, plan.ADOPTED), session_id="p_stray")
+
+
 def tree_that_is_not_cancelled_whole(audit: Audit) -> None:
     (session_id, _) = tree_of(audit.store, "x01", plan.TURN, *plan.CANCELLED)[-1]
     leaf = audit.sessions[session_id]
@@ -231,6 +253,11 @@ def _done(audit: Audit) -> Line:
         (answer_of_another_run, {"answer"}),
         (answer_that_is_missing, {"answer"}),
         (child_that_cannot_begin_and_answers, {"answer"}),
+        (signal_of_another_run, {"signal"}),
+        (signal_that_was_not_heard, {"signal"}),
+        (process_that_did_not_move, {"moved"}),
+        (process_in_the_old_tree, {"moved"}),
+        (process_that_no_call_started, {"moved"}),
         (tree_that_is_not_cancelled_whole, {"cancel"}),
         (errand_that_ran_twice, {"once"}),
         (errand_into_what_is_gone, {"gone"}),

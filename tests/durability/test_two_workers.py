@@ -23,7 +23,8 @@ from tests.durability.soak import gang
 from tests.durability.soak.gang import task
 from tests.durability.soak.member_process import Member, wait_until
 from tests.durability.soak.place import Job, Place, members
-from windlass import Runtime
+from windlass import Runtime, Text
+from windlass.ports import NewTurn, TurnRequest
 from windlass.testing import VirtualClock
 
 LEASE_S = 2.0
@@ -281,7 +282,9 @@ def test_a_worker_lets_go_of_its_session_for_a_turn_of_an_agent_that_it_does_not
         async with Runtime(agent, store=place.store) as runtime:
             result = await runtime.session("s0").run(task("pay:0"), turn_id="t0")
             assert result.text == "did 1"
-            await asyncio.to_thread(place.submit, job)
+            asked = TurnRequest(input=(Text(text=job.task),))
+            turn = NewTurn(agent=gang.NAME, request=asked)
+            await runtime._services.store.accept("s0", "t1", turn)
             await asyncio.to_thread(member.await_line, "tool", "s0", "t1/pay_2_0")
             await asyncio.to_thread(place.await_ends, job)
 

@@ -14,6 +14,7 @@ TABLE = {
     "attachment_bytes": 64 * MIB,
     "attachments_per_turn": 32,
     "calls_per_reply": 128,
+    "cron_chars": 256,
     "header_block_bytes": 16 * KIB,
     "history_page": 1_000,
     "id_chars": 128,

@@ -69,6 +69,10 @@ OPERATIONS: dict[str, ProcessCommand] = {
     "await": ProcessCommand(operation="await", process_id="p"),
     "cancel": ProcessCommand(operation="cancel", process_id="p"),
     "signal": ProcessCommand(operation="signal", process_id="p", name="go"),
+    "wake": ProcessCommand(operation="wake", process_id="s", name="paid", args={"text": "5"}),
+    "version": ProcessCommand(operation="version", process_id="p", name="v2"),
+    "trigger": ProcessCommand(operation="trigger", process_id="p", name="mail", args={"key": "k"}),
+    "read": ProcessCommand(operation="read", process_id="p", name="now"),
 }
 COMMANDS: dict[str, Command] = {
     "model_call": ModelCallCommand(request=SPEC),

@@ -76,6 +76,7 @@ from windlass.kernel import (
     DriverRecord,
     Failure,
     Finished,
+    HistoryView,
     ModelFailure,
     ToolOutcome,
     Value,
@@ -188,6 +189,7 @@ COMMANDS: dict[str, Value] = {
     "SyncEnvironmentCommand.least": SyncEnvironmentCommand(),
     "FinalizeCommand": FinalizeCommand(outcome=built.stopped),
     "SleepCommand": SleepCommand(duration_ms=60_000),
+    "SleepCommand.until": SleepCommand(duration_ms=0, until_ms=1_700_000_000_000),
     "AwaitEventCommand": AwaitEventCommand(wait_key="w_1"),
 }
 
@@ -211,6 +213,7 @@ MOMENTS: dict[str, Value] = {
     "CallPresented": CallPresented(outcome=built.outcome, patches={"clock": 1}),
     "CallPresented.least": CallPresented(outcome=ToolOutcome()),
     "ProcessAnswered": ProcessAnswered(value={"id": "p-1"}, failure=Failure(message="gone")),
+    "ProcessAnswered.waited": ProcessAnswered(value=5, status="answered", by="ana"),
     "ProcessAnswered.least": ProcessAnswered(),
     "CodeRan": CodeRan(result=built.code_result, patches={"clock": 1}),
     "CodeRan.least": CodeRan(result=Failure(message="no sandbox")),
@@ -313,6 +316,9 @@ ENTRIES: dict[str, Value] = {
         pieces=[{"text": "Be brief.", "slot": "context", "gate": ["look"], "layer": "turn"}],
     ),
     "TurnStarted.termination": TurnStarted(agent="helper", model="m-large", termination=["submit"]),
+    "TurnStarted.view": TurnStarted(
+        agent="helper", model="m-large", view=HistoryView(words_before="m-3", keep=("m-1",))
+    ),
 }
 
 CLAIMS: dict[str, Value] = {

@@ -55,6 +55,10 @@ IDENTITIES: dict[str, str] = {
     "await": '["p"]',
     "cancel": '["p"]',
     "signal": '["p","go"]',
+    "wake": '["s"]',
+    "version": '["p"]',
+    "trigger": '["p"]',
+    "read": '["p"]',
 }
 
 

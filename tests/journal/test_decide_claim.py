@@ -65,6 +65,10 @@ process/delete_session        run      answer answer answer    mismatch mismatch
 process/await                 run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
 process/cancel                run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
 process/signal                run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
+process/wake                  run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
+process/version               run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
+process/trigger               run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
+process/read                  run      answer answer answer    mismatch mismatch mismatch  busy  again           stale          mismatch mismatch mismatch
 run_code                      run      answer answer answer    mismatch mismatch mismatch  busy  on_its_records  stale          mismatch mismatch mismatch
 checkpoint                    run      answer answer answer    mismatch mismatch mismatch  busy  recompute       stale          mismatch mismatch mismatch
 sync_environment              run      answer answer answer    mismatch mismatch mismatch  busy  recompute       stale          mismatch mismatch mismatch
@@ -178,7 +182,7 @@ def every_place() -> set[str]:
 
 def test_the_table_has_a_line_for_everything_that_can_be_asked_and_no_other() -> None:
     places = [place for place, *_ in LINES]
-    assert len(places) == len(set(places)) == 31
+    assert len(places) == len(set(places)) == 35
     assert set(places) == every_place()
 
 
@@ -191,7 +195,7 @@ def test_the_table_has_a_column_for_every_state_of_a_row() -> None:
     }
     assert len(COLUMNS) == len(set(COLUMNS)) == 13
     assert set(COLUMNS) == states | {("absent", "", "")}
-    assert len(CASES) == 31 * 13
+    assert len(CASES) == 35 * 13
 
 
 def test_every_way_to_go_on_stands_in_the_table() -> None:

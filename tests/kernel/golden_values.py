@@ -4,6 +4,8 @@ Law 1. What stands here is never changed: its bytes are what journals out there 
 Law 2. A new field gets a new value under a new name, beside the old one: `Message.pinned`.
 
 `ClassName` sets every field, also those with a default; `ClassName.least` sets none of these.
+
+Length: one value for each class, and one for each field that came later.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from windlass.kernel import (
     CancelModel,
     CheckpointDelivery,
     CheckpointPassed,
+    ChildEvent,
     ChildUsage,
     Code,
     CodeFinished,
@@ -63,6 +66,7 @@ from windlass.kernel import (
     PendingToolCall,
     PluginEvent,
     PluginOrigin,
+    ProcessEvent,
     ProcessOrigin,
     Progress,
     Reasoning,
@@ -327,6 +331,18 @@ EVENTS: dict[str, Value] = {
         usage=usage,
         cumulative=usage,
     ),
+    "ProcessEvent": ProcessEvent(id="e-1", correlation_id="c-1", name="paid", value={"cents": 5}),
+    "ProcessEvent.least": ProcessEvent(name="paid"),
+    "ChildEvent": ChildEvent(
+        id="e-1",
+        correlation_id="c-1",
+        session_id="s-2",
+        turn_id="t",
+        event=TextDelta(text="Hello"),
+        path=("lead", "researcher"),
+        call_id="call_1",
+    ),
+    "ChildEvent.least": ChildEvent(session_id="s-2", turn_id="t", event=TextDelta(text="")),
     "PluginEvent": PluginEvent(
         id="e-1", correlation_id="c-1", plugin="clock", name="tick", data={"n": 1}
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.kernel import (
     Environment,
     HistoryView,
+    InputOrigin,
     MessageReplaced,
     Text,
     ToolResult,
@@ -35,4 +36,6 @@ VIEWS: dict[str, Value] = {
         tools=(ToolSpec(name="add"),),
         view=HistoryView(drop_before="m2"),
     ),
+    "HistoryView.handed": HistoryView(words_before="m3", drop_before="m3", keep=("m1",)),
+    "InputOrigin.handed": InputOrigin(turn_id="t-1", agent="triage"),
 }

@@ -20,6 +20,7 @@ from tests.kernel.builders import (
 )
 from windlass.kernel import (
     Action,
+    ChildEvent,
     ChildUsage,
     CodeFinished,
     CodeResult,
@@ -38,6 +39,7 @@ from windlass.kernel import (
     ModelStarted,
     NextIteration,
     PluginEvent,
+    ProcessEvent,
     ReasoningDelta,
     Recovered,
     Retracted,
@@ -69,6 +71,7 @@ PREVIEWS: list[Event] = [
     Retracted(correlation_ids=("c1",)),
     PluginEvent(plugin="p", name="n", data=[1]),
     Recovered(view=(user("hi"),)),
+    ChildEvent(session_id="s", turn_id="t", event=TextDelta(text="a"), path=("b",), call_id="c"),
 ]
 FACTS: list[Event] = [
     ModelFinished(iteration=0, text="a"),
@@ -87,6 +90,7 @@ FACTS: list[Event] = [
         usage=Usage(input_tokens=1),
         cumulative=Usage(input_tokens=1),
     ),
+    ProcessEvent(name="paid", value={"a": [1]}),
 ]
 
 

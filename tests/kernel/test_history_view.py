@@ -297,3 +297,68 @@ def test_what_is_no_view_is_refused() -> None:
         Environment(view=given)
     with pytest.raises(InvalidInput, match=r"TurnConfig.view: found str, wanted HistoryView"):
         config(view=given)
+
+
+# --- told in words -------------------------------------------------------------------------------
+
+
+def test_in_front_of_the_edge_calls_and_results_are_told_in_words() -> None:
+    history = (
+        user("go", "u1"),
+        Message(
+            id="a1",
+            role="assistant",
+            parts=(SIGNED, Text(text="I look."), call("c1", "look"), call("c2", "send")),
+        ),
+        Message(
+            id="r1",
+            role="user",
+            parts=(
+                ToolResult(call_id="c1", name="look", content=(Text(text="found"), PNG)),
+                ToolResult(call_id="c2", name="send", content=(Text(text="no"),), status="denied"),
+            ),
+        ),
+        user("go on", "u2"),
+    )
+
+    found = shown_messages(Chain(history), HistoryView(words_before="u2"))
+
+    told = "[note from the system]\nAnother agent called {}({}). "
+    assert [message.parts for message in found] == [
+        (Text(text="go"),),
+        (Text(text="I look."),),
+        (
+            Text(text=told.format("look", "{}") + "It returned:"),
+            Text(text="found"),
+            PNG,
+            Text(text=told.format("send", "{}") + "It ended with denied:"),
+            Text(text="no"),
+        ),
+        (Text(text="go on"),),
+    ]
+
+
+def test_a_call_whose_result_is_behind_the_edge_is_told_without_it() -> None:
+    history = (user("go", "u1"), asks(call("c1")), answers(result("c1", "3")))
+
+    found = shown_messages(Chain(history), HistoryView(words_before="r1"))
+
+    assert [message.id for message in found] == ["u1"]
+
+
+def test_messages_that_are_kept_are_shown_in_front_of_the_edge() -> None:
+    found = shown(drop_before="u4", keep=("u2", "absent"))
+
+    assert said(found) == [ALL[4], *ALL[8:]]
+    assert said(shown(keep=("u2",))) == ALL
+
+
+def test_a_call_that_is_kept_has_its_result_cleared() -> None:
+    history = (user("go", "u1"), asks(call("c1")), answers(result("c1", "3")), user("on", "u2"))
+
+    found = shown_messages(Chain(history), HistoryView(drop_before="u2", keep=("a1",)))
+
+    assert [message.id for message in found] == ["a1", "r1", "u2"]
+    (answer,) = found[1].parts
+    assert isinstance(answer, ToolResult)
+    assert answer.content == (Text(text="(cleared to save space)"),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,8 @@ VIEWS = st.builds(
     drop=st.lists(IDS, max_size=4).map(tuple),
     replace=st.lists(replacements(), max_size=3).map(tuple),
     placeholder=st.sampled_from(("", " ", "({name} {call_id})")),
+    words_before=st.none() | IDS,
+    keep=st.lists(IDS, max_size=3).map(tuple),
 )
 
 
@@ -137,8 +140,23 @@ def visible(history: tuple[Message, ...], view: HistoryView) -> set[int]:
     hidden = {*view.drop, *(one.id for one in view.replace)}
     first = history[0]
     stays = first.prune == "summarized" and first.role == "user"  # it stands for older messages
-    places = ([0] if stays and edge else []) + list(range(edge, len(ids)))
-    return {at for at in places if ids[at] not in hidden}
+    kept = [at for at in range(edge) if ids[at] in view.keep or (at == 0 and stays)]
+    return {at for at in (*kept, *range(edge, len(ids))) if ids[at] not in hidden}
+
+
+@settings(max_examples=times(100), deadline=None)
+@given(history=histories(), view=VIEWS)
+def test_what_is_told_in_words_holds_no_call_no_result_and_no_thought(
+    history: tuple[Message, ...], view: HistoryView
+) -> None:
+    last = Message(id="last", role="user", parts=(Text(text=f"{MARK}12"),))
+    worded = msgspec.structs.replace(view, words_before="last")
+
+    request = project(Chain([*history, last]), worded)
+
+    kinds = {type(part) for message in request.messages for part in message.parts}
+    assert kinds <= {Text, Attachment}
+    assert broken_rules(request) == []
 
 
 @settings(max_examples=times(100), deadline=None)

@@ -11,7 +11,7 @@ import pytest
 
 from bench import report
 from bench.__main__ import main
-from bench.bars import idle, many_sessions
+from bench.bars import background, idle, many_sessions
 from bench.samples import figure, ratio
 from bench.sections import SECTIONS
 from bench.workloads.child import TURNS_EACH
@@ -47,6 +47,7 @@ SLOW = {
     "plugins": [1.25, 1.25, 1.0],
     "kills": [1.0, 0.3, 5.0, 1.0, 1.0, 0.0, 1.0, 1.0],
     "approvals": [1.0, 0.0],
+    "background": [1.0, 1.0, 1.0, 6.0, 6.0, 10.0, 1.5, 50.0, 1.0, 0.0, 0.0, 2.0, 0.0],
     "idle": [40.0, 40.0, 0.0],
     "store": [1.2, 2.0, 2.0, 1.5, 1.1],
 }
@@ -80,6 +81,7 @@ def _few_sessions_and_short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_sessions, "SESSIONS", 20)
     monkeypatch.setattr(many_sessions, "_N_TURNS", 20 * TURNS_EACH)
     monkeypatch.setattr(idle, "_IDLE_S", 0.2)
+    monkeypatch.setattr(background, "_IDLE_S", 0.2)
 
 
 @pytest.mark.slow

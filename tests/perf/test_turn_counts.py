@@ -13,7 +13,10 @@ import asyncio
 import selectors
 import subprocess
 import sys
+import time
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +32,8 @@ from bench.store_file import bare_file
 from bench.workloads.candidate import opened
 from bench.workloads.script import ANSWER, TEXT, Args, Script, loop, question, script
 from bench.workloads.windlass_turns import FILE, WindlassTurns
+from windlass.runtime import system_clock
+from windlass.stores.sqlite import writer
 
 COMMITS = [
     pytest.param(W1.plan, "once", 1, id="no call"),
@@ -190,6 +195,18 @@ def test_a_pass_and_a_call_more_per_iteration_are_seen(
 
 def test_a_turn_without_a_call_stays_within_its_budget(tmp_path: Path) -> None:
     assert turn_instructions(tmp_path, TEXT).total() <= on_this_python(TURN_BUDGET)
+
+
+def test_a_slow_machine_counts_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fast", "slow"):
+        (tmp_path / name).mkdir()
+    fast = turn_instructions(tmp_path / "fast", TEXT).total()
+    # Between two looks at the clock 20 ms pass, and a commit takes as long.
+    now_ns, pace_s = count(time.time_ns(), 20_000_000), count(0.0, 0.02)
+    monkeypatch.setattr(system_clock, "time", SimpleNamespace(time_ns=now_ns.__next__))
+    monkeypatch.setattr(writer, "_clock", pace_s.__next__)
+
+    assert turn_instructions(tmp_path / "slow", TEXT).total() == fast
 
 
 def test_an_iteration_costs_the_same_in_a_long_session(tmp_path: Path) -> None:

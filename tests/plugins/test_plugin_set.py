@@ -169,7 +169,8 @@ def test_of_a_set_only_those_that_a_turn_began_with_are_asked() -> None:
 def undescribed(port: type) -> set[str]:
     """Return the hooks that a port declares and the table lacks, and the other way round."""
     own = {name for name in vars(port) if not name.startswith("_")}
-    return {*HOOKS} ^ (own - {"name", "version", "tools"})
+    # What a plugin is and brings, and how it divides its account: no hooks, for they decide nothing in a turn.
+    return {*HOOKS} ^ (own - {"name", "version", "tools", "allot"})
 
 
 def test_the_table_of_hooks_has_every_hook_of_the_port_and_no_other() -> None:

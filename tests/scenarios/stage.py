@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
+from tests.limits import HANGS_S
 from windlass import Agent, Runtime
 from windlass.stores.memory import MemoryStore
 from windlass.testing import VirtualClock, virtual_clock
@@ -67,7 +68,7 @@ class Desk:
         await self.gate.wait()
 
 
-async def until(holds: Callable[[], Awaitable[bool] | bool], *, within_s: float = 5.0) -> None:
+async def until(holds: Callable[[], Awaitable[bool] | bool], *, within_s: float = HANGS_S) -> None:
     """Wait until something that another runtime does is visible here.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +40,12 @@ class Mind:
         self.replies = list(replies)
         self.summary = summary
         self.model = FunctionModel(self._answer, name="m")
+        # Replies come while this is set.
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
-    def _answer(self, request: ModelRequest) -> ModelReply | str:
+    async def _answer(self, request: ModelRequest) -> ModelReply | str:
+        await self.may_answer.wait()
         if is_wish(request):
             return self.summary
         return self.replies.pop(0) if self.replies else "Fine."
@@ -171,8 +176,10 @@ async def test_what_waited_before_the_overflow_does_not_lead_to_a_second_summary
     mind = Mind(FULL, FULL)
     async with stage.runtime(agent(mind)) as rt:
         session = rt.session("s")
+        mind.may_answer.clear()
         first = await session.submit("One.", turn_id="t1")
         await session.submit("Two.", turn_id="t2")
+        mind.may_answer.set()
         await first.result(timeout=HANGS_S)
         await idle(rt, session)
         ends = await outcomes(rt)

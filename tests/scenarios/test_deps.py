@@ -308,7 +308,7 @@ async def test_each_agent_may_have_a_factory_of_its_own(stage: Stage) -> None:
     ("deps", "told"),
     [
         (5, "Runtime.deps: wanted a function of the turn, or one for each agent's name"),
-        ({"clrek": Shop}, "Runtime.deps['clrek']: wanted the name of an agent: clerk"),
+        ({"clrek": Shop}, "Runtime.deps['clrek']: wanted the name of an agent or a process: clerk"),
         ({"clerk": 5}, "Runtime.deps['clerk']: wanted a function of the turn"),
     ],
 )

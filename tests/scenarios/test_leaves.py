@@ -32,17 +32,20 @@ MINUTE_MS = 60_000
 class Parent:
     """A turn that is written by hand: it starts children and parks until they answer."""
 
-    def __init__(self, rt: Runtime[Any], session_id: str = "parent") -> None:
+    def __init__(
+        self, rt: Runtime[Any], session_id: str = "parent", agent: str = "nobody-has-it"
+    ) -> None:
         self.store = rt._services.store
         self.now_ms = rt._services.clock.now_ms()
         self.session_id = session_id
+        self.agent = agent
         self.generation = 1
         self.worker_id = ""
 
     async def begin(self) -> None:
         self.worker_id = await self.store.join(until_ms=self.now_ms + 10**9, now_ms=self.now_ms)
         request = TurnRequest(input=(Text(text="Lead."),))
-        new = NewTurn(agent="nobody-has-it", request=request, now_ms=self.now_ms)
+        new = NewTurn(agent=self.agent, request=request, now_ms=self.now_ms)
         start = Start(worker_id=self.worker_id, until_ms=self.now_ms + 10**9, now_ms=self.now_ms)
         await self.write(accept=new, start=start)
 
@@ -196,7 +199,7 @@ async def test_a_second_turn_queues_behind_one_that_waits_for_its_children_only(
     stage: Stage,
 ) -> None:
     async with stage.runtime(payer(2)) as rt:
-        parent = Parent(rt)
+        parent = Parent(rt, agent="child")
         await parent.begin()
         await parent.park(parent.child("kid"))
         await rt.turn("parent", "t").result(timeout=HANGS_S)
@@ -208,7 +211,7 @@ async def test_a_second_turn_queues_behind_one_that_waits_for_its_children_only(
                 await asyncio.sleep(0.01)
         running.cancel()
 
-        other = Parent(rt, "asks")
+        other = Parent(rt, "asks", agent="child")
         await other.begin()
         await other.park(other.wait("w_asks", kind="approval"))
         with pytest.raises(SessionParked):

@@ -13,6 +13,7 @@ from tests.scenarios.workers import worker
 from windlass import Agent, Attachment, Runtime, Session, Text, TurnInfo
 from windlass.kernel import ModelReply, ModelRequest, Usage
 from windlass.plugins import Compaction, Plugin, PluginTurn
+from windlass.ports import NewTurn, TurnRequest
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
 
@@ -161,10 +162,12 @@ async def test_an_item_that_is_taken_back_lets_what_is_behind_it_begin(stage: St
     async with stage.runtime(owner) as rt:
         await rt.session("s").run("zero")
     async with stage.runtime(other) as rt:
-        session = rt.session("s", "b")
+        session = rt.session("s")
         # Only a worker with the session's own agent can begin a turn with its items.
-        await rt.session("s").enqueue("A", key="a")
-        behind = await session.submit("B")
+        await session.enqueue("A", key="a")
+        asked = TurnRequest(input=(Text(text="B"),))
+        await rt._services.store.accept("s", "behind", NewTurn(agent="b", request=asked))
+        behind = rt.turn("s", "behind")
         await rt._worker.look()
         assert await behind.status() == "queued"
         await session.withdraw("a")

@@ -12,10 +12,10 @@ from tests.scenarios.engines import Engines, ToldEngine
 from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import Desk, Stage, until
 from tests.scenarios.workers import echo, worker
-from windlass import Agent, Limits, Runtime, tool
+from windlass import Agent, Limits, Runtime, Text, tool
 from windlass.errors import ConfigError
 from windlass.kernel.outcomes import Finished, Stopped
-from windlass.ports import TurnInfo
+from windlass.ports import NewTurn, TurnInfo, TurnRequest
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.testing import ScriptedModel, call, say
 
@@ -218,7 +218,8 @@ async def test_a_session_in_which_another_agents_turn_comes_next_is_released(sta
     mine, theirs = worker(Desk(), echo(), name="mine"), worker(Desk(), echo(), name="theirs")
     async with stage.runtime(mine) as rt, stage.runtime(theirs) as other:
         await rt.session("s").run("One.")
-        await other.session("s", theirs).submit("Two.", turn_id="t2")
+        asked = TurnRequest(input=(Text(text="Two."),))
+        await other._services.store.accept("s", "t2", NewTurn(agent="theirs", request=asked))
         assert await drive(other, "s") is None  # the session is another worker's
         assert await drive(rt, "s") is None
         assert await drive(other, "s") is None

@@ -12,7 +12,7 @@ from tests.scenarios.payers import payer, script
 from tests.scenarios.readings import said_by_user, turn_view
 from tests.scenarios.stage import DAY_S, Desk, Stage
 from tests.scenarios.workers import echo, worker
-from windlass import Agent, Runtime, ToolContext, Wait, tool
+from windlass import Agent, Runtime, Wait, tool
 from windlass.errors import (
     CallerError,
     ConfigError,
@@ -284,8 +284,6 @@ def test_what_does_not_work_is_not_there_to_refuse() -> None:
     settings = {**inspect.signature(Runtime).parameters, **inspect.signature(Agent).parameters}
 
     assert {"trace", "mode"}.isdisjoint(settings)
-    assert [name for name in ("processes", "triggers") if hasattr(Runtime, name)] == []
-    assert not hasattr(ToolContext, "emit_trigger")
 
 
 async def test_status_says_what_is_going_on(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from windlass import Agent, Runtime, ToolContext, tool
 from windlass.kernel import ModelReply, ModelRequest, Text, ToolResult
 from windlass.kernel.outcomes import Stopped
-from windlass.ports import AnswerWait, TurnRequest, WaitAnswer
+from windlass.ports import AnswerWait, NewTurn, TurnRequest, WaitAnswer
 from windlass.ports.tool import Pending
 from windlass.testing import FunctionModel, ScriptedModel, call, say
 
@@ -161,8 +161,9 @@ async def test_a_worker_without_the_agent_of_the_turn_leaves_it_alone(stage: Sta
     host = Agent("host", model=FunctionModel(lambda _: "Hello."))
     async with stage.runtime(host, lead()) as rt:
         await rt.session("s", host).run("Hi.")
-        forked = await rt.session("s", "lead").submit("sleep 3", turn_id="t")
-        assert (await forked.result(timeout=HANGS_S)).parked
+        asked = TurnRequest(input=(Text(text="sleep 3"),))
+        await rt._services.store.accept("s", "t", NewTurn(agent="lead", request=asked))
+        assert (await rt.turn("s", "t").result(timeout=HANGS_S)).parked
     async with stage.runtime(host) as rt:  # the session is this agent's, its turn is not
         await rt.session("s").enqueue("Wake up.", key="up")
         assert [one.active for one in (await rt._services.store.due(0)).inboxes] == ["t"]

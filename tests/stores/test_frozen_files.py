@@ -106,18 +106,18 @@ async def test_an_unfinished_turn_of_this_format_goes_on(tmp_path: Path) -> None
     async with Runtime(helper("Hm.", "Refunded."), store=f"sqlite:///{path}") as rt:
         (wait,) = await rt.approvals()
         await rt.approve(wait.key, by="eva")
-        result = await rt.turn("open", "t9").result(timeout=30)
+        result = await rt.turn("open", "t9").result(timeout=HANGS_S)
 
     assert result.outcome == Finished(text="Refunded.")
 
 
-def as_schema_3(path: Path, old: Path) -> None:
-    """Write what is in a file into one of schema 3, as the release before would have."""
+def as_schema(version: int, path: Path, old: Path) -> None:
+    """Write what is in a file into one of an earlier schema, as a release of that schema would have."""
     db = raw(old)
     db.pragma("journal_mode", "wal")
-    for step in MIGRATIONS[:3]:
+    for step in MIGRATIONS[:version]:
         db.execute(step)
-    db.execute(f"PRAGMA user_version = 3; PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {version}; PRAGMA application_id = {APPLICATION_ID}")
     db.execute("ATTACH ? AS new", (str(path),))
     for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
         columns = [row[1] for row in db.execute(f"PRAGMA main.table_info({table})")]
@@ -127,14 +127,16 @@ def as_schema_3(path: Path, old: Path) -> None:
     db.close()
 
 
-async def test_a_parked_turn_of_schema_3_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [3, 4])
+async def test_a_parked_turn_of_an_earlier_schema_goes_on(tmp_path: Path, version: int) -> None:
     asks = ScriptedModel([call("refund", cents=5)])
     agent = Agent("helper", model=asks, instructions="Be brief.", tools=[pay, refund, look])
     new, old = tmp_path / "new.db", tmp_path / "old.db"
     async with Runtime(agent, store=f"sqlite:///{new}") as rt:
         assert (await rt.session("s").run("Refund it.", turn_id="t1")).parked
-    as_schema_3(new, old)
-    assert "news" not in turns.dump(old)
+    as_schema(version, new, old)
+    assert ("news" in turns.dump(old)) == (version > 3)
+    assert raw(old).pragma("user_version") == version
 
     async with Runtime(helper("Hm.", "Refunded."), store=f"sqlite:///{old}") as rt:
         (wait,) = await rt.approvals()
@@ -145,7 +147,8 @@ async def test_a_parked_turn_of_schema_3_goes_on(tmp_path: Path) -> None:
     assert made_as(old) == made_as(new)
     assert raw(old).pragma("user_version") == VERSION
     told = [row[2] for row in sorted(turns.dump(old)["news"]) if row[2] != "joined"]
-    assert told == ["answered", "left"]
+    before = ["opened", "parked", "left"] if version > 3 else []
+    assert told == [*before, "answered", "left"]
 
 
 async def test_unfinished_turns_of_an_earlier_format_are_refused_by_name(tmp_path: Path) -> None:
@@ -199,8 +202,9 @@ async def test_a_file_of_an_earlier_schema_is_brought_up_to_date_and_shows_what_
     assert [(inbox.first.item_id, inbox.now) for inbox in due.inboxes] == [("i1", True)]
     # Some columns more, in which nothing is, and a table.
     before["turns"] = [(*row, None) for row in before["turns"]]
-    before["sessions"] = [(*row, "chat", None, None) for row in before["sessions"]]
-    before["waits"] = [(*row, 0) for row in before["waits"]]
+    before["sessions"] = [(*row, "chat", None, None, None, None) for row in before["sessions"]]
+    before["waits"] = [(*row, 0, None) for row in before["waits"]]
+    before["inbox"] = [(*row, None) for row in before["inbox"]]
     before["news"] = []
     assert turns.dump(path) == before
     new = SqliteStore(path.with_name("new.db"))

@@ -10,7 +10,7 @@ from tests.runtime.turns import new_turn
 from tests.stores.files import raw
 from windlass.ports import Store
 from windlass.stores.memory import MemoryStore
-from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite import SqliteStore, listing
 
 SESSIONS = ("chat", "other", "child", "process")
 
@@ -34,6 +34,27 @@ async def in_a_file(path: Path) -> SqliteStore:
     begun = "UPDATE sessions SET kind = id, started_by = 1 WHERE id IN ('child', 'process')"
     raw(path).execute(begun)
     return store
+
+
+PLANS = {
+    "kind": "SEARCH sessions USING INDEX sessions_by_kind (kind=? AND id>?)",
+    "root": "SEARCH sessions USING INDEX sessions_by_root (root=? AND id>?)",
+    "label": "SEARCH sessions USING INDEX sessions_by_label (label=? AND id>?)",
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+async def test_what_errands_began_is_listed_without_a_look_at_the_chats(
+    path: Path, name: str
+) -> None:
+    store = await in_a_file(path)
+    wanted = {"after": "", "limit": 10, "kind": None} | {name: "process"}
+    query, values = listing.sessions_query(wanted)
+
+    first, *_ = [row[3] for row in raw(path).execute(f"EXPLAIN QUERY PLAN {query}", values)]
+
+    assert first == PLANS[name]
+    await store.close()
 
 
 @pytest.mark.parametrize("make", [in_memory, in_a_file])

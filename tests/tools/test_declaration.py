@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.errors import ToolFailed
+from windlass.errors import ConfigError, ToolFailed
 from windlass.ports.tool import Done, NotDone, ToolContext, Unknown
 from windlass.tools import FunctionTool, tool
 
@@ -87,3 +87,24 @@ async def test_a_reconciler_that_answers_otherwise_is_named() -> None:
 
     with pytest.raises(ToolFailed, match=r"tool pay: reconcile: found str, wanted Done"):
         await made.reconcile(CTX, {"x": 7})
+
+
+def test_a_tool_runs_in_the_background_if_it_says_so() -> None:
+    in_front, behind = tool(pay), tool(pay, background=True)
+
+    assert (in_front.background, behind.background) == (False, True)
+    # It is the same to a crash, so records of it stay comparable.
+    assert in_front.version == behind.version
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"background": 1}, "background: found 1, wanted True or False"),
+        ({"background": True, "sequential": True}, "found background and sequential, wanted one"),
+    ],
+)
+def test_a_wrong_background_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tool(pay, **options)
+    assert not tool(pay, sequential=True).background

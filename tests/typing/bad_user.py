@@ -12,11 +12,13 @@ from windlass import (
     Agent,
     Approve,
     Limits,
+    ProcessContext,
     Runtime,
     Session,
     ToolContext,
     TurnInfo,
     TurnResult,
+    process,
     tool,
 )
 from windlass.plugins import Plugin, PluginTurn, Stop
@@ -232,3 +234,43 @@ async def at_once() -> None:
     plainest.run_sync("x", turn_id=5)  # error: an id is text
     Runtime(plainest).run_sync("s", "x", colour="red")  # error: no such option
     Runtime(plainest).run_sync("s", 5)  # error: no input
+
+
+@process
+async def restock(ctx: ProcessContext[Shop], item: str) -> int:
+    ctx.deps.nane  # error: no such attribute of the deps
+    ctx.step  # right: an operation
+    await ctx.step("work")  # error: a step calls a function
+    await ctx.step(print, effect="twice")  # error: no such contract
+    await ctx.sleep("long")  # error: a number is wanted
+    other: int = await ctx.wait("paid", payload_type=Answer)  # error: the payload is an answer
+    await ctx.emit(5)  # error: a name is text
+    return 1
+
+
+@process(recovery="never")  # error: no such recovery
+async def unlucky(ctx: ProcessContext[None]) -> None: ...
+
+
+async def background(rt: Runtime[str]) -> None:
+    handle = await rt.processes.start(restock, item="tea")
+    text: str = await handle.result()  # error: the value is a number
+    await rt.processes.start(5)  # error: no process
+    await handle.signal(5)  # error: a name is text
+    (await handle.status()).stat  # error: no such attribute of a status
+    await rt.processes.list(state="parked")  # error: no such state
+    Runtime(processes=[print])  # error: no process
+
+
+Agent("a", model="demo").as_tool(colour="red")  # error: no such option
+Agent("a", model="demo").as_tool(limits=5)  # error: no limits
+Agent("a", model="demo").as_tool(approval="sometimes")  # error: no such approval
+Agent("a", model="demo", tools=[plainest])  # error: an agent is no tool before it is made one
+
+
+async def subagents(session: Session[str], ctx: ToolContext[Shop]) -> None:
+    (await session.children())[0].stat  # error: no such attribute of a child
+    await session.usage(tree="yes")  # error: a flag
+    await ctx.spawn("a", 5)  # error: text is wanted
+    await ctx.send(5, "x")  # error: a child or its name
+    (await ctx.spawn("a", "x")).text  # error: what was begun has no text yet

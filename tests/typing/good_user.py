@@ -20,6 +20,8 @@ from windlass import (
     Ask,
     Attachment,
     BatchItem,
+    Child,
+    ChildView,
     Deny,
     Done,
     EndTurn,
@@ -28,6 +30,9 @@ from windlass import (
     Limits,
     NotDone,
     Pending,
+    ProcessContext,
+    ProcessHandle,
+    ProcessStatus,
     Runtime,
     Session,
     Stopped,
@@ -41,6 +46,7 @@ from windlass import (
     Wait,
     errors,
     events,
+    process,
     tool,
 )
 from windlass.plugins import (
@@ -416,3 +422,91 @@ def blocking() -> Answer:
     durable = rt.run_sync("s", "What is it?")
     assert_type(durable, TurnResult[Answer])
     return answering.run_sync("What is it?").output
+
+
+# --- processes -------------------------------------------------------------------------------------
+
+
+@process
+async def restock(ctx: ProcessContext[None], item: str, n: int = 1) -> int:
+    """Order more of something."""
+    await ctx.step(plain, item, effect="idempotent", retries=2)
+    return n
+
+
+@process(name="deliver", signals={"arrived": Answer}, deps_type=Shop)
+async def deliver(ctx: ProcessContext[Shop], order_id: str) -> Answer:
+    """Wait until an order has arrived."""
+    await ctx.sleep(days=3)
+    came = await ctx.wait("arrived", payload_type=Answer, timeout=60)
+    late = await ctx.wait("arrived", payload_type=Answer, timeout=60, default=None)
+    assert_type(came, Answer)
+    assert_type(late, Answer | None)
+    started = await ctx.start(restock, item=ctx.deps.name)
+    await ctx.signal(started, "go", {"at": (await ctx.now()).isoformat()})
+    await ctx.wake("chat", "It has arrived.", event="arrived")
+    await ctx.emit("arrived", order_id)
+    if await ctx.version("v2") and await ctx.cancel_process(started.id):
+        ctx.continue_as(order_id=order_id)
+    return came
+
+
+@tool
+async def order(ctx: ToolContext[Any], item: str) -> str:
+    """Begin a process from a tool."""
+    return (await ctx.start(restock, item=item)).id
+
+
+async def background() -> Answer:
+    async with Runtime(
+        processes=[restock, deliver], deps={"deliver": lambda _: Shop("a", {})}
+    ) as rt:
+        handle = await rt.processes.start(deliver, id="d-1", session="chat", order_id="o1")
+        assert_type(handle, ProcessHandle[Answer])
+        assert_type(await (await rt.processes.start(restock, item="tea")).result(timeout=5), int)
+        receipt = await handle.signal("arrived", Answer("yes"), key="evt-1", by="courier")
+        assert receipt.status in ("accepted", "known")
+        async for event in handle.events():
+            if isinstance(event, events.ProcessEvent):
+                assert event.name
+        status: ProcessStatus = await rt.processes.get("d-1").status()
+        by_name = await rt.processes.start("restock", args={"item": status.id})
+        await by_name.cancel("enough")
+        return await handle.result()
+
+
+# --- subagents -------------------------------------------------------------------------------------
+
+
+helper = Agent("helper", model="demo", output_type=Answer)
+
+
+@tool(effect="keyed")
+async def dig(ctx: ToolContext[Any], place: str) -> str:
+    """Begin a child from a tool."""
+    child = await ctx.spawn(helper, place, name="digger")
+    assert_type(child, Child)
+    await ctx.send(child, "Deeper.")
+    await ctx.send("digger", "Deeper still.")
+    assert_type(await ctx.stop(child), bool)
+    return ", ".join(one.name for one in await ctx.children())
+
+
+async def subagents() -> tuple[ChildView, ...]:
+    shopkeeper = Agent(
+        "shopkeeper",
+        model="demo",
+        deps_type=Shop,
+        tools=[
+            dig,
+            helper.as_tool(input_type=Report, limits=Limits(max_tokens=5_000)),
+            helper.as_tool(name="later", background=True, approval="ask"),
+            helper.as_tool(name="kept", keep=True),
+        ],
+        limits=Limits(max_depth=2, max_children=8),
+    )
+    async with Runtime(shopkeeper, deps=lambda _: Shop("a", {})) as rt:
+        session = rt.session("s")
+        result = await session.run("Go")
+        assert result.child_usage.total_tokens <= (await session.usage(tree=True)).total_tokens
+        return await session.children(deep=True)

@@ -6,20 +6,32 @@ Length: most of it are the overloads that tie tools to deps, and what each argum
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
 from windlass.guards import check_limit, is_id
 from windlass.guards.text import check_text, check_version, is_clean
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
+from windlass.kernel.tool_call import ToolOutcome
 from windlass.ports import Model, Plugin, Tool, ToolFor, ToolPolicy, ToolProvider, TurnInfo
 from windlass.ports.prompt import Contribution, Prompter, read_pieces
 from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import TypedOutput
 from windlass.runtime.plugin_set import PluginSet
-from windlass.runtime.program import Finish, Instructions, Program, Steering, read_finish
+from windlass.runtime.program import (
+    Finish,
+    HandoffView,
+    Instructions,
+    Program,
+    Steering,
+    limits_record,
+    read_finish,
+)
 from windlass.tools import Toolbox
+from windlass.tools.declaration import is_background
+from windlass.tools.function_tool import FunctionTool, handoff_tool
 from windlass.tools.toolbox import FINDER
 
 if TYPE_CHECKING:
@@ -28,6 +40,8 @@ if TYPE_CHECKING:
     from windlass.api.session import Session
     from windlass.api.turn_options import Input, RunOptions
     from windlass.api.turn_result import TurnResult
+    from windlass.tools.agent_tool import AgentTool
+    from windlass.tools.declaration import Approval
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -55,6 +69,8 @@ class AgentOptions(TypedDict, total=False):
     finish: str | Sequence[str]
     prompt: Contribution | Sequence[Contribution]
     prompter: Prompter | None
+    handoffs: Sequence[Agent[Any, Any] | str]
+    handoff_view: HandoffView
 
 
 class Agent(Generic[D, O]):
@@ -76,6 +92,9 @@ class Agent(Generic[D, O]):
         finish: How a turn has to finish: by any `answer`, by a `value`, or by the tool, or one of the tools, of this name.
         prompt: Pieces of the system prompt beside the instructions, each in its slot.
         prompter: Writes the system prompt from its pieces; without it, slots become sections.
+        handoffs: The agents, or their names, that it may hand a session off to: each is a tool `transfer_to_<name>`.
+        handoff_view: What it sees of a session that was handed off to it, from before that: `all`, `last` (the last
+            input of the caller), or a function of the messages that returns those to show.
     """
 
     @overload
@@ -140,6 +159,8 @@ class Agent(Generic[D, O]):
         finish: str | Sequence[str] = "answer",
         prompt: Contribution | Sequence[Contribution] = (),
         prompter: Prompter | None = None,
+        handoffs: Sequence[Agent[Any, Any] | str] = (),
+        handoff_view: HandoffView = "all",
     ) -> None:
         self.name = _name(name, "Agent.name")
         self.aliases = tuple(
@@ -152,7 +173,14 @@ class Agent(Generic[D, O]):
         _check_instructions(instructions)
         offered = listed(tools, "Agent.tools")
         self.providers = tuple(one for one in offered if _is_provider(one))
-        self.toolbox = Toolbox([one for one in offered if not _is_provider(one)])
+        self.handoffs = tuple(listed(handoffs, "Agent.handoffs"))
+        self.handoff_tools = self._handoff_tools()
+        own = with_child_tools(one for one in offered if not _is_provider(one))
+        self.toolbox = Toolbox([*own, *self.handoff_tools])
+        self.handoff_view: HandoffView = handoff_view
+        if handoff_view not in ("all", "last") and not callable(handoff_view):
+            wanted = "all, last, or a function of the messages"
+            raise ConfigError.at("Agent.handoff_view", repr(handoff_view)[:40], wanted)
         self.limits = _checked(limits, Limits, "Agent.limits")
         self.generation = _checked(generation, Generation, "Agent.generation")
         self.policy = policy
@@ -207,7 +235,86 @@ class Agent(Generic[D, O]):
             finish=self.finish,
             pieces=self.pieces,
             prompter=self.prompter,
+            handoffs=tuple(one.name for one in self.handoff_tools),
+            handoff_view=self.handoff_view,
         )
+
+    def as_tool(  # noqa: PLR0913 - what the tool is, and how its child runs
+        self,
+        *,
+        name: str | None = None,
+        description: str = "",
+        input_type: Any = None,  # noqa: ANN401 - any type with fields
+        limits: Limits | None = None,
+        keep: bool = False,
+        background: bool = False,
+        approval: Approval = "never",
+    ) -> AgentTool:
+        """Return this agent as a tool of another agent: each call is a turn of this agent, in a session of its own.
+
+        The calling turn waits, parked, and survives crashes. Approvals that the child asks for are in the caller's
+        `result.waits`, and the child's usage is in `result.child_usage`. A runtime that drives the other agent drives this
+        one, too.
+
+        Args:
+            name: The name of the tool; by default this agent's name.
+            description: What the other agent's model reads about the tool.
+            input_type: A type whose fields are the arguments; without it, the call has one text, `task`.
+            limits: What one such turn may use, instead of this agent's own limits; for `max_tokens` and `max_seconds` the
+                smaller limit counts.
+            keep: Whether all calls of a session go to one child session, which remembers; else each call has its own.
+            background: Whether the call returns at once: the result arrives as a message when the child has ended. With
+                it the other agent's model gets the tools `children`, `message_child` and `stop_child`.
+            approval: Whether a person must approve a call, as for any tool.
+        """
+        from windlass.tools.agent_tool import AgentTool  # noqa: PLC0415 - for agents that others call
+
+        return AgentTool(
+            self,
+            name=tool_name(self.name) if name is None else name,
+            description=description,
+            input_type=input_type,
+            limits={} if limits is None else limits_record(limits),
+            keep=_flag(keep, "as_tool.keep"),
+            background=_flag(background, "as_tool.background"),
+            options={"approval": approval},
+        )
+
+    def _handoff_tools(self) -> tuple[FunctionTool[object, [str], ToolOutcome], ...]:
+        """Return the tools that hand a session off, one for each target."""
+        names = [one.name if isinstance(one, Agent) else one for one in self.handoffs]
+        for at, name in enumerate(names):
+            field = f"Agent.handoffs[{at}]"
+            _name(name, field)
+            if name in (self.name, *self.aliases):
+                raise ConfigError.at(field, f"{name}, the agent itself", "another agent")
+        return tuple(handoff_tool(name) for name in names)
+
+    def _reachable(self) -> list[Agent[Any, Any]]:
+        """Return the agent and all that a session may come to from it.
+
+        Raises:
+            ConfigError: one is known by its name alone.
+        """
+        found: dict[str, Agent[Any, Any]] = {}
+        waiting: list[Agent[Any, Any]] = [self]
+        while waiting:
+            one = waiting.pop(0)
+            if found.setdefault(one.name, one) is one:
+                more = [target for target in one.handoffs if isinstance(target, Agent)]
+                waiting += [target for target in more if target.name not in found]
+        for one in found.values():
+            for target in one.handoffs:
+                if isinstance(target, str) and target not in found:
+                    said = f"Agent.run: {one.name} may hand off to {target}, which is only named; use a Runtime with both"
+                    raise ConfigError(said, field="handoffs", found=target)
+        return list(found.values())
+
+    def called(self) -> list[Agent[Any, Any]]:
+        """Return the agents that are tools of this one, or of its plugins, and those that it hands off to."""
+        tools = (*self.toolbox, *self.plugins.tools())
+        found = (*(getattr(one, "agent", None) for one in tools), *self.handoffs)
+        return [one for one in found if isinstance(one, Agent)]
 
     def _finish(self, given: object) -> Finish:
         """Return how turns have to finish; tools that a provider brings are known only when a turn runs."""
@@ -216,15 +323,24 @@ class Agent(Generic[D, O]):
         if not self.providers and not any(_is_provider(one) for one in brought):
             names = {one.spec.name for one in (*self.toolbox, *brought)}
         try:
-            return read_finish(given, names, field="Agent.finish")
+            finish = read_finish(given, names, field="Agent.finish")
         except InvalidInput as error:
             raise ConfigError(str(error), field="Agent.finish", found=error.found) from None
+        for one in (*self.toolbox, *brought):
+            if is_background(one) and one.spec.name in finish and isinstance(finish, tuple):
+                found = f"{one.spec.name}, which runs in the background"
+                raise ConfigError.at("Agent.finish", found, "a tool that ends in its turn")
+        return finish
 
     def _toolbox_with(self, brought: Sequence[Tool]) -> Toolbox:
-        if not brought:
+        tools = [*(one for one in self.toolbox if one.spec.name != FINDER), *brought]
+        if any(map(is_background, tools)):
+            from windlass.runtime.background_tools import with_background_tools  # noqa: PLC0415 - for agents that have some
+
+            tools = with_background_tools(tools)
+        elif not brought:
             return self.toolbox
-        own = [one for one in self.toolbox if one.spec.name != FINDER]
-        return Toolbox([*own, *brought], field=f"tools of {self.name} and its plugins")
+        return Toolbox(with_child_tools(tools), field=f"tools of {self.name} and its plugins")
 
     @overload
     async def run(
@@ -252,17 +368,20 @@ class Agent(Generic[D, O]):
             **options: What `session.run` takes, `deps` of the agent's `deps_type`, and `approve`.
 
         Raises:
-            ConfigError: a tool asks for approval and there is no `approve`.
+            ConfigError: a tool asks for approval and there is no `approve`; or a tool runs in the background.
         """
         from windlass import Runtime  # noqa: PLC0415 - this is a shortcut for what a user would write
         from windlass.kernel.events import Error  # noqa: PLC0415
 
         approve = options.pop("approve", None)
-        runtime = Runtime(self, store="memory:", approve=approve)
+        runtime = Runtime(*self._reachable(), store="memory:", approve=approve)
+        toolbox = runtime._programs[self.name].toolbox  # noqa: SLF001 - with its plugins' tools
         if approve is None:
-            _check_asks_nothing(runtime._programs[self.name].toolbox)  # noqa: SLF001 - with its plugins' tools
+            for program in runtime._programs.values():  # noqa: SLF001 - with their plugins' tools
+                _check_asks_nothing(program.toolbox)
+        _check_ends_with_turn(toolbox)
         async with runtime:
-            session: Session[Any] = runtime.session("run")
+            session: Session[Any] = runtime.session("run", self)
             wanted: Any = {**options, "output_type": output_type}
             result: TurnResult[Any] = await session.run(input, **wanted)
         result._more_issues += (Error(code="not_durable", message=_NOT_DURABLE),)  # noqa: SLF001 - how it was run
@@ -295,6 +414,33 @@ class Agent(Generic[D, O]):
         return f"Agent({self.name!r})"
 
 
+def with_child_tools(tools: Iterable[Any]) -> list[Any]:
+    """Return the tools, with those for children added if one begins children in the background."""
+    listed = list(tools)
+    if any(getattr(one, "agent", None) is not None and one.background for one in listed):
+        from windlass.tools.child_tools import CHILD_TOOLS  # noqa: PLC0415 - for agents that begin others
+
+        listed += [one for one in CHILD_TOOLS if one not in listed]
+    return listed
+
+
+def _flag(given: object, field: str) -> bool:
+    if not isinstance(given, bool):
+        raise ConfigError.at(field, type(given).__name__, "True or False")
+    return given
+
+
+def check(field: str, holds: bool, wanted: str) -> None:  # noqa: FBT001 - a claim about the field
+    """Refuse a setting that does not hold."""
+    if not holds:
+        raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
+
+
+def tool_name(name: str) -> str:
+    """Return an agent's name as a tool may have it."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
+
+
 def _name(name: object, field: str) -> str:
     if not is_id(name):
         raise ConfigError(f"{field}: wanted 1 to 128 of A-Z a-z 0-9 . _ : - @ + = ~ |", field=field)
@@ -318,6 +464,18 @@ def _check_asks_nothing(toolbox: Toolbox) -> None:
             raise ConfigError(
                 f"Agent.run: {name} asks for approval and there is no one to answer; give approve=, or use a Runtime",
                 field="approve",
+                found=name,
+            )
+
+
+def _check_ends_with_turn(toolbox: Toolbox) -> None:
+    for one in toolbox:
+        if is_background(one):
+            name = one.spec.name
+            raise ConfigError(
+                f"Agent.run: {name} runs in the background, and its result would come when this has returned; "
+                "use a Runtime",
+                field="tools",
                 found=name,
             )
 

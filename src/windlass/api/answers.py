@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from windlass.api.listing import check_page
 from windlass.errors import ArgsInvalid, InvalidInput
 from windlass.guards import check_id, check_limit, check_text
+from windlass.guards.limits import check_page
 from windlass.guards.text import check_words
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Json, canonical, freeze

@@ -1,27 +1,33 @@
-"""Lists: the sessions and turns of a store, a page at a time; one as text; what they used; what happens in all of them."""
+"""A store as a whole: its sessions and turns, a page at a time; one as text; what they used and do; its background work."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from windlass.errors import InvalidInput, SessionDeleted
-from windlass.guards import check_limit, check_text
+from windlass.errors import InvalidInput
+from windlass.guards import check_text
+from windlass.guards.limits import check_page
 from windlass.ports import SessionKind, SessionSummary, TurnState, TurnSummary
 
 if TYPE_CHECKING:
     # As in `runtime`: loaded when they are needed.
     from windlass.api.notices import NoticeKind, Notices
+    from windlass.api.processes import Processes
+    from windlass.api.programs import DeclaredWork
+    from windlass.api.schedules import Schedules
+    from windlass.api.trigger import Source
+    from windlass.api.triggers import Triggers
     from windlass.api.usage_report import UsageReport
     from windlass.engines.admission import Admission
-    from windlass.journal import UsageLine
+    from windlass.ports.trigger import EmitReceipt
 
 
 class Listing:
-    """What a runtime shows of its whole store."""
+    """What a runtime shows of its whole store, and how callers reach the background work in it."""
 
     _admission: Admission
+    _work: DeclaredWork
 
     async def sessions(
         self,
@@ -102,29 +108,51 @@ class Listing:
 
     async def usage(self) -> UsageReport:
         """Return what all sessions of the store have used."""
-        from windlass.api.usage_report import UsageReport, usage_of_session  # noqa: PLC0415 - see above
+        from windlass.api.trees import usage_of_store  # noqa: PLC0415 - see above
+        from windlass.api.usage_report import UsageReport  # noqa: PLC0415
 
-        lines: list[UsageLine] = []
-        after = ""
-        while page := await self.sessions(after=after, kind=None):
-            for one in page:
-                with suppress(SessionDeleted):  # between the two reads
-                    lines += await usage_of_session(self._admission.services.store, one.session_id)
-            after = page[-1].session_id
-        return UsageReport.of(lines, self._admission.services.prices)
+        services = self._admission.services
+        return UsageReport.of(await usage_of_store(services.store), services.prices)
 
+    # ------------------------------------------------------------------ background work
 
-def check_page(limit: object) -> int:
-    """Return how many lines a page may have.
+    @property
+    def processes(self) -> Processes:
+        """The processes of the store: start, find and list them, whichever worker drives them."""
+        from windlass.api.processes import Processes  # noqa: PLC0415 - see above
 
-    Raises:
-        InvalidInput: it is not a number of lines.
-        LimitExceeded: it is more than a store shows at once.
-    """
-    if type(limit) is not int or limit < 1:
-        raise InvalidInput("limit: wanted a whole number of 1 or more", field="limit")
-    check_limit("history_page", limit, field="limit")
-    return limit
+        return Processes(self._admission)
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store: list, pause, run, add and remove them."""
+        from windlass.api.schedules import Schedules  # noqa: PLC0415 - see above
+
+        return Schedules(self._admission, self._work.schedules)
+
+    @property
+    def triggers(self) -> Triggers:
+        """The sources of events and their subscribers: list them, and see what became of events."""
+        from windlass.api.triggers import Triggers  # noqa: PLC0415 - see above
+
+        return Triggers(self._admission, self._work.delivering)
+
+    async def emit(
+        self, source: Source[Any] | str, event: object, *, key: str | None = None
+    ) -> EmitReceipt:
+        """Store an event, in one commit. After it windlass delivers the event, whatever happens here.
+
+        Args:
+            source: The source, or its name. If this runtime does not declare the name, the event is only checked as JSON.
+            event: The payload: an object of the source's type, or JSON that fits it.
+            key: Identifies the event within its source, such as the sender's id of it. Until `receipt.known_until` the same
+                key with the same payload is the same event. Without a key, each call emits a new event.
+
+        Raises:
+            InvalidInput: the payload does not fit; names the field. Nothing is stored.
+            IdempotencyConflict: the key is known with another payload.
+        """
+        return await self.triggers.emit(source, event, key=key)
 
 
 def _check_one_of(field: str, found: object, known: tuple[str, ...]) -> None:

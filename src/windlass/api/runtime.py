@@ -6,8 +6,9 @@ Length: a good part of it is what each setting and argument means, and the overl
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
 from functools import partial
 from os import getpid, uname
 from typing import (
@@ -16,7 +17,6 @@ from typing import (
     Generic,
     Literal,
     Self,
-    TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
@@ -24,7 +24,7 @@ from typing import (
 )
 
 from windlass.api.adapters import Durability, KnownModels, StoreAddress, address_of, open_store
-from windlass.api.agent import Agent, listed, run_blocking
+from windlass.api.agent import Agent, check, listed, run_blocking
 from windlass.api.answers import Answering
 from windlass.api.listing import Listing
 from windlass.errors import ConfigError
@@ -40,30 +40,31 @@ from windlass.ports import (
     PhaseProbe,
     Plugin,
     Store,
-    TurnInfo,
     VacuumReport,
 )
 from windlass.ports.price import Price, checked_prices
 from windlass.runtime.plugin_set import PluginSet
-from windlass.runtime.program import Program
 
 if TYPE_CHECKING:
     # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
     from windlass.api.batch import Batch, BatchInputs, BatchOptions
+    from windlass.api.process import Process
+    from windlass.api.programs import AnyDeps, DepsFactory
+    from windlass.api.schedule import Schedule
     from windlass.api.session import Session
+    from windlass.api.trigger import Source, Subscription
     from windlass.api.turn_handle import TurnHandle
     from windlass.api.turn_options import Input, WatchOptions
     from windlass.api.turn_result import TurnResult
     from windlass.engines.worker import Worker
     from windlass.ports.policy import Approver
+    from windlass.runtime.program import Program
+    from windlass.runtime.retention import Retention
     from windlass.runtime.services import Services
 
 D = TypeVar("D")
 O = TypeVar("O")  # noqa: E741 - the output's type
 P = TypeVar("P")
-DepsFactory: TypeAlias = Callable[[TurnInfo], D | Awaitable[D] | AbstractAsyncContextManager[D]]
-"""Makes what tools work with, once per drive: it returns it, or an awaitable or an async context manager of it."""
-AnyDeps: TypeAlias = DepsFactory[Any] | Mapping[str, DepsFactory[Any]]
 _DAY_S = 86_400.0
 # How many turns of a kind a status shows.
 _SHOWN = 100
@@ -77,6 +78,7 @@ class RuntimeStatus(Value, kw_only=True):
         worker_id: Its id among the store's workers; None if it drives nothing.
         is_durable: Whether its store outlives the process.
         agents: The names of the agents whose turns it drives.
+        processes: The names of the processes that it drives.
         driving: The sessions in which it drives a turn.
         due: The oldest turns that it could take up now.
         foreign: The oldest turns that are due and belong to agents that it does not have.
@@ -94,6 +96,7 @@ class RuntimeStatus(Value, kw_only=True):
     has_more: bool = False
     open_waits: int = 0
     dropped: tuple[ErrandReceipt, ...] = ()
+    processes: tuple[str, ...] = ()
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -107,19 +110,23 @@ class RuntimeOptions(TypedDict, total=False):
     max_turns: int
     lease_s: float
     durability: Durability
-    retention: float
+    retention: float | Retention
     on_mismatch: Literal["park", "accept"]
     models: Sequence[Model]
     prices: Mapping[str, Price] | None
     clock: Clock | None
     probe: PhaseProbe | None
+    processes: Sequence[Process[Any]]
+    schedules: Sequence[Schedule]
+    triggers: Sequence[Source[Any] | Subscription]
 
 
 class Runtime(Answering, Listing, Generic[O]):
     """Drives the turns of its agents: `async with Runtime(agent, store="sqlite:///app.db") as rt`.
 
     Args:
-        *agents: The agents whose turns it drives. Without any it only reads, submits and answers.
+        *agents: The agents whose turns it drives, and with them the agents that are tools of theirs. Without any, and
+            without processes, it only reads, submits and answers.
         store: A SQLite file, by its path or as `sqlite:///FILE`; `memory:`, which ends with the process; or a `Store`
             that the caller opens and closes.
         engine: What says when to look for work: `local`, a timer in this process, or an `Engine`.
@@ -132,12 +139,18 @@ class Runtime(Answering, Listing, Generic[O]):
         max_turns: How many turns to drive at a time.
         lease_s: After how many silent seconds other workers take over this one's turns.
         durability: What SQLite survives: `power` loss, or the end of the `process` only.
-        retention: For how many seconds the journals of ended turns are kept.
+        retention: For how many seconds the journals of ended turns are kept; or a `Retention`, which also says it of
+            subagents, processes, schedules and triggers.
         on_mismatch: What to do with a turn whose agent changed while it ran: `park` it, or `accept` the change.
         models: Models that turns may name.
         prices: Prices per model; they go before the prices that windlass knows.
         clock: Another clock than the system's, for tests.
         probe: Is told when a turn enters and leaves a phase, for measurements.
+        processes: The processes that it drives, as `@process` makes them. They have no policy and no plugins, also not
+            those of the runtime. Their deps come from `deps`, by the name of the process if it is a mapping.
+        schedules: Functions with `@schedule`; it drives them, and sees to it that their next tick waits.
+        triggers: Functions with `@on` that events are delivered to, and sources that have none here. This runtime
+            delivers the events of all their sources.
     """
 
     @overload
@@ -185,37 +198,40 @@ class Runtime(Answering, Listing, Generic[O]):
         max_turns: int = 32,
         lease_s: float = 15,
         durability: Durability = "power",
-        retention: float = 7 * _DAY_S,
+        retention: float | Retention = 7 * _DAY_S,
         on_mismatch: Literal["park", "accept"] = "park",
         models: Sequence[Model] = (),
         prices: Mapping[str, Price] | None = None,
         clock: Clock | None = None,
         probe: PhaseProbe | None = None,
+        processes: Sequence[Process[Any]] = (),
+        schedules: Sequence[Schedule] = (),
+        triggers: Sequence[Source[Any] | Subscription] = (),
     ) -> None:
         from windlass.engines.admission import Admission  # noqa: PLC0415 - see above
         from windlass.runtime.system_clock import SystemClock  # noqa: PLC0415 - imports asyncio
 
         is_engine = all(callable(getattr(engine, one, None)) for one in ("open", "kick", "close"))
-        _check("engine", engine == "local" or is_engine, "local or an Engine")
-        _check("max_turns", type(max_turns) is int and max_turns > 0, "a whole number above 0")
-        _check("lease_s", _is_within(lease_s, 0.1, 3600), "0.1 to 3600 seconds")
-        _check("on_mismatch", on_mismatch in ("park", "accept"), "park or accept")
-        _check("approve", approve is None or callable(approve), "a function of the wait")
-        _check("retention", _is_within(retention, 0, 1e12), "seconds of 0 or more")
-        _check("worker", isinstance(worker, bool), "True or False")
+        check("engine", engine == "local" or is_engine, "local or an Engine")
+        check("max_turns", type(max_turns) is int and max_turns > 0, "a whole number above 0")
+        check("lease_s", _is_within(lease_s, 0.1, 3600), "0.1 to 3600 seconds")
+        check("on_mismatch", on_mismatch in ("park", "accept"), "park or accept")
+        check("approve", approve is None or callable(approve), "a function of the wait")
+        check("worker", isinstance(worker, bool), "True or False")
         for at, model in enumerate(listed(models, "Runtime.models")):
             is_model = callable(getattr(model, "complete", None)) and hasattr(model, "name")
-            _check(f"models[{at}]", is_model, "a Model")
+            check(f"models[{at}]", is_model, "a Model")
         self._models = KnownModels(models)
         first = PluginSet(listed(plugins, "Runtime.plugins"), field="Runtime.plugins").plugins
-        self._programs = _compiled(agents, self._models, first, _factories(deps, agents))
-        self._names = tuple(dict.fromkeys(program.name for program in self._programs.values()))
+        known = {"processes": processes, "schedules": schedules, "triggers": triggers}
+        work = {name: listed(some, f"Runtime.{name}") for name, some in known.items()}
+        self._retention = _retention_of(retention)
+        self._programs = self._compiled(agents, first, deps, work)
         self._address, self._durability = address_of(store), durability
         self._engine = engine
         # Made here already, so that a wrong address is refused where it is written.
         self._store: Store | None = open_store(self._address, durability)
         self._clock = clock or SystemClock()
-        self._retention_ms = int(retention * 1000)
         self._for_worker: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
         self._for_turns: dict[str, Any] = {
             "approve": approve,
@@ -225,6 +241,31 @@ class Runtime(Answering, Listing, Generic[O]):
             "prices": None if prices is None else checked_prices(prices, field="Runtime.prices"),
         }
         self._admission = Admission()
+
+    def _compiled(
+        self,
+        agents: Sequence[Agent[Any, Any]],
+        plugins: Sequence[Plugin],
+        deps: AnyDeps | None,
+        work: Mapping[str, Sequence[Any]],
+    ) -> dict[str, Program]:
+        """Return what the runtime drives, by name: agents, those that they call, and background work."""
+        from windlass.api.programs import (  # noqa: PLC0415 - see above
+            compiled,
+            declared_work,
+            factories,
+            with_called,
+        )
+
+        driven = with_called(agents)
+        named = (*driven, *(one for some in work.values() for one in some))
+        made_by = factories(deps, [getattr(one, "name", "") for one in named])
+        programs = compiled(driven, self._models, plugins, made_by)
+        self._names = tuple({one.name: one for one in programs.values() if one.code is None})
+        # Whose session one is that names no agent: the only one that was named here.
+        self._default = agents[0].name if len(agents) == 1 else None
+        self._work = declared_work(work, self._models.find, made_by, self._retention)
+        return {**programs, **self._work.programs}
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -245,14 +286,15 @@ class Runtime(Answering, Listing, Generic[O]):
             clock=self._clock,
             feeds=Feeds(self._clock),
             place=_place(),
+            sources={name: one.source for name, one in self._work.delivering.items()},
             **self._for_turns,
         )
-        worker = Worker(
-            services, self._programs, retention_ms=self._retention_ms, **self._for_worker
-        )
+        worker = Worker(services, self._programs, retention=self._retention, **self._for_worker)
         self._admission.open(worker)
         try:
             engine = self._engine
+            if self._work.schedules and self._for_worker["is_worker"]:
+                await self.schedules.settle()
             await worker.open(LocalEngine(store) if isinstance(engine, str) else engine)
         except BaseException as error:
             await self._close_beside(error)
@@ -357,8 +399,8 @@ class Runtime(Answering, Listing, Generic[O]):
 
         name = agent.name if isinstance(agent, Agent) else agent
         if name is None:
-            owner = self._names[0] if len(self._names) == 1 else None
-        elif name in self._programs:
+            owner = self._default
+        elif name in self._programs and self._programs[name].code is None:
             owner = self._programs[name].name
         else:
             raise ConfigError.at("agent", name, "one of this runtime's agents")
@@ -468,7 +510,7 @@ class Runtime(Answering, Listing, Generic[O]):
     # ------------------------------------------------------------------ the whole
 
     async def vacuum(self, *, compact: bool = False) -> VacuumReport:
-        """Reclaim journals of turns that ended longer ago than `retention`, and what nothing refers to.
+        """Reclaim what ended longer ago than `retention`, and what nothing refers to.
 
         Args:
             compact: Give all free space back to the file system. Every process that writes waits while what is in use
@@ -476,11 +518,16 @@ class Runtime(Answering, Listing, Generic[O]):
                 more than half of the file is free and the copy is small.
         """
         return await self._services.store.vacuum(
-            now_ms=self._clock.now_ms(), retention_ms=self._retention_ms, compact=compact
+            now_ms=self._clock.now_ms(),
+            retention_ms=self._retention.journals_ms,
+            keep_ms=self._retention.keep_ms(),
+            compact=compact,
         )
 
     async def status(self) -> RuntimeStatus:
         """Return what this runtime is doing, and what it leaves to others."""
+        from windlass.ports.process import PROGRAM  # noqa: PLC0415 - see above
+
         services, now_ms = self._services, self._clock.now_ms()
         ask = partial(services.store.due, now_ms, limit=_SHOWN + 1)
         # Asked for apart: thousands of turns of others do not hide ours.
@@ -497,7 +544,23 @@ class Runtime(Answering, Listing, Generic[O]):
             has_more=max(len(ours), len(found)) > _SHOWN,
             open_waits=len(waits),
             dropped=tuple(self._worker.dropped),
+            processes=tuple(
+                one.code.spec.name
+                for one in self._programs.values()
+                if one.name.startswith(PROGRAM)
+                and one.code is not None
+                and one.code.spec is not None
+            ),
         )
+
+
+def _retention_of(given: float | Retention) -> Retention:
+    from windlass.runtime.retention import Retention  # noqa: PLC0415 - see above
+
+    if isinstance(given, Retention):
+        return given
+    check("retention", _is_within(given, 0, 1e9), "seconds of 0 or more, or a Retention")
+    return Retention(journals=timedelta(seconds=given))
 
 
 def _place() -> str:
@@ -505,48 +568,6 @@ def _place() -> str:
     # A host may have any bytes for a name, and the journal takes only text.
     host = uname().nodename.encode("ascii", "replace").decode()
     return f"{host}:{getpid()}"
-
-
-def _factories(
-    deps: object, agents: Sequence[Agent[Any, Any]]
-) -> Mapping[str, DepsFactory[Any] | None]:
-    """Return what makes the deps of each agent, by name."""
-    names = [agent.name for agent in agents if isinstance(agent, Agent)]
-    if deps is None or callable(deps):
-        return dict.fromkeys(names, deps)
-    _check(
-        "deps", isinstance(deps, Mapping), "a function of the turn, or one for each agent's name"
-    )
-    by_name: Mapping[str, DepsFactory[Any]] = deps  # type: ignore[assignment]  # checked here
-    for name, factory in by_name.items():
-        if names:  # a runtime without agents drives nothing
-            _check(f"deps[{name!r}]", name in names, f"the name of an agent: {', '.join(names)}")
-        _check(f"deps[{name!r}]", callable(factory), "a function of the turn")
-    return {name: by_name.get(name) for name in names}
-
-
-def _compiled(
-    agents: Sequence[Agent[Any, Any]],
-    models: KnownModels,
-    plugins: Sequence[Plugin],
-    deps: Mapping[str, DepsFactory[Any] | None],
-) -> dict[str, Program]:
-    programs: dict[str, Program] = {}
-    for agent in agents:
-        if not isinstance(agent, Agent):
-            raise ConfigError.at("agents", type(agent).__name__, "agents")
-        program = agent.compiled(models, plugins, deps.get(agent.name))
-        models.add(program.model)
-        for name in (agent.name, *agent.aliases):
-            if name in programs:
-                raise ConfigError.at("agents", f"two agents called {name}", "each name once")
-            programs[name] = program
-    return programs
-
-
-def _check(field: str, holds: bool, wanted: str) -> None:  # noqa: FBT001 - a claim about the field
-    if not holds:
-        raise ConfigError(f"Runtime.{field}: wanted {wanted}", field=field, wanted=wanted)
 
 
 def _is_within(found: object, least: float, most: float) -> bool:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
-from windlass.api.listing import check_page
 from windlass.api.nodes import Node, messages_of, nodes_of, part_of_turn
+from windlass.api.trees import delete_tree, usage_of_tree
 from windlass.api.turn_handle import TurnHandle, TurnStream
 from windlass.api.turn_options import (
     Input,
@@ -30,10 +30,11 @@ from windlass.api.turn_options import (
 from windlass.api.turn_result import Collected, TurnResult
 from windlass.api.usage_report import UsageReport, usage_of_session
 from windlass.api.watching import Observation
+from windlass.engines.hand_offs import OtherAgent
 from windlass.errors import ConfigError, IdempotencyConflict, InvalidInput, UnknownSession
 from windlass.folds.history import frame_in
 from windlass.guards import check_id, check_limit, check_text
-from windlass.guards.limits import check_seconds
+from windlass.guards.limits import check_page, check_seconds
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Finished, Json, Message, Part, events
 from windlass.ports import (
@@ -50,16 +51,18 @@ from windlass.ports import (
     When,
     WithdrawReceipt,
 )
+from windlass.ports.children import ChildView
 from windlass.ports.inbox import turn_of_item
+from windlass.runtime.child_host import children_of
 from windlass.runtime.outputs import TypedOutput
-from windlass.runtime.program import Output, Program
+from windlass.runtime.program import Output
 from windlass.runtime.starting import NONE_GIVEN
 from windlass.runtime.turn_record import TurnRecord
 
 if TYPE_CHECKING:
     from windlass.api.adapters import KnownModels
     from windlass.engines.admission import Admission
-    from windlass.runtime.services import Services
+    from windlass.engines.worker import Worker
 
 O = TypeVar("O")  # noqa: E741 - the output's type
 T = TypeVar("T")
@@ -81,6 +84,7 @@ class Session(Generic[O]):
     ) -> None:
         self._admission = admission
         self._models = models
+        # Whose it becomes if it is new. Whose it is, the store says: a turn may hand it off.
         self._agent = agent
         self.id = check_id(session_id, field="session_id")
 
@@ -177,8 +181,8 @@ class Session(Generic[O]):
         self, given: Input, output_type: type[Any] | None, options: TurnOptions
     ) -> TurnHandle[Any]:
         worker = self._admission.worker
-        program = worker.programs.get(self._agent or await self._agent_name())
-        turn, output = await self._new_turn(given, output_type, options, worker.services, program)
+        agent = await self._agent_name()
+        turn, output = await self._new_turn(given, output_type, options, worker, agent)
         # From before the turn, so that nothing of it is missed; if it is driven elsewhere, there is nothing live to see.
         live = worker.services.feeds.of(self.id).cursor if worker.can_drive(turn.agent) else ""
         turn_id = await self._admission.submit(
@@ -187,10 +191,10 @@ class Session(Generic[O]):
         return TurnHandle(self._admission, self.id, turn_id, output=output, live=live)
 
     async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the public name
-        """Wait until nothing in the session is unfinished: no turn in flight, parked or queued, nothing in the inbox.
+        """Wait until nothing in the session is unfinished: no turn in flight, parked or queued, nothing to enter.
 
         It waits through parks, whoever answers them, and costs nothing until something happens. A session without any
-        turn has nothing to wait for.
+        turn has nothing to wait for, and so has one with signals that no turn has asked for.
 
         Args:
             timeout: Seconds to wait; None waits for as long as it takes.
@@ -209,26 +213,38 @@ class Session(Generic[O]):
         self, given: Input, output_type: type[Any] | None, options: TurnOptions
     ) -> TurnHandle[Any]:
         async with self._admission.in_line(self.id):
-            return await self._begun(given, output_type, options)
+            worker = self._admission.worker
+            if not worker.programs:
+                raise ConfigError(
+                    "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
+                    field="agents",
+                )
+            # If the session is another agent's by now, that is found where the turn begins.
+            agent = self._agent
+            if agent is None or not worker.has_one_agent:
+                agent = await self._agent_name()
+            while True:
+                try:
+                    return await self._begun(given, output_type, options, worker, agent)
+                except OtherAgent as other:
+                    agent = other.agent
 
     async def _begun(
-        self, given: Input, output_type: type[Any] | None, options: TurnOptions
+        self,
+        given: Input,
+        output_type: type[Any] | None,
+        options: TurnOptions,
+        worker: Worker,
+        agent: str,
     ) -> TurnHandle[Any]:
         admission = self._admission
-        worker = admission.worker
-        if not worker.programs:
+        if agent not in worker.programs:
             raise ConfigError(
-                "run: this runtime has no agents and drives nothing; submit() leaves the turn to a worker",
-                field="agents",
-            )
-        program = worker.programs.get(self._agent or await self._agent_name())
-        if program is None:
-            raise ConfigError(
-                f"run: session {self.id} belongs to the agent {self._agent}, which this runtime does not have; "
+                f"run: session {self.id} belongs to the agent {agent}, which this runtime does not have; "
                 "submit() leaves the turn to a worker that has it",
                 field="agent",
             )
-        turn, output = await self._new_turn(given, output_type, options, worker.services, program)
+        turn, output = await self._new_turn(given, output_type, options, worker, agent)
         turn_id, is_orphan = await admission.run(
             self.id, options.get("turn_id"), turn, options.get("deps", NONE_GIVEN)
         )
@@ -240,10 +256,11 @@ class Session(Generic[O]):
         given: Input,
         output_type: type[Any] | None,
         options: TurnOptions,
-        services: Services,
-        program: Program | None,
+        worker: Worker,
+        agent: str,
     ) -> tuple[NewTurn, Output | None]:
         check_names(options)
+        program, services = worker.programs.get(agent), worker.services
         if program is not None and "deps" in options:
             program.check_deps(options["deps"], field="deps")
         output = TypedOutput(output_type) if output_type not in (None, str) else None
@@ -253,31 +270,36 @@ class Session(Generic[O]):
         # Last, because it may store files: a turn that is refused leaves nothing behind.
         parts = await read_input(given, services.store, now_ms=now_ms)
         turn = NewTurn(
-            agent=await self._agent_name() if program is None else program.name,
+            agent=agent if program is None else program.name,
             request=cleaned(TurnRequest(input=parts, context=context, overrides=overrides)),
             submitter=services.worker_id or None,
             by=read_by(options.get("by")),
             now_ms=now_ms,
         )
-        return turn, output if output is not None or program is None else program.output
+        return turn, output
 
     async def _agent_name(self) -> str:
-        """Return the agent that the session belongs to.
+        """Return the agent that the session belongs to now; if it is new, the one that was named for it.
 
         Raises:
             ConfigError: the session is new, and there are several agents to choose from.
         """
-        if self._agent is None:
-            try:
-                self._agent = (await self._store.load_session(self.id, history=False)).agent
-            except UnknownSession:
-                n_agents = len({one.name for one in self._admission.worker.programs.values()})
-                raise ConfigError(
-                    f"agent: session {self.id} is new and this runtime has {n_agents} agents; "
-                    "name one: rt.session(id, agent)",
-                    field="agent",
-                ) from None
-        return self._agent
+        worker = self._admission.worker
+        known = worker.agent_of(self.id)
+        if known is not None:
+            return known
+        try:
+            return (await self._store.load_session(self.id, history=False)).agent
+        except UnknownSession:
+            if self._agent is not None:
+                return self._agent
+            programs = worker.programs.values()
+            n_agents = len({one.name for one in programs if one.code is None})
+            raise ConfigError(
+                f"agent: session {self.id} is new and this runtime has {n_agents} agents; "
+                "name one: rt.session(id, agent)",
+                field="agent",
+            ) from None
 
     # ------------------------------------------------------------------ the inbox
 
@@ -380,10 +402,24 @@ class Session(Generic[O]):
         """Return the session's nodes with their ids and parents."""
         return nodes_of(await self._store.load_session(self.id))
 
-    async def usage(self) -> UsageReport:
-        """Return what the session's turns used, the unfinished one so far included."""
+    async def usage(self, *, tree: bool = False) -> UsageReport:
+        """Return what the session's turns used, the unfinished one so far included.
+
+        Args:
+            tree: Whether to add what the sessions below it used: its children, and theirs.
+        """
         services = self._admission.services
-        return UsageReport.of(await usage_of_session(services.store, self.id), services.prices)
+        read = usage_of_tree if tree else usage_of_session
+        return UsageReport.of(await read(services.store, self.id), services.prices)
+
+    async def children(self, *, deep: bool = False) -> tuple[ChildView, ...]:
+        """Return the sessions that this one began, each as it stands; the oldest first.
+
+        Args:
+            deep: Whether to return those below them, too, each behind the one that began it.
+        """
+        await self._admission.worker.flush(self.id)
+        return await children_of(self._store, self.id, deep=deep)
 
     def observe(self, cursor: str | None = None) -> Observation:
         """Watch the session: its messages, the turn in flight, then events.
@@ -548,20 +584,13 @@ class Session(Generic[O]):
     async def delete(self) -> DeleteReport:
         """Cancel its unfinished turns, then remove what is stored of the session. Its id is not used again.
 
-        A turn is ended by a worker that has its agent; this waits until there is one.
+        What it began goes with it: its children, its processes and what is below them; but no chat. A turn is ended by a
+        worker that has its agent; this waits until there is one, but no more than half a minute for those below.
+
+        Raises:
+            HeadMoved: a turn below it has not ended in that time. Nothing was removed.
         """
-        for item in (await self._store.inbox(self.id)).items:
-            await self._store.withdraw(
-                self.id, item.item_id
-            )  # else it would begin a turn meanwhile
-        view = await self._store.load_session(self.id, history=False)
-        for turn_id in (view.active, *view.queued):
-            if turn_id is not None:
-                await self._admission.cancel(self.id, turn_id, "the session is deleted")
-                await self._admission.worker.resting.outcome(self.id, turn_id)
-        self._admission.worker.forget(self.id)
-        now_ms = self._admission.services.clock.now_ms()
-        return await self._store.delete_session(self.id, now_ms=now_ms)
+        return await delete_tree(self._admission, self.id, "the session is deleted")
 
     @property
     def _store(self) -> Store:

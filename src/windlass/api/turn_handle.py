@@ -15,8 +15,9 @@ from windlass.api.watching import messages_so_far, turn_view
 from windlass.errors import ConfigError, InvalidInput
 from windlass.folds import Cursor, Place, read_cursor, write_cursor
 from windlass.guards.limits import check_seconds
-from windlass.kernel import Error, Event, Message, Recovered, TurnEnded
+from windlass.kernel import Error, Event, HandedOff, Message, Outcome, Recovered, TurnEnded
 from windlass.ports import CancelReceipt, NewTurn, TurnState, WaitKind
+from windlass.ports.hand_off import MAX_HAND_OFFS, turn_after
 from windlass.runtime.program import Output
 from windlass.runtime.turn_record import TurnRecord
 
@@ -47,6 +48,9 @@ def kinds_of(through_parks: ThroughParks) -> Collection[WaitKind]:
 
 class TurnHandle(Generic[O]):
     """One turn, by its session and id, wherever it runs. `session.submit` and `runtime.turn` return one.
+
+    Where the turn hands its session off to another agent, the handle goes on with the turn of that one: its result,
+    its events and its cancel are those of the last turn.
 
     Attributes:
         session_id: The session that the turn belongs to.
@@ -85,6 +89,8 @@ class TurnHandle(Generic[O]):
     ) -> TurnResult[O]:
         """Wait until the turn is done, or parked with an unanswered wait.
 
+        The result of a turn that handed off is that of the turn that followed; `followed` has those before it.
+
         Args:
             timeout: Seconds to wait; None waits for as long as it takes.
             through_parks: True waits until the turn is done, however often it parks on the way: somebody answers its
@@ -96,31 +102,61 @@ class TurnHandle(Generic[O]):
             EngineError: the runtime was closed while this waited. The turn goes on when one is opened.
         """
         check_seconds(timeout, field="timeout")
-        admission = self._admission
-        services = admission.services
-        waiting = admission.outcome(
-            self.session_id, self.id, self._turn, through=kinds_of(through_parks)
-        )
+        through = kinds_of(through_parks) if through_parks else ()
         if timeout is None:
-            found = await waiting
-        else:
-            async with asyncio.timeout(timeout):
-                found = await waiting
+            result = await self._at_rest(through)
+            return (
+                result
+                if type(result.outcome) is not HandedOff
+                else await self._last(result, through)
+            )
+        async with asyncio.timeout(timeout):
+            return await self._last(await self._at_rest(through), through)
+
+    async def _last(self, result: TurnResult[O], through: Collection[WaitKind]) -> TurnResult[O]:
+        """Wait for the turns that follow this one, which rested so; return the last result."""
+        handle, followed = self, list[TurnResult[O]]()
+        while (after := await handle._follower(result.outcome)) is not None:
+            followed.append(result)
+            handle = after
+            result = await handle._at_rest(through)  # noqa: SLF001 - of the same class
+        result.followed = tuple(followed)
+        return result
+
+    async def _at_rest(self, through: Collection[WaitKind] = ()) -> TurnResult[O]:
+        """Wait for this turn alone."""
+        admission = self._admission
+        worker = admission.worker
+        found = await admission.outcome(self.session_id, self.id, self._turn, through=through)
         so_far: tuple[Message, ...] = ()
         if not isinstance(found, TurnRecord):
             so_far = await messages_so_far(admission, self.session_id, self.id)
         output = self._output
-        if output is None and self._turn is None:
+        if output is None and worker.has_outputs:
             output = await self._agents_output()
-        return TurnResult(
-            found, output=output, so_far=so_far, prices=services.prices, issues=self._issues
+        prices = worker.services.prices
+        return TurnResult(found, output=output, so_far=so_far, prices=prices, issues=self._issues)
+
+    async def _follower(self, outcome: Outcome | None, live: str = "") -> TurnHandle[O] | None:
+        """Return the turn that follows this one, which ended so; None if none does.
+
+        What the caller asked of the answer holds for that one, too.
+        """
+        after = await self._admission.follows(self.session_id, self.id, outcome)
+        return None if after is None else self._beside(after, live)
+
+    def _beside(self, turn_id: str, live: str = "") -> TurnHandle[O]:
+        output, issues = self._output, self._issues
+        return TurnHandle(
+            self._admission, self.session_id, turn_id, output=output, issues=issues, live=live
         )
 
     async def _agents_output(self) -> Output | None:
-        """Return the output shape of the turn's agent, for a handle that was made from ids alone."""
-        programs = self._admission.worker.programs
-        if not any(program.output for program in programs.values()):
-            return None
+        """Return the output shape of the turn's agent: of a turn that was queued, that may be another one by now."""
+        worker, turn = self._admission.worker, self._turn
+        programs = worker.programs
+        if turn is not None and not worker.has_hand_offs and turn.agent in programs:
+            return None if "compact" in turn.request.overrides else programs[turn.agent].output
         view = await turn_view(self._admission, self.session_id, self.id)
         asked = {} if view.request is None else view.request.overrides
         if "output" in asked or "compact" in asked or view.agent not in programs:
@@ -128,7 +164,7 @@ class TurnHandle(Generic[O]):
         return programs[view.agent].output
 
     async def cancel(self, reason: str = "") -> CancelReceipt:
-        """Ask for the turn to end; it may end by itself before.
+        """Ask for the turn to end, or for the one that it handed off to; it may end by itself before.
 
         Args:
             reason: Goes into the outcome: `Stopped(reason="cancelled", detail=reason)`.
@@ -138,6 +174,7 @@ class TurnHandle(Generic[O]):
     def events(self, cursor: str | None = None) -> AsyncGenerator[Event, None]:
         """Watch the turn until it ends or is parked: its facts, and live previews where it is driven in this process.
 
+        Where it hands off, the events of the turns that follow come behind its own, until the last one ends or is parked.
         Leaving the loop does not end the turn. A turn that is not known raises before the first event.
 
         Args:
@@ -147,10 +184,16 @@ class TurnHandle(Generic[O]):
             InvalidInput: the cursor is of another session or turn, or none at all.
         """
         begin = read_cursor(self.cursor if cursor is None else cursor, self.session_id)
-        if begin.place.turn_id != self.id:
-            raise InvalidInput.at("cursor", "one of another turn", "one of this turn's events")
-        watcher = Watcher(self._admission, self.session_id, only=self.id)
-        return _watched(self, watcher, begin)
+        turn_id, n_before = self.id, 0
+        while begin.place.turn_id != turn_id:
+            if n_before == MAX_HAND_OFFS:
+                raise InvalidInput.at("cursor", "one of another turn", "one of this turn's events")
+            turn_id, n_before = turn_after(turn_id), n_before + 1
+        return _watched(self if not n_before else self._beside(turn_id), begin)
+
+    def _watcher(self) -> Watcher:
+        """Return a watcher of this turn alone."""
+        return Watcher(self._admission, self.session_id, only=self.id)
 
     async def messages(self) -> tuple[Message, ...]:
         """Return the turn's messages so far: committed ones, or a view of what the journal holds."""
@@ -184,7 +227,7 @@ class TurnStream(Generic[O]):
         try:
             self._handle = await self._begin()
             turn_id = self._handle.id
-            self._watcher = Watcher(self._admission, self._session_id, only=turn_id)
+            self._watcher = self._handle._watcher()  # noqa: SLF001 - of the same module
             self._watcher.begin_with(feed.read(begin, only=turn_id), Place(turn_id, ""))
         finally:
             first.close()
@@ -247,12 +290,11 @@ class TurnStream(Generic[O]):
         return await self.handle.result(timeout, through_parks=through_parks)
 
 
-async def _watched(
-    handle: TurnHandle[O], watcher: Watcher, cursor: Cursor
-) -> AsyncGenerator[Event, None]:
+async def _watched(handle: TurnHandle[O], cursor: Cursor) -> AsyncGenerator[Event, None]:
     """Yield the events of a turn behind a cursor until it ends or is parked, wherever it runs."""
+    await handle.status()  # raises if there is no such turn
+    watcher = handle._watcher()  # noqa: SLF001 - of the same module
     try:
-        await handle.status()  # raises if there is no such turn
         await watcher.begin(cursor)
         if watcher.has_gap:
             yield Recovered(view=await handle.messages(), cursor=handle.cursor)
@@ -271,11 +313,35 @@ async def _until_it_rests(
     *,
     is_told: bool = False,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a turn until it ends or is parked; `keep` gets its result then.
+    """Yield the events of a turn, and of those that follow it, until the last ends or is parked; `keep` gets its result.
 
-    `is_told`: whoever watches knows its end already.
+    `is_told`: the watcher has seen the end of the first turn already.
     """
-    resting = asyncio.get_running_loop().create_task(handle.result())
+    followed: list[TurnResult[O]] = []
+    while True:
+        async with aclosing(_of_one(handle, watcher, followed, is_told=is_told)) as shown:
+            async for event in shown:
+                yield event
+        result = followed[-1]
+        after = await handle._follower(result.outcome, watcher.live)  # noqa: SLF001 - see above
+        if after is None:
+            break
+        # Opened before the other is closed, so that the feed is not dropped meanwhile.
+        watching, is_told = after._watcher(), False  # noqa: SLF001 - see above
+        await watching.begin(read_cursor(after.cursor, after.session_id))
+        watcher.close()
+        handle, watcher = after, watching
+    watcher.close()
+    result.followed = tuple(followed[:-1])
+    if keep is not None:
+        keep(result)
+
+
+async def _of_one(
+    handle: TurnHandle[O], watcher: Watcher, rested: list[TurnResult[O]], *, is_told: bool
+) -> AsyncGenerator[Event, None]:
+    """Yield the events of one turn until it ends or is parked; `rested` gets its result."""
+    resting = asyncio.get_running_loop().create_task(handle._at_rest())  # noqa: SLF001 - see above
     resting.add_done_callback(lambda _: watcher.poke())
     try:
         is_over = False
@@ -287,8 +353,7 @@ async def _until_it_rests(
             # Its journal is gone; how it ended is kept with the history.
             cursor = write_cursor(handle.session_id, "", Place(handle.id, AT_END))
             yield TurnEnded(outcome=result.outcome, cursor=cursor)
-        if keep is not None:
-            keep(result)
+        rested.append(result)
     finally:
         resting.cancel()
         if resting.done() and not resting.cancelled():

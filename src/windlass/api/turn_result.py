@@ -19,6 +19,7 @@ from windlass.kernel.outcomes import (
     Stopped,
 )
 from windlass.ports import Price, TurnView, Wait
+from windlass.ports.children import is_child_usage, own_usage, usage_in_answer
 from windlass.runtime.outputs import read_value
 from windlass.runtime.program import Output
 from windlass.runtime.turn_record import TurnRecord, calls_so_far
@@ -38,11 +39,10 @@ class TurnResult(Generic[O]):
     Attributes:
         session_id, turn_id: Where to find it again: `runtime.turn(session_id, turn_id)`.
         outcome: How it ended: `Finished`, `FinishedValue`, `FinishedByTool`, `HandedOff` or `Stopped`; None while parked.
-        followed, child_usage: Empty in this release.
+        followed: The results of the turns before this one that handed the session off for the same input, in order.
     """
 
     followed: tuple[TurnResult[O], ...] = ()
-    child_usage = UsageReport()
 
     def __init__(
         self,
@@ -85,9 +85,24 @@ class TurnResult(Generic[O]):
 
     @cached_property
     def usage(self) -> UsageReport:
-        """What the turn's model calls used."""
+        """What the turn's own model calls used, those of its tools and plugins included."""
         found = self._found
         lines = found.usage if isinstance(found, TurnRecord) else found.journal().usage()
+        return UsageReport.of(own_usage(lines), self._prices)
+
+    @cached_property
+    def child_usage(self) -> UsageReport:
+        """What the children used whose results the turn has, and theirs below them: lines such as `child:researcher`."""
+        found = self._found
+        if isinstance(found, TurnRecord):
+            lines = [line for line in found.usage if is_child_usage(line)]
+        else:
+            lines = [
+                line
+                for view in found.waits
+                if view.answer is not None
+                for line in usage_in_answer(view.wait, view.answer.value)
+            ]
         return UsageReport.of(lines, self._prices)
 
     @property

@@ -11,6 +11,7 @@ from windlass.journal import UsageLine
 from windlass.journal.usage import sum_usage
 from windlass.kernel.model_call import Usage
 from windlass.ports import Store
+from windlass.ports.children import own_usage
 from windlass.ports.price import Price, sum_of
 
 
@@ -79,9 +80,11 @@ class UsageReport(Usage, kw_only=True):
 async def usage_of_session(store: Store, session_id: str) -> tuple[UsageLine, ...]:
     """Return what a session has used, its unfinished turn included: the calls of a parked turn were paid for."""
     session = await store.load_session(session_id, history=False)
+    # What children used counts in their own sessions.
+    committed = own_usage(session.usage)
     if session.active is None:
-        return session.usage
+        return committed
     turn = await store.load_turn(session_id, session.active)
     if turn is None or turn.state == "done":  # it ended between the two reads
         return await usage_of_session(store, session_id)
-    return (*session.usage, *turn.journal().usage())
+    return (*committed, *turn.journal().usage())

@@ -27,6 +27,7 @@ from windlass.folds import (
     write_cursor,
 )
 from windlass.kernel import Event, TurnEnded
+from windlass.kernel.events import ChildEvent
 from windlass.kernel.value import set_field
 from windlass.ports import SessionView
 from windlass.runtime.folded import FoldedTurn
@@ -129,9 +130,13 @@ class Watcher:
 
     @property
     def cursor(self) -> str:
-        """Where this stands. In the middle of facts from the store the place says it all: the feed is ahead of it."""
-        live = "" if self._reader is None or self._ready else self._reader.cursor
-        return write_cursor(self._session_id, live, self.place)
+        """Where this stands."""
+        return write_cursor(self._session_id, self.live, self.place)
+
+    @property
+    def live(self) -> str:
+        """Where this stands in the live feed. In the middle of facts from the store the place says it all."""
+        return "" if self._reader is None or self._ready else self._reader.cursor
 
     # ------------------------------------------------------------------ reading
 
@@ -143,7 +148,7 @@ class Watcher:
             if self._ready:
                 return self._hand_out(self._ready.popleft())
             if self._needs_store:
-                await self._unless_deleted(self._catch_up())
+                await self._unless_deleted(self._catch_up(reader, is_last=is_last))
             elif (event := reader.take()) is not None:
                 await self._unless_deleted(self._take(event, reader))
             elif reader.is_over or is_last:
@@ -183,6 +188,11 @@ class Watcher:
 
     async def _take(self, event: Event, reader: FeedReader) -> None:
         """Take an event of the feed, behind all that comes before it."""
+        if (
+            type(event) is ChildEvent
+        ):  # a preview of another session's, which moves no place in this one
+            self._ready.append(_Ready(event))
+            return
         drive = reader.drive
         assert drive is not None  # noqa: S101 - it showed the event
         if drive is not self._drive:
@@ -213,10 +223,15 @@ class Watcher:
 
     # ------------------------------------------------------------------ from the store
 
-    async def _catch_up(self) -> None:
-        """Read all facts behind the place."""
+    async def _catch_up(self, reader: FeedReader, *, is_last: bool) -> None:
+        """Read all facts behind the place; `is_last`: the feed brings none of them any more."""
         self._needs_store = self._is_touched = False
-        self._ready.extend(await self._behind(None))
+        found = await self._behind(None)
+        if is_last or not reader.is_behind:
+            self._ready.extend(found)
+        else:
+            # What was driven here while this read has its previews in the feed. The store is asked again for the rest.
+            self._is_touched = True
 
     async def _catch_up_with(self, drive: Drive) -> None:
         """Read the facts between the place and what a drive is going to show."""

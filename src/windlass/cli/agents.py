@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
-from windlass import Agent
+from windlass import Agent, Process, Schedule, Source
+from windlass.api.trigger import Subscription
 from windlass.cli.default_tools import calculate, clock, list_files, read_file
 from windlass.cli.opening import Found
 from windlass.cli.settings import Settings, hint
@@ -55,16 +57,71 @@ def choose(settings: Settings) -> Choice:
     return Choice(agent=agent, told=told, override=override)
 
 
-def choose_agents(addresses: Sequence[str] | None, settings: Settings) -> list[Agent[Any, Any]]:
-    """Return the agents of these addresses; without any, the one of the settings.
+class Work(msgspec.Struct, frozen=True):
+    """What a worker drives."""
+
+    agents: list[Agent[Any, Any]] = []
+    processes: list[Process[Any]] = []
+    schedules: list[Schedule] = []
+    triggers: list[Source[Any] | Subscription] = []
+
+    def add(self, found: object) -> bool:
+        """Add an object, once; False if a worker cannot drive such a thing."""
+        # Schedules and subscribers are processes, too: the first kind that fits.
+        kinds: tuple[tuple[Any, list[Any]], ...] = (
+            (Schedule, self.schedules),
+            ((Source, Subscription), self.triggers),
+            (Process, self.processes),
+            (Agent, self.agents),
+        )
+        for kind, mine in kinds:
+            if isinstance(found, kind):
+                if not any(found is one for one in mine):
+                    mine.append(found)
+                return True
+        return False
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the sources whose events it delivers."""
+        sources = (one if isinstance(one, Source) else one.source for one in self.triggers)
+        return list(dict.fromkeys(one.name for one in sources))
+
+
+def choose_work(addresses: Sequence[str] | None, settings: Settings) -> Work:
+    """Return what these addresses name: a thing, or a module with all that it has; without any, the settings' agent.
 
     Raises:
-        ConfigError: none is named, or one cannot be imported or is not an agent.
+        ConfigError: none is named, or one cannot be imported, or is nothing that a worker drives.
     """
     named = addresses or [each for each in (settings.agent,) if each is not None]
     if not named:
         raise ConfigError.at("agent", "none", "at least one, such as -m app:support")
-    return [_as_agent(load(each, settings), each) for each in named]
+    work = Work()
+    for address in named:
+        found = load(address, settings, whole=True)
+        if isinstance(found, ModuleType):
+            public = [each for name, each in vars(found).items() if not name.startswith("_")]
+            added = [work.add(each) for each in public]
+            if not any(added):
+                wanted = "an Agent, a process, a schedule, a Source or a function with @on in it"
+                raise ConfigError.at("agent", f"the module {address}", wanted)
+        elif not work.add(found):
+            work.add(_as_agent(found, address))
+    return work
+
+
+def choose_source(address: str, settings: Settings) -> Source[Any] | Subscription:
+    """Return the source that `module:name` names, alone or with a subscriber.
+
+    Raises:
+        ConfigError: it cannot be imported, or is neither.
+    """
+    found = load(address, settings, field="source")
+    if not isinstance(found, (Source, Subscription)):
+        kind = f"{address}, which is {type(found).__name__}"
+        raise ConfigError.at("source", kind, "a Source, or a function with @on")
+    return found
 
 
 def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] | None:
@@ -81,21 +138,21 @@ def choose_deps(address: str | None, settings: Settings) -> Callable[..., Any] |
     return found  # type: ignore[no-any-return]  # checked above
 
 
-def load(address: str, settings: Settings, field: str = "agent") -> Any:  # noqa: ANN401 - any object
-    """Import what `module:name` names; the current folder is searched first.
+def load(address: str, settings: Settings, field: str = "agent", *, whole: bool = False) -> Any:  # noqa: ANN401 - any object
+    """Import what `module:name` names, or with `whole` a module; the current folder is searched first.
 
     Raises:
         ConfigError: it cannot be imported; the message has the reason, its cause the traceback.
     """
     module_name, colon, name = address.partition(":")
-    if not colon or not module_name or not name:
+    if not module_name or bool(colon) != bool(name) or not (colon or whole):
         raise ConfigError.at(field, repr(address[:80]), "module:name, such as app:support")
     for folder in reversed(settings.folders):
         if folder not in sys.path:
             sys.path.insert(0, folder)
     with _user_code(field, f"importing {module_name}"):
         found: Any = importlib.import_module(module_name)
-    for part in name.split("."):
+    for part in name.split(".") if name else ():
         owner = found
         with _user_code(field, f"importing {module_name}"):
             found = getattr(owner, part, _MISSING)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
-from windlass import Runtime
+from windlass import Runtime, Source
 from windlass.api.adapters import open_store
+from windlass.api.trigger import Subscription
 from windlass.cli.settings import Settings, existing_store, has_file, read_settings
 from windlass.errors import UnknownSession
 from windlass.ports import SessionView, Store, TurnView
@@ -20,14 +21,29 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def with_runtime(store: str | None, work: Callable[[Runtime[Any]], Awaitable[T]]) -> T:
-    """Run `work` with a runtime without agents, on the store of a flag or of the settings.
+def with_runtime(
+    store: str | None,
+    work: Callable[[Runtime[Any]], Awaitable[T]],
+    *,
+    triggers: Sequence[Source[Any] | Subscription] = (),
+) -> T:
+    """Run `work` with a runtime that drives nothing, on the store of a flag or of the settings.
+
+    Args:
+        store: The flag.
+        work: What to do.
+        triggers: Sources that it knows, so that it checks their events.
 
     Raises:
         ConfigError: the store does not exist.
     """
     settings = read_settings(store=store)
-    runtime = Runtime(store=existing_store(settings), durability=settings.durability)
+    runtime = Runtime(
+        store=existing_store(settings),
+        durability=settings.durability,
+        triggers=triggers,
+        worker=not triggers,
+    )
     return asyncio.run(_within(runtime, work))
 
 

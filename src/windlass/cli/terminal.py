@@ -24,6 +24,7 @@ from windlass.kernel import canonical, outcomes
 from windlass.kernel.messages import Attachment, Message, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.tool_call import ToolOutcome, as_text
 from windlass.ports import Wait
+from windlass.runtime.system_clock import SystemClock
 
 # Kept in prose: what lines and emoji are made of, and what many scripts need between letters.
 _PROSE: Final = "\n\t\u200c\u200d\ufe0e\ufe0f"
@@ -141,9 +142,51 @@ def dollars(cost: Decimal) -> str:
 
 def wait_line(wait: Wait) -> str:
     """Return what a turn waits for, with what to type next where there is something."""
-    key = short_key(wait.key)
-    next_step = f"windlass approve {key}" if wait.kind == "approval" else f"key {key}"
-    return f"waits ({wait.kind}): {wait.title or 'for an answer'}  {next_step}"
+    return f"{wait_words(wait)}  {next_step(wait)}".rstrip()
+
+
+def wait_words(wait: Wait) -> str:
+    """Return what a turn waits for."""
+    title = wait_title(wait) if wait.kind == "timer" else wait.title or "for an answer"
+    return f"waits ({wait.kind}): {title}"
+
+
+def next_step(wait: Wait) -> str:
+    """Return what to type about a wait, or its key; empty if nothing but its time answers it."""
+    match wait.kind:
+        case "timer":
+            return ""
+        case "approval":
+            return f"windlass approve {short_key(wait.key)}"
+        case "child":
+            return f"windlass children {wait.session_id}"
+        case _:
+            return f"key {short_key(wait.key)}"
+
+
+def wait_branch(wait: Wait) -> Line:
+    """Return an open wait for a tree: what to type next has a line of its own, so that it can be copied."""
+    step = next_step(wait)
+    return line((wait_words(wait), "yellow"), (step and f"\n{step}", "bold"))
+
+
+def child_label(name: str, agent: str, state: str, session_id: str) -> Line:
+    """Return a session that another one began, for a tree: what it is called first, its long id last."""
+    of = f" ({agent})" if name and name != agent else ""
+    return line(
+        (name or agent, "bold cyan"),
+        (of, "cyan"),
+        (f"  {state}", "default"),
+        (f"\n{session_id}", "dim"),
+    )
+
+
+def wait_title(wait: Wait) -> str:
+    """Return what a wait is about, and of a timer how long it still takes."""
+    title = wait.title or wait.kind
+    if wait.kind != "timer" or wait.expires_ms is None:
+        return title
+    return f"{title}, in {age(SystemClock().now_ms(), wait.expires_ms)}"
 
 
 def call_line(name: str, args: Mapping[str, Any], width: int = 72) -> str:

@@ -3,6 +3,8 @@
 Law. What callers give a session here enters it in the order in which they called. A call takes its place in the session's
 line at its first step, before it waits for anything, and leaves it once the store has what it brings, or once its turn has
 begun. The next one waits until the store has that turn, too.
+
+Length: what a caller may find where a turn is to come in (another turn, an earlier one, another agent) is one decision.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from os import urandom
 from typing import TypeAlias, TypeVar
 
 from windlass import errors
+from windlass.engines.hand_offs import OtherAgent, check_agent, turn_behind
 from windlass.engines.worker import Worker
 from windlass.guards import check_id, check_limit, check_text
 from windlass.guards.secret import REGISTERED
+from windlass.kernel import Outcome
 from windlass.ports import (
     CancelReceipt,
     NewTurn,
@@ -26,8 +30,11 @@ from windlass.ports import (
     WaitAnswer,
     WaitKind,
 )
+from windlass.ports.hand_off import handed
+from windlass.ports.unit import CHAT
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.body import RUNS_IN
+from windlass.runtime.hand_off import NO_PAGES
 from windlass.runtime.services import Services
 from windlass.runtime.starting import NONE_GIVEN
 from windlass.runtime.turn_record import TurnRecord
@@ -178,8 +185,12 @@ class Admission:
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
             with self._worker.slots.lent():
                 return await self._let_in(session_id, turn_id, new_id, turn, deps)
-        except BaseException:
+        except BaseException as error:
             self._begun.pop((session_id, new_id), None)
+            if isinstance(
+                error, OtherAgent
+            ):  # the turn is asked for again, perhaps under another id
+                self._worker.deps.pop((session_id, new_id), None)
             raise
         finally:
             services.callers -= 1
@@ -201,7 +212,11 @@ class Admission:
         if orphan is not None:
             await self._give_deps(session_id, orphan, deps)
             return orphan, True
-        await self._refuse_if_parked(session_id)
+        session = await self._session(session_id)
+        if session is not None and session.kind == CHAT:  # of another, the store refuses the turn
+            check_agent(worker.programs, turn, session.agent)
+        if session is not None:
+            await self._refuse_if_parked(session)
         await self.accept(session_id, new_id, turn)
         return new_id, False
 
@@ -229,7 +244,7 @@ class Admission:
         worker.kick(session_id)
 
     async def cancel(self, session_id: str, turn_id: str, reason: str) -> CancelReceipt:
-        """Ask for a turn to end, wherever it runs."""
+        """Ask for a turn to end, wherever it runs; of one that handed off, the turn that goes on for it."""
         check_id(session_id, field="session_id")
         check_id(turn_id, field="turn_id")
         check_text(reason, field="reason")
@@ -238,12 +253,24 @@ class Admission:
         worker = self.worker
         await worker.flush(session_id)
         services = worker.services
-        receipt = await services.store.request_cancel(
-            session_id, turn_id, reason=reason, now_ms=services.clock.now_ms()
-        )
+        while True:
+            receipt = await services.store.request_cancel(
+                session_id, turn_id, reason=reason, now_ms=services.clock.now_ms()
+            )
+            if receipt.status != "finished":
+                break
+            view = await services.store.load_turn(session_id, turn_id, since=NO_PAGES)
+            after = None if view is None else await self.follows(session_id, turn_id, view.outcome)
+            if after is None:
+                break
+            turn_id = after
         if receipt.status == "requested":
             worker.cancel(session_id, turn_id, reason)
         return receipt
+
+    async def follows(self, session_id: str, turn_id: str, outcome: Outcome | None) -> str | None:
+        """Return the turn that goes on where one handed off, if there is one."""
+        return await turn_behind(self._worker.services.store, session_id, turn_id, outcome)
 
     async def outcome(
         self,
@@ -267,7 +294,9 @@ class Admission:
                 if turn is None:
                     raise
                 async with self.in_line(session_id):
-                    await self._refuse_if_parked(session_id)
+                    session = await self._session(session_id)
+                    if session is not None:
+                        await self._refuse_if_parked(session)
                     await self.accept(session_id, turn_id, turn)
                 turn = None
                 continue
@@ -338,6 +367,9 @@ class Admission:
         store, now_ms = self._worker.services.store, self._worker.services.clock.now_ms()
         for turn_id in (session.active, *session.queued):
             view = None if turn_id is None else await store.load_turn(session_id, turn_id)
+            if view is not None and (came := handed(view.request)) is not None:
+                turn_id = came.first  # noqa: PLW2901 - it is what was asked for
+                view = await store.load_turn(session_id, turn_id)
             if view is None or view.request_digest != turn.request.digest():
                 continue
             submitter = view.submitter
@@ -351,10 +383,10 @@ class Admission:
         except errors.UnknownSession:
             return None
 
-    async def _refuse_if_parked(self, session_id: str) -> None:
-        session = await self._session(session_id)
-        if session is None or session.active is None:
+    async def _refuse_if_parked(self, session: SessionView) -> None:
+        if session.active is None:
             return
+        session_id = session.session_id
         view = await self._worker.services.store.load_turn(session_id, session.active)
         # What gets on by itself is waited for: the turn queues.
         if view is not None and view.state == "parked" and not waits_for_itself(view.waits):
@@ -369,8 +401,13 @@ class Admission:
 
     async def _give_deps(self, session_id: str, turn_id: str, deps: object) -> None:
         """Keep deps for a known turn, and answer it if it waits for them."""
-        self._keep_deps(session_id, turn_id, deps)
         view = await self._worker.services.store.load_turn(session_id, turn_id)
+        while view is not None and view.outcome is not None:
+            after = await self.follows(session_id, turn_id, view.outcome)
+            if after is None:
+                break
+            turn_id, view = after, await self._worker.services.store.load_turn(session_id, after)
+        self._keep_deps(session_id, turn_id, deps)
         if view is not None:
             await self._answer_with_deps(view)
 

@@ -276,9 +276,10 @@ class Drives:
             else:
                 raise
         finally:
-            if ended is None:
+            # Of a process, which may sleep for weeks beside thousands of others, nothing stays in memory.
+            if ended is None or (driving.request.overrides and driving.drive.is_process):
                 self._cache.forget(session_id)
-            elif self._tries or self.faults:
+            if (self._tries or self.faults) and ended is not None:
                 self._tries.pop((session_id, turn_id), None)
                 self.faults.pop((session_id, turn_id), None)
             del self.by_session[session_id]

@@ -9,10 +9,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
-from windlass.errors import LeaseLost, StoreError, WindlassError
+from windlass.errors import IdempotencyConflict, LeaseLost, StoreError, WindlassError
 from windlass.ports import DueInbox, InboxItem, NewTurn, TurnRequest
-from windlass.ports.inbox import item_parts, wake_in
+from windlass.ports.inbox import item_parts, turn_of_item, wake_in
+from windlass.runtime.retention import Retention
 from windlass.runtime.services import Services
 
 _log = logging.getLogger("windlass")
@@ -76,6 +78,20 @@ _FIRST_MS = 60_000
 _EVERY_MS = 6 * 3_600_000
 
 
+async def begin_with_item(services: Services, inbox: DueInbox) -> None:
+    """Accept the turn that the first item of an idle session begins."""
+    item = inbox.first
+    turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
+    accept = partial(services.store.accept, inbox.session_id)
+    try:
+        is_over = (await accept(turn_of_item(item.item_id), turn)).state == "done"
+    except IdempotencyConflict:
+        is_over = True
+    if is_over:
+        # It came before, and was reclaimed since: the turn that it began then takes nothing more.
+        await accept(turn_of_item(f"{item.item_id}.{item.arrived}"), turn)
+
+
 def turn_for(inbox: DueInbox, *, submitter: str, now_ms: int) -> NewTurn:
     """Return the turn that the first item of an idle session's inbox begins: its input, its command, or what it tells."""
     item = inbox.first
@@ -90,20 +106,23 @@ def turn_for(inbox: DueInbox, *, submitter: str, now_ms: int) -> NewTurn:
 
 def _request_of(item: InboxItem) -> TurnRequest:
     content = item.content if isinstance(item.content, dict) else {}
+    # What an errand says beside it: where the turn stands in its tree, and who is told of its end.
+    carries = dict(content.get("carries") or {})
     if item.kind == "command" and content.get("command") == _COMPACT:
         wanted = content.get("options") or {}
         return TurnRequest(overrides={"item": item.item_id, _COMPACT: wanted})
     if item.kind == "wake":
-        return TurnRequest(overrides={"item": item.item_id, "wake": wake_in(content)._asdict()})
-    return TurnRequest(input=item_parts(content), overrides={"item": item.item_id})
+        said = wake_in(content).as_content()
+        return TurnRequest(overrides={**carries, "item": item.item_id, "wake": said})
+    return TurnRequest(input=item_parts(content), overrides={**carries, "item": item.item_id})
 
 
 class Housekeeping:
-    """Tells the store every few hours to reclaim what `retention_ms` no longer covers."""
+    """Tells the store every few hours to reclaim what the retention no longer covers."""
 
-    def __init__(self, services: Services, *, retention_ms: int) -> None:
+    def __init__(self, services: Services, *, retention: Retention) -> None:
         self._services = services
-        self._retention_ms = retention_ms
+        self._retention = retention
         self._due_ms = services.clock.now_ms() + _FIRST_MS
 
     async def tidy(self) -> None:
@@ -113,6 +132,10 @@ class Housekeeping:
             return
         self._due_ms = now_ms + _EVERY_MS
         try:
-            await self._services.store.vacuum(now_ms=now_ms, retention_ms=self._retention_ms)
+            await self._services.store.vacuum(
+                now_ms=now_ms,
+                retention_ms=self._retention.journals_ms,
+                keep_ms=self._retention.keep_ms(),
+            )
         except StoreError as error:
             _log.warning("housekeeping: %s", error.code)

@@ -21,6 +21,7 @@ from windlass.engines.drives import Drives
 from windlass.errors import EngineError, SessionDeleted, StoreUnavailable, UnknownSession
 from windlass.ports import Store, TurnView, Wait, WaitView
 from windlass.ports.waits import waits_for_itself
+from windlass.runtime.hand_off import last_turn
 from windlass.runtime.services import Services
 from windlass.runtime.store_watch import StoreWatch
 from windlass.runtime.turn_record import TurnRecord
@@ -74,6 +75,7 @@ async def _below(store: Store, wait: Wait, now_ms: int, depth: int) -> Leaves:
     named = wait.detail if isinstance(wait.detail, dict) else {}
     session_id, turn_id = str(named.get("session", "")), str(named.get("turn", ""))
     try:
+        turn_id = await last_turn(store, session_id, turn_id)
         child = await store.load_turn(session_id, turn_id)
     except SessionDeleted:
         child = None
@@ -102,6 +104,11 @@ class Resting:
     def has_callers(self) -> bool:
         """Whether a caller waits for a turn."""
         return self._n_callers > 0
+
+    @property
+    def has_idle_callers(self) -> bool:
+        """Whether a caller waits for a turn that is not driven here, and has seen all that happened."""
+        return any(not news.is_set() for news in (*self._elsewhere, *self._patient))
 
     def close(self) -> None:
         """Wake all callers: their turns go on when another runtime opens."""
@@ -166,7 +173,7 @@ class Resting:
                 news.clear()
 
     async def _is_idle(self, session_id: str) -> bool:
-        """Whether a session has no turn in flight or queued, and nothing in its inbox."""
+        """Whether a session has no turn in flight or queued, and nothing in its inbox that is to enter."""
         self._refuse_if_closing(f"session {session_id}")
         for failed in [key for key in self._drives.failures if key[0] == session_id]:
             raise self._drives.failures.pop(failed)
@@ -179,7 +186,8 @@ class Resting:
             return True  # it has no turns yet
         if session.active is not None or session.queued:
             return False
-        return not (await store.inbox(session_id)).items
+        # A signal that no turn asked for may lie there for ever.
+        return all(item.when == "asked" for item in (await store.inbox(session_id)).items)
 
     @asynccontextmanager
     async def _happens_in(self, *sessions: str) -> AsyncIterator[asyncio.Event]:

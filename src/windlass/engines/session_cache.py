@@ -98,7 +98,7 @@ class SessionCache:
         return view, SessionMemory.of(view)
 
     def _take(self, view: SessionView, memory: SessionMemory) -> SessionMemory:
-        memory.generation = view.generation
+        memory.generation, memory.agent = view.generation, view.agent
         memory.is_owned = view.owner == self._services.worker_id
         return self.keep(memory)
 

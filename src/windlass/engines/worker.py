@@ -16,21 +16,21 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from functools import partial
 
 from windlass.engines.drives import Drives, Slots, TurnKey
-from windlass.engines.membership import Housekeeping, Membership, turn_for
+from windlass.engines.hand_offs import check_agent, pass_on_deps
+from windlass.engines.membership import Housekeeping, Membership, begin_with_item
 from windlass.engines.resting import Resting
 from windlass.engines.session_cache import SessionCache
 from windlass.errors import (
     EngineError,
     HeadMoved,
-    IdempotencyConflict,
     SessionDeleted,
     StoreError,
     UnknownSession,
     WindlassError,
 )
+from windlass.kernel import HandedOff
 from windlass.ports import (
     ClaimedTurn,
     Due,
@@ -46,11 +46,13 @@ from windlass.ports import (
     Wait,
     WaitAnswer,
 )
-from windlass.ports.inbox import turn_of_item
+from windlass.ports.children import Tree
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.drive import Parked
 from windlass.runtime.folded import FoldedTurns
+from windlass.runtime.hand_off import NO_PAGES
 from windlass.runtime.program import Program
+from windlass.runtime.retention import Retention
 from windlass.runtime.services import Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.starting import NONE_GIVEN, Job
@@ -59,8 +61,6 @@ from windlass.runtime.turn_record import TurnRecord
 
 _log = logging.getLogger("windlass")
 _MAX_DROPPED = 100
-# Which page of a journal to begin at, for a reader that wants none.
-_NO_PAGES = 2**31
 _GRACE_S = 10.0
 _ASIDE_S = 1.0
 
@@ -75,10 +75,15 @@ class Worker:
         *,
         is_worker: bool,
         max_turns: int,
-        retention_ms: int,
+        retention: Retention,
     ) -> None:
         self.services = services
         self.programs = programs
+        agents = {one.name: one for one in programs.values() if one.code is None}
+        # Whether any may hand off, or answers with a value; whether sessions can only be of one agent, as far as is known here.
+        self.has_hand_offs = any(one.handoffs for one in agents.values())
+        self.has_one_agent = len(agents) == 1 and not self.has_hand_offs
+        self.has_outputs = any(one.output is not None for one in agents.values())
         self._is_worker = is_worker and bool(programs)
         self._cache = SessionCache(services)
         self.slots = Slots(max_turns)
@@ -94,12 +99,13 @@ class Worker:
         # The errands whose target was gone, the last of them.
         self.dropped: deque[ErrandReceipt] = deque(maxlen=_MAX_DROPPED)
         services.on_errands = self._errands_ran
+        services.lent = self.slots.lent
         # What others write, and what turns come to: read once for all who watch from this process.
         self.watch = StoreWatch(services.store)
         self.folded = FoldedTurns(services.store)
         self.resting = Resting(services, self._drives, self.watch)
         self._membership = Membership(services, is_busy=self._is_busy)
-        self._housekeeping = Housekeeping(services, retention_ms=retention_ms)
+        self._housekeeping = Housekeeping(services, retention=retention)
         self._engine: Engine | None = None
         self._is_closing = False
 
@@ -222,6 +228,7 @@ class Worker:
         Raises:
             HeadMoved: something comes first in the session; accept this one on its own.
             LeaseLost: another worker was faster; likewise.
+            OtherAgent: the session belongs to another agent than the turn.
             EngineError: the runtime closes. Nothing was accepted.
         """
         self._check_free(session_id)
@@ -230,6 +237,8 @@ class Worker:
             self._check_free(session_id)
             memory = await self._cache.idle(session_id, turn.agent, turn_id)
             self._check_free(session_id)
+            if memory.agent != turn.agent:
+                check_agent(self.programs, turn, memory.agent)
         except BaseException:
             self.slots.release()
             raise
@@ -244,6 +253,11 @@ class Worker:
         self._drives.start(memory, self.programs[turn.agent], job)
         if not rides:
             await self._drives.accepted(session_id, turn_id)
+
+    def agent_of(self, session_id: str) -> str | None:
+        """Return the agent of a session, if it is this worker's and is cached."""
+        memory = self._cache.get(session_id)
+        return memory.agent if memory is not None and memory.is_owned else None
 
     def _check_free(self, session_id: str) -> None:
         if self._is_closing:
@@ -302,7 +316,7 @@ class Worker:
         """End a turn that is driven here, if the store says that it is to end."""
         driving = self._drives.get(session_id, turn_id)
         if driving is not None:
-            view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+            view = await self.services.store.load_turn(session_id, turn_id, since=NO_PAGES)
             if view is not None and view.cancel is not None:
                 driving.drive.cancel(view.cancel)
 
@@ -340,7 +354,7 @@ class Worker:
             driving.drive.look()
         session = await store.load_session(session_id, history=False)
         if driving is None and session.active is None and session.queued:
-            first = await store.load_turn(session_id, session.queued[0], since=_NO_PAGES)
+            first = await store.load_turn(session_id, session.queued[0], since=NO_PAGES)
             if first is not None and first.agent not in self.programs:
                 await self._make_way(session_id, session.owner)
         # A turn that comes next is given; if none is, an item may come next, and begin one.
@@ -358,7 +372,7 @@ class Worker:
     async def _look_at_items(self, session: SessionView) -> None:
         """Let what waits in the inbox of a session enter a turn, or begin one."""
         items = (await self.services.store.inbox(session.session_id)).items
-        waiting = [item for item in items if item.state == "pending"]
+        waiting = [item for item in items if item.state == "pending" and item.when != "asked"]
         if waiting:
             inbox = DueInbox(
                 session_id=session.session_id,
@@ -437,7 +451,11 @@ class Worker:
         key = (lease.session_id, lease.turn_id)
         with drives.taking_up(key):
             memory = self._cache.taken(claimed.session)
-            await self._drive_known(memory, view, lease.generation, lease.takeovers)
+            is_new = claimed.session.kind == "child" and not view.pages
+            is_quiet = is_new and not claimed.session.waiting
+            await self._drive_known(
+                memory, view, lease.generation, lease.takeovers, is_quiet=is_quiet
+            )
             if drives.get(*key) is None:
                 drives.again[key] = 0  # it is this worker's now, and comes when the session is free
 
@@ -473,6 +491,8 @@ class Worker:
         view: TurnView,
         generation: int | None = None,
         takeovers: int = 0,
+        *,
+        is_quiet: bool = False,
     ) -> None:
         self._busy_sessions.add(memory.session_id)
         program = self.programs.get(view.agent)
@@ -489,9 +509,22 @@ class Worker:
             generation=generation,
             takeovers=takeovers,
             faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
-            deps=self.deps.get((memory.session_id, view.turn_id), NONE_GIVEN),
+            deps=self._deps_for(memory.session_id, view, program),
+            is_quiet=is_quiet,
         )
         self._drives.start(memory, program, job)
+
+    def _deps_for(self, session_id: str, view: TurnView, program: Program) -> object:
+        """Return the deps that a caller gave with a turn; a child that nothing else gives any has those above it."""
+        given = self.deps.get((session_id, view.turn_id), NONE_GIVEN)
+        if given is not NONE_GIVEN or not program.needs_deps or program.deps is not None:
+            return given
+        assert view.request is not None  # noqa: S101 - it is about to be driven
+        for above in reversed(Tree.of(view.request).above):
+            given = self.deps.get((above.session_id, above.turn_id), NONE_GIVEN)
+            if given is not NONE_GIVEN and program.takes_deps(given):
+                return given
+        return NONE_GIVEN
 
     async def _open_inbox(self, inbox: DueInbox) -> None:
         """Wake the turn under way, here or where it is parked; or begin a turn with the first item."""
@@ -507,25 +540,12 @@ class Worker:
         if inbox.agent not in self.programs or self._is_closing:
             return
         with suppress(WindlassError):  # another worker was faster
-            await self._begin_with_item(inbox)
+            await begin_with_item(self.services, inbox)
             self.kick()
-
-    async def _begin_with_item(self, inbox: DueInbox) -> None:
-        """Accept the turn that the first item of an idle session begins."""
-        services, item = self.services, inbox.first
-        turn = turn_for(inbox, submitter=services.worker_id, now_ms=services.clock.now_ms())
-        accept = partial(services.store.accept, inbox.session_id)
-        try:
-            is_over = (await accept(turn_of_item(item.item_id), turn)).state == "done"
-        except IdempotencyConflict:
-            is_over = True
-        if is_over:
-            # It came before, and was reclaimed since: the turn that it began then takes nothing more.
-            await accept(turn_of_item(f"{item.item_id}.{item.arrived}"), turn)
 
     async def reopen(self, session_id: str, turn_id: str) -> bool:
         """Drive a parked turn that waits for nothing, because its wait was lost; return whether it is one."""
-        view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+        view = await self.services.store.load_turn(session_id, turn_id, since=NO_PAGES)
         if view is None or view.state != "parked" or view.agent not in self.programs:
             return False
         if any(one.state == "open" for one in view.waits):
@@ -538,7 +558,7 @@ class Worker:
     async def _wake_parked(self, session_id: str, turn_id: str) -> None:
         """Let a turn that waits for nothing but children or a time take in what came for it."""
         with self._drives.taking_up((session_id, turn_id)):
-            view = await self.services.store.load_turn(session_id, turn_id, since=_NO_PAGES)
+            view = await self.services.store.load_turn(session_id, turn_id, since=NO_PAGES)
             if view is None or view.state != "parked" or view.agent not in self.programs:
                 return
             # What was due when this look began may have entered since: the turn is not driven for nothing.
@@ -555,7 +575,8 @@ class Worker:
         self.resting.tell(session_id)
         has_more = self._was_full or session_id in self._busy_sessions or isinstance(ended, Parked)
         if isinstance(ended, TurnRecord):
-            self.deps.pop((session_id, turn_id), None)
+            if self.deps or type(ended.outcome) is HandedOff:
+                pass_on_deps(self.deps, self.programs, (session_id, turn_id), ended.outcome)
             has_more = has_more or ended.left_something
         if has_more:
             self._was_full = False

@@ -17,16 +17,25 @@ from windlass.journal.moments import (
     CallPresented,
     CallReturned,
     CheckpointGiven,
+    CodeRan,
     EnvironmentBuilt,
     ModelAnswered,
     RecordedMoment,
     ReplyHooked,
 )
 from windlass.journal.pages import JournalPage
-from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
+from windlass.kernel.effects import (
+    Asked,
+    CallModel,
+    CallTools,
+    RunCheckpoint,
+    RunCode,
+    SyncEnvironment,
+)
 from windlass.kernel.model_call import ModelReply
 from windlass.kernel.responses import (
     CheckpointPassed,
+    CodeReturned,
     EnvironmentSynced,
     Failure,
     ModelReplied,
@@ -107,6 +116,10 @@ class Answers:
         self._moments[place] = entry.outcome
         return place
 
+    def ran(self, place: Place) -> ToolCallCommand | None:
+        """Return what ran as the call at a place."""
+        return self._ran.get(place)
+
     def waited_for(self, place: Place) -> str | None:
         """Return the key of the wait that was awaited at a place."""
         return self._awaited.get(place)
@@ -129,8 +142,13 @@ class Answers:
                 return self._delivery(effect)
             case SyncEnvironment():
                 return self._environment(effect)
-            case _:  # no driver of this release runs code
-                return None
+            case RunCode():
+                ran = self._moments.get(("run_code", str(effect.id)))
+                return (
+                    CodeReturned(id=effect.id, result=ran.result)
+                    if isinstance(ran, CodeRan)
+                    else None
+                )
 
     def results(self, effect: CallTools) -> tuple[CompletedToolCall, ...]:
         """Return the calls of an effect that have their result, in call order."""

@@ -28,7 +28,9 @@ _MARK_HEX = 8
 _NUMBER = r"(?:0|[1-9][0-9]{0,17})"
 _LIVE = re.compile(rf"(?P<incarnation>.+)\.{_NUMBER}\Z")
 # By their number, for a wait or its answer, for an inbox item that entered at a checkpoint, or the end.
-_FACT = re.compile(rf"(?:{_NUMBER}|wait{_NUMBER}(?:\.over)?|end|{_NUMBER}\.(?P<item>.+))\Z")
+_FACT = re.compile(
+    rf"(?:{_NUMBER}|wait{_NUMBER}(?:\.over|\.used{_NUMBER})?|end|{_NUMBER}\.(?P<item>.+))\Z"
+)
 
 
 class Place(NamedTuple):

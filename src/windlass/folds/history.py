@@ -9,6 +9,7 @@ from windlass.journal.pages import FrameOpened, HistoryPage
 from windlass.kernel import Chain, ConversationRecord, Message, TurnIds
 from windlass.kernel.history import trust_history
 from windlass.kernel.messages import InputOrigin, Part
+from windlass.ports.hand_off import handed
 from windlass.ports.unit import TurnRequest
 
 
@@ -22,15 +23,19 @@ def with_opening(
     parts = started.input
     if parts is None:
         parts = () if request is None else request.input
-    opening = (*started.messages, _input(place, parts)) if parts else started.messages
+    opening = started.messages
+    if parts:
+        given = None if request is None or not request.overrides else handed(request)
+        opening = (*opening, _input(place, parts, None if given is None else given.by))
     for message in opening:
         history = history.append(message)
     return history, opening
 
 
-def _input(place: tuple[str, str], parts: tuple[Part, ...]) -> Message:
+def _input(place: tuple[str, str], parts: tuple[Part, ...], agent: str | None) -> Message:
     message_id = TurnIds(*place).message("in", "input")
-    return Message(id=message_id, role="user", parts=parts, origin=InputOrigin(turn_id=place[1]))
+    origin = InputOrigin(turn_id=place[1], agent=agent)
+    return Message(id=message_id, role="user", parts=parts, origin=origin)
 
 
 def frame_in(pages: Iterable[HistoryPage]) -> Chain[Message]:

@@ -14,10 +14,17 @@ Law 4. What plugins were to look at is told once it is recorded as looked at, an
 from __future__ import annotations
 
 from windlass.errors import InvalidInput
-from windlass.folds.answers import Answers, Place
+from windlass.folds.answers import Answers, Place, place_in
 from windlass.folds.history import with_opening
-from windlass.journal.entries import Claimed, Recorded, TurnStarted
-from windlass.journal.moments import CheckpointGiven, EventAwaited, RecordedMoment
+from windlass.journal.entries import Claimed, Emitted, Recorded, TurnStarted
+from windlass.journal.moments import (
+    CallReturned,
+    CheckpointGiven,
+    EventAwaited,
+    ProcessAnswered,
+    RecordedMoment,
+    Slept,
+)
 from windlass.journal.pages import JournalPage
 from windlass.kernel import (
     Chain,
@@ -34,11 +41,22 @@ from windlass.kernel import (
 )
 from windlass.kernel.compaction import COMPACTION, compaction_with
 from windlass.kernel.effects import Asked, CallTools
-from windlass.kernel.events import InputAccepted, TurnEnded, WaitOpened, WaitResolved
+from windlass.kernel.events import (
+    InputAccepted,
+    ProcessEvent,
+    ToolFinished,
+    TurnEnded,
+    WaitOpened,
+    WaitResolved,
+)
 from windlass.kernel.iteration_limit import MAX_ITERATIONS
 from windlass.kernel.messages import Part, Record
+from windlass.kernel.model_call import NO_USAGE
+from windlass.kernel.process import PROCESS, ProcessDriver
 from windlass.kernel.projector import ProjectorView
 from windlass.kernel.tool_call import CompletedToolCall
+from windlass.kernel.value import Json, set_field
+from windlass.ports.children import child_usage_told, usage_in_answer
 from windlass.ports.unit import TurnRequest
 from windlass.ports.views import TurnView
 from windlass.ports.waits import Wait, WaitView
@@ -87,6 +105,10 @@ class TurnFold:
         self._history: Chain[Message] = Chain() if history is None else history
         self._answers = Answers()
         self._waits: dict[str, tuple[int, Wait]] = {}
+        # The waits of the operations of a process, by the place of the operation.
+        self._places: dict[str, str] = {}
+        # What children used so far.
+        self._of_children = NO_USAGE
         self._machine: TurnMachine | None = None
         # The effect that the machine waits for.
         self._asked: Asked | None = None
@@ -176,6 +198,8 @@ class TurnFold:
             wait = view.wait
             self.n_waits += 1
             self._waits[wait.key] = (self.n_waits, wait)
+            if isinstance(wait.detail, dict) and "at" in wait.detail:
+                self._places[str(wait.detail["at"])] = wait.key
             self.facts.append(
                 WaitOpened(
                     id=self._ids.event(f"wait{self.n_waits}"),
@@ -197,6 +221,12 @@ class TurnFold:
                 if place is not None and type(entry) is Recorded:
                     self._tell_beside(place, entry.outcome)
                 self._advance()
+            elif type(entry) is Emitted:
+                at = place_in(entry.key)[1]
+                told = ProcessEvent(
+                    id=self._ids.event(f"{at}.emitted"), name=entry.name, value=entry.value
+                )
+                self.facts.append(told)
 
     def _begin(self, started: TurnStarted) -> None:
         self._answers.started = started
@@ -208,17 +238,18 @@ class TurnFold:
         """Tell what the machine does not say: an answer to a wait, and what was taken out of the inbox."""
         ids = self._ids
         if isinstance(outcome, EventAwaited):
-            number, wait = self._waits.get(self._answers.waited_for(place) or "", (0, None))
-            if wait is not None:
-                self.facts.append(
-                    WaitResolved(
-                        id=ids.event(f"wait{number}.over"),
-                        key=wait.key,
-                        kind=wait.kind,
-                        status=outcome.status,
-                        by=outcome.by,
-                    )
-                )
+            key = self._answers.waited_for(place)
+            self._tell_over(key, outcome.status, outcome.by)
+            self._tell_child(key, outcome.value)
+        elif isinstance(outcome, (Slept, ProcessAnswered)):
+            # What a process waited for at this place, if it did.
+            status = outcome.status if isinstance(outcome, ProcessAnswered) else "expired"
+            by = outcome.by if isinstance(outcome, ProcessAnswered) else None
+            self._tell_over(self._places.get(place[1]), status, by)
+            if isinstance(outcome, ProcessAnswered):
+                self._tell_child(self._places.get(place[1]), outcome.value)
+        elif isinstance(outcome, CallReturned) and "." in place[1]:
+            self._tell_step(place, outcome)
         elif isinstance(outcome, CheckpointGiven):
             effect_id = place[1]
             self.facts += [
@@ -229,6 +260,45 @@ class TurnFold:
                 )
                 for item_id in outcome.taken
             ]
+
+    def _tell_over(self, key: str | None, status: str, by: str | None) -> None:
+        number, wait = self._waits.get(key or "", (0, None))
+        if wait is not None:
+            over = WaitResolved(
+                id=self._ids.event(f"wait{number}.over"),
+                key=wait.key,
+                kind=wait.kind,
+                status=status,
+                by=by,
+            )
+            self.facts.append(over)
+
+    def _tell_child(self, key: str | None, answer: Json) -> None:
+        """Tell what a child used whose answer is recorded."""
+        number, wait = self._waits.get(key or "", (0, None))
+        if wait is None or wait.kind != "child":
+            return
+        for line in usage_in_answer(wait, answer):
+            self._of_children = self._of_children + line.usage
+        for at, told in enumerate(child_usage_told(wait, answer, self._of_children), 1):
+            set_field(told, "id", self._ids.event(f"wait{number}.used{at}"))
+            self.facts.append(told)
+
+    def _tell_step(self, place: Place, returned: CallReturned) -> None:
+        """Tell of a step of a process: its machine knows only the end of the whole function."""
+        ran = self._answers.ran(place[:-1])
+        if ran is not None:
+            about = f"{place[1]}.{place[2]}"
+            finished = ToolFinished(
+                id=self._ids.event(f"{about}.end"),
+                correlation_id=self._ids.correlation(about),
+                call_id=ran.call_id,
+                name=ran.name,
+                args=ran.args,
+                outcome=returned.outcome,
+                duration_ms=returned.duration_ms,
+            )
+            self.facts.append(finished)
 
     # ------------------------------------------------------------------ the machine
 
@@ -263,6 +333,8 @@ class TurnFold:
         if started.driver == COMPACTION:
             said = {} if self._request is None else self._request.overrides.get("compact", {})
             driver, syncs = compaction_with(said), False
+        elif started.driver == PROCESS:
+            driver, syncs = ProcessDriver(started.agent), False
         elif started.driver not in _STANDARD_DRIVERS or syncs is None:
             return None
         place = (self.session_id, self.turn_id)

@@ -23,6 +23,7 @@ class InputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     attachments_per_turn: int = 32
     # OpenAI's Chat Completions takes back no more calls than that in one message.
     calls_per_reply: int = 128
+    cron_chars: int = 256
     header_block_bytes: int = 16 * _KIB
     history_page: int = 1_000
     id_chars: int = 128
@@ -63,6 +64,19 @@ def check_limit(name: str, found: int, *, field: str, limits: InputLimits = INPU
             found=found,
             wanted=wanted,
         )
+
+
+def check_page(limit: object) -> int:
+    """Return how many lines a page may have.
+
+    Raises:
+        InvalidInput: it is not a number of lines.
+        LimitExceeded: it is more than a store shows at once.
+    """
+    if type(limit) is not int or limit < 1:
+        raise InvalidInput("limit: wanted a whole number of 1 or more", field="limit")
+    check_limit("history_page", limit, field="limit")
+    return limit
 
 
 # Ten thousand years: beyond it no store and no timer keeps a time.

@@ -9,6 +9,7 @@ from windlass.journal import bodies
 from windlass.journal.claim import (
     HOW,
     HOW_BY_CONTRACT,
+    RUNS_AGAIN,
     Answer,
     Busy,
     Decision,
@@ -132,7 +133,7 @@ from windlass.journal.usage import (
 )
 
 __all__ = [
-    "HOW", "HOW_BY_CONTRACT", "KINDS", "MOMENTS", "MOMENT_OF", "Answer", "Attempt", "AwaitEventCommand", "Busy",
+    "HOW", "HOW_BY_CONTRACT", "KINDS", "MOMENTS", "MOMENT_OF", "RUNS_AGAIN", "Answer", "Attempt", "AwaitEventCommand", "Busy",
     "CallAsked", "CallDecided", "CallPresented", "CallReturned", "CheckpointCommand", "CheckpointGiven", "Claimed",
     "CodeRan", "Command", "Contract", "Decision", "DecisionRemembered", "DerivedKind", "Difference",
     "DirectAnswered", "DirectCallCommand", "DriveBegan", "DriveEnded", "EffectKind", "EffectSubject", "Emitted", "Entry",

@@ -57,6 +57,8 @@ HOW_BY_CONTRACT: dict[Contract, How] = {
     "once": "unknown",
     "reconcile": "reconcile",
 }
+RUNS_AGAIN: frozenset[Contract] = frozenset({"pure", "idempotent", "keyed"})
+"""The contracts of tools whose body may run twice."""
 
 
 class JournalRow(Value, kw_only=True):

@@ -33,7 +33,17 @@ from windlass.kernel.value import (
 
 Contract: TypeAlias = Literal["pure", "idempotent", "keyed", "once", "reconcile"]
 ProcessOperation: TypeAlias = Literal[
-    "start", "list", "transfer", "delete_session", "await", "cancel", "signal"
+    "start",
+    "list",
+    "transfer",
+    "delete_session",
+    "await",
+    "cancel",
+    "signal",
+    "wake",
+    "version",
+    "trigger",
+    "read",
 ]
 # Every store keeps times in 64 bits; this is three hundred thousand years.
 _MAX_DURATION_MS = 2**53
@@ -180,17 +190,20 @@ class FinalizeCommand(Value, kw_only=True, tag="finalize"):
 
 
 class SleepCommand(Value, kw_only=True, tag="sleep"):
-    """Wait for some time; the due time is fixed when it is first claimed."""
+    """Wait for some time; the due time is fixed when it is first claimed. Or wait until a time, `until_ms`."""
 
     duration_ms: int
+    until_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse a sleep into the past."""
-        if type(self.duration_ms) is not int or not 0 <= self.duration_ms <= _MAX_DURATION_MS:
-            wanted = "0 or more milliseconds, up to 2^53"
-            raise InvalidInput.at(
-                "SleepCommand.duration_ms", type(self.duration_ms).__name__, wanted
-            )
+        for name in ("duration_ms", "until_ms"):
+            found = getattr(self, name)
+            if found is None and name == "until_ms":
+                continue
+            if type(found) is not int or not 0 <= found <= _MAX_DURATION_MS:
+                wanted = "0 or more milliseconds, up to 2^53"
+                raise InvalidInput.at(f"SleepCommand.{name}", type(found).__name__, wanted)
 
 
 class AwaitEventCommand(Value, kw_only=True, tag="await_event"):

@@ -12,7 +12,7 @@ from windlass.errors import InvalidInput
 from windlass.journal.commands import Command, Contract, Envelope, body_of, effect_digest
 from windlass.journal.keys import without_moment
 from windlass.journal.moments import RecordedMoment, check_moment
-from windlass.kernel import Message, Outcome, Part
+from windlass.kernel import HistoryView, Message, Outcome, Part
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation, Usage
 from windlass.kernel.value import EMPTY_DICT, Json, JsonValue, Value, use_default
 
@@ -55,7 +55,7 @@ class TurnStarted(JsonValue, kw_only=True):
     made of the instructions, `patches` are their state, `ends` is how the turn ends if a plugin did not let it begin.
     `looks` names the hooks that see what models and tools return: what they saw is recorded each time. `termination` is
     how the turn has to finish, if not any answer does. `pieces` are those of the prompt that agent and caller gave beside
-    the instructions.
+    the instructions. `view` is what the agent sees of a session that was handed off to it.
     """
 
     json_fields: ClassVar[tuple[str, ...]] = (
@@ -87,6 +87,7 @@ class TurnStarted(JsonValue, kw_only=True):
     looks: tuple[str, ...] = ()
     termination: Json = None
     pieces: Json = None
+    view: HistoryView | None = None
 
     def __post_init__(self) -> None:
         """Freeze what is plain; give equal records equal bytes."""

@@ -118,13 +118,19 @@ class CallAsked(JsonValue, kw_only=True):
     state: Json = None
 
 
+GIVEN_UP = "given_up"
+"""The status of an operation whose function cancelled the task that waited for it."""
+
+
 class ProcessAnswered(JsonValue, kw_only=True):
-    """What a process operation gave."""
+    """What a process operation gave; `status` and `by` are those of the answer, if it waited for one."""
 
     json_fields: ClassVar[tuple[str, ...]] = ("value",)
 
     value: Json = None
     failure: Failure | None = None
+    status: str = ""
+    by: str | None = None
 
 
 class CodeRan(JsonValue, kw_only=True):

@@ -41,6 +41,7 @@ from windlass.kernel.effects import (
     SyncEnvironment,
 )
 from windlass.kernel.events import (
+    ChildEvent,
     ChildUsage,
     CodeFinished,
     CodeStarted,
@@ -50,6 +51,7 @@ from windlass.kernel.events import (
     ModelFinished,
     ModelStarted,
     PluginEvent,
+    ProcessEvent,
     ReasoningDelta,
     Recovered,
     Retracted,
@@ -134,7 +136,7 @@ from windlass.kernel.value import Json, Value, freeze, thaw
 
 __all__ = [
     "TRANSITIONS", "WHOLE", "Action", "Append", "Attachment", "CallModel", "CallTools", "CancelModel", "Chain",
-    "ChatProjector", "CheckpointDelivery", "CheckpointPassed", "ChildUsage", "Code", "CodeFinished", "CodeOutput",
+    "ChatProjector", "CheckpointDelivery", "CheckpointPassed", "ChildEvent", "ChildUsage", "Code", "CodeFinished", "CodeOutput",
     "CodeResult", "CodeReturned", "CodeStarted", "CompletedToolCall", "ConversationRecord", "Done", "Driver",
     "DriverFault", "DriverRecord", "DriverView", "Effect", "Emit", "EmitEvent", "EndTurn", "Environment",
     "EnvironmentSynced", "Error", "ErrorText", "Event", "FailTurn", "Failure", "FailureLogged", "Finish",
@@ -142,7 +144,7 @@ __all__ = [
     "InjectedMessage", "InputAccepted", "InputOrigin", "Json", "LimitState", "Log", "Message", "MessageReplaced",
     "ModelFailure", "ModelFinished", "ModelMessage", "ModelReplied", "ModelReply", "ModelRequest", "ModelStarted",
     "NextIteration", "Origin", "Outcome", "Part", "PendingToolCall", "PluginEvent", "PluginOrigin",
-    "ProcessOrigin", "Progress", "Projector", "ProjectorView", "Reasoning", "ReasoningDelta", "Record",
+    "ProcessEvent", "ProcessOrigin", "Progress", "Projector", "ProjectorView", "Reasoning", "ReasoningDelta", "Record",
     "Recovered", "ReplyLogged", "RequestLogged", "Response", "Retracted", "Retrying", "RunCheckpoint", "RunCode",
     "ScheduleFinal", "StandardDriver", "StartCheckpoint", "StartCode", "StartModel", "StartTools", "Stopped",
     "SyncEnvironment", "Text", "TextDelta", "ToolCall", "ToolFinished", "ToolOutcome", "ToolProgress",

@@ -217,6 +217,31 @@ class ChildUsage(_Event, kw_only=True):
     cumulative: Usage
 
 
+class ProcessEvent(_JsonEvent, kw_only=True):
+    """Something that a process told its observers with `ctx.emit`."""
+
+    json_fields: ClassVar[tuple[str, ...]] = ("value",)
+
+    name: str
+    value: Json = None
+
+
+class ChildEvent(_Event, kw_only=True):
+    """What a child shows while it works, where it runs in the same process: for the observers of the turn above it.
+
+    `session_id` and `turn_id` are those of the turn that speaks. `path` are the names on the way down to it from the turn
+    that is observed, `call_id` is the call there. The facts among these are facts of the session that speaks.
+    """
+
+    preview: ClassVar[bool] = True
+
+    session_id: str
+    turn_id: str
+    event: Event
+    path: tuple[str, ...] = ()
+    call_id: str | None = None
+
+
 class PluginEvent(_JsonEvent, kw_only=True):
     """Something a plugin wants shown."""
 
@@ -255,6 +280,8 @@ Event: TypeAlias = (
     | WaitResolved
     | InputAccepted
     | ChildUsage
+    | ProcessEvent
+    | ChildEvent
     | PluginEvent
     | Recovered
 )

@@ -4,6 +4,7 @@ Law 1. Whatever a view says, calls and results pair: a result whose call is not 
     call that is shown has its result shown, cleared at worst.
 Law 2. What is shown of a history is a function of that history and the view. It is worked out message by
     message, so showing a longer version costs what is new.
+Law 3. What is told in words holds no call, no result and no thought: nothing of it has to pair or to be offered.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _PARTS = frozenset(get_args(Part))
 _CALLED = frozenset({ToolCall, Reasoning})
 # Parts that a replacement cannot bring in: they belong to the model and to tools.
 _OWN = frozenset({ToolCall, ToolResult, Reasoning})
+_EDGES = ("drop_before", "clear_before", "words_before")
+_TOLD = "[note from the system]\nAnother agent called {name}({args}). "
 
 
 class MessageReplaced(Value, kw_only=True):
@@ -68,10 +71,11 @@ class MessageReplaced(Value, kw_only=True):
 class HistoryView(Value, kw_only=True):
     """A view, by message id. An id that the history does not have says nothing.
 
-    Nothing before `drop_before` is shown, but for a summary that the history begins with. Before `clear_before` the
-    outputs of tools are shown as `placeholder`, in which `{name}` and `{call_id}` stand for the call, and attachments
-    as their names. `drop` and `replace` are for single messages. Both edges are one id each, so that what a turn
-    records of its view does not grow with the history.
+    Nothing before `drop_before` is shown, but for a summary that the history begins with and the messages that `keep`
+    names. Before `clear_before` the outputs of tools are shown as `placeholder`, in which `{name}` and `{call_id}` stand
+    for the call, and attachments as their names. Before `words_before` calls and their results are told in words: they
+    are another agent's, whose tools this one need not have. `drop` and `replace` are for single messages. Each edge is
+    one id, so that what a turn records of its view does not grow with the history.
     """
 
     drop_before: str | None = None
@@ -79,19 +83,22 @@ class HistoryView(Value, kw_only=True):
     drop: tuple[str, ...] = ()
     replace: tuple[MessageReplaced, ...] = ()
     placeholder: str = ""
+    words_before: str | None = None
+    keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what could not be looked up."""
-        for name in ("drop", "replace"):
+        for name in ("drop", "replace", "keep"):
             if isinstance(getattr(self, name), list):
                 set_field(self, name, tuple(getattr(self, name)))
             check_instance(getattr(self, name), tuple, field=f"HistoryView.{name}")
-        for at, message_id in enumerate(self.drop):
-            check_text(message_id, field=f"HistoryView.drop[{at}]")
+        for name in ("drop", "keep"):
+            for at, message_id in enumerate(getattr(self, name)):
+                check_text(message_id, field=f"HistoryView.{name}[{at}]")
         for at, one in enumerate(self.replace):
             check_instance(one, MessageReplaced, field=f"HistoryView.replace[{at}]")
-        check_text(self.drop_before or "", field="HistoryView.drop_before")
-        check_text(self.clear_before or "", field="HistoryView.clear_before")
+        for name in _EDGES:
+            check_text(getattr(self, name) or "", field=f"HistoryView.{name}")
         check_text(self.placeholder, field="HistoryView.placeholder")
 
 
@@ -151,37 +158,39 @@ class _Shown:
         # Where the edges stand, as far as the history was read.
         self._places: dict[str | None, int] = {}
         self._looked = 0
-        self._start(0, 0)
+        self._start((0, 0, 0))
 
-    def _start(self, drop_at: int, clear_at: int) -> None:
-        self._edges = (drop_at, clear_at)
+    def _start(self, edges: tuple[int, ...]) -> None:
+        self._edges = edges
         self._lens = _Lens(self._view)
         self._shown: Chain[Message] = Chain()
         self._grow = self._shown.grower()
-        # How much of `_shown` each version of the history has, from the edge on.
+        # How much of `_shown` each version of the history has, from its first message on that may be shown.
         self._lengths = [0]
 
     def of(self, history: Chain[Message]) -> Chain[Message]:
+        view = self._view
         self._look(history)
-        edges = (
-            self._place(self._view.drop_before, history),
-            self._place(self._view.clear_before, history),
-        )
+        edges = tuple([self._place(getattr(view, name), history) for name in _EDGES])
         if edges != self._edges:
             # Only when an edge comes into the history, or for a version from before it did.
-            self._start(*edges)
-            if edges[0] and is_summary(history[0]):
+            self._start(edges)
+            if edges[0] and not view.keep and is_summary(history[0]):
                 self._keep_first(history[0], cleared=edges[1] > 0)
-        drop_at, clear_at = edges
+        drop_at, clear_at, words_at = edges
+        begins_at = 0 if view.keep else drop_at
         lengths = self._lengths
-        at = drop_at + len(lengths) - 1
+        at = begins_at + len(lengths) - 1
         for message in history.since(at):
-            shown = self._lens.look(message, cleared=at < clear_at)
+            is_kept = at >= drop_at or message.id in view.keep or (not at and is_summary(message))
+            shown = self._lens.look(
+                message, cleared=at < clear_at, worded=at < words_at, dropped=not is_kept
+            )
             if shown is not None:
                 self._grow(shown)
             lengths.append(lengths[-1] + (shown is not None))
             at += 1
-        return self._shown.prefix(lengths[history.length - drop_at])
+        return self._shown.prefix(lengths[history.length - begins_at])
 
     def _keep_first(self, summary: Message, *, cleared: bool) -> None:
         """Show what stands for older messages, though it is before the edge."""
@@ -192,7 +201,7 @@ class _Shown:
 
     def _look(self, history: Chain[Message]) -> None:
         """Find the edges in what is new, from its end: what is shown begins at an edge, and is the lesser part."""
-        wanted = {self._view.drop_before, self._view.clear_before} - {None, *self._places}
+        wanted = {getattr(self._view, name) for name in _EDGES} - {None, *self._places}
         new = history.since(self._looked)
         at = self._looked + len(new)
         self._looked = at
@@ -211,7 +220,7 @@ class _Shown:
 class _Lens:
     """A view at work: it is given a history's messages in their order."""
 
-    __slots__ = ("_drop", "_follows", "_placeholder", "_replace")
+    __slots__ = ("_calls", "_drop", "_follows", "_placeholder", "_replace")
 
     def __init__(self, view: HistoryView) -> None:
         self._drop = frozenset(view.drop)
@@ -219,22 +228,51 @@ class _Lens:
         self._placeholder = view.placeholder if view.placeholder.strip() else CLEARED
         # Whether the message before is shown: it has the calls that results answer.
         self._follows = False
+        # The calls of the message before, where they are told in words.
+        self._calls: dict[str, ToolCall] = {}
 
-    def look(self, message: Message, *, cleared: bool) -> Message | None:
+    def look(
+        self, message: Message, *, cleared: bool, worded: bool = False, dropped: bool = False
+    ) -> Message | None:
         """Return the message as it is shown, or None if it is not."""
-        parts = self._parts(message, cleared=cleared)
+        if worded:
+            return self._told(message, cleared=cleared, dropped=dropped)
+        parts = self._parts(message, cleared=cleared, dropped=dropped)
         if not self._follows and parts and type(parts[0]) is ToolResult:
             parts = tuple([part for part in parts if type(part) is not ToolResult])
         self._follows = bool(parts)
-        if parts is message.parts:
-            return message
-        if not parts:
-            return None
-        return msgspec.structs.replace(message, parts=parts, prune=INTACT)
+        return _with_parts(message, parts)
 
-    def _parts(self, message: Message, *, cleared: bool) -> tuple[Part, ...]:
+    def _told(self, message: Message, *, cleared: bool, dropped: bool) -> Message | None:
+        """Return a message without calls and results, or None if it is not shown."""
+        parts: tuple[Part, ...] = ()
+        if not dropped and message.id not in self._drop:
+            cleared = cleared or message.prune == "cleared"
+            parts = self._in_words(self._parts(message, cleared=cleared))
+        self._calls = {part.call_id: part for part in message.parts if isinstance(part, ToolCall)}
+        self._follows = False
+        return _with_parts(message, _unless_equal(parts, message.parts))
+
+    def _in_words(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Return parts whose results tell what was called, in place of the calls themselves.
+
+        The model's own words never hold a call: a model that reads one there writes the next one there, too.
+        """
+        told: list[Part] = []
+        for part in parts:
+            if isinstance(part, ToolResult):
+                call = self._calls.get(part.call_id)
+                args = "" if call is None else canonical.encode(call.args).decode()
+                said = _TOLD.format(name=part.name, args=args)
+                ended = "It returned:" if part.status == "ok" else f"It ended with {part.status}:"
+                told += (Text(text=said + ended), *part.content)
+            elif type(part) not in _CALLED:
+                told.append(part)
+        return tuple(told)
+
+    def _parts(self, message: Message, *, cleared: bool, dropped: bool = False) -> tuple[Part, ...]:
         parts = message.parts
-        if message.id in self._drop:
+        if dropped or message.id in self._drop:
             return tuple([self._clear(part) for part in parts if type(part) is ToolResult])
         instead = self._replace.get(message.id)
         if cleared or (instead is not None and message.prune == "cleared"):
@@ -265,9 +303,16 @@ class _Lens:
         return Text(text=attachment_name(part)) if isinstance(part, Attachment) else part
 
 
+def _with_parts(message: Message, parts: tuple[Part, ...]) -> Message | None:
+    if parts is message.parts:
+        return message
+    return msgspec.structs.replace(message, parts=parts, prune=INTACT) if parts else None
+
+
 def _unless_equal(parts: tuple[Part, ...], given: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return what was given if nothing of it became another, so that a message stays the very message."""
-    return given if all(map(_is, parts, given)) else parts
+    is_same = len(parts) == len(given) and all(map(_is, parts, given))
+    return given if is_same else parts
 
 
 def _is(left: object, right: object) -> bool:

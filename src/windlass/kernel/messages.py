@@ -235,15 +235,19 @@ class ProcessOrigin(Value, kw_only=True):
 
 
 class InputOrigin(Value, kw_only=True):
-    """A caller's input put it there."""
+    """A caller's input put it there, or the `agent` that handed the session over with this task."""
 
     turn_id: str
     input_id: str | None = None
+    agent: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse text that cannot be stored everywhere."""
         check_text(self.turn_id, field="InputOrigin.turn_id")
-        check_text(self.input_id or "", field="InputOrigin.input_id")
+        if self.input_id is not None:
+            check_text(self.input_id, field="InputOrigin.input_id")
+        if self.agent is not None:
+            check_text(self.agent, field="InputOrigin.agent")
 
 
 Origin: TypeAlias = PluginOrigin | ProcessOrigin | InputOrigin

@@ -24,6 +24,7 @@ from windlass.kernel.messages import (
     Message,
     Part,
     PluginOrigin,
+    ProcessOrigin,
     Reasoning,
     Text,
     ToolCall,
@@ -234,7 +235,7 @@ def seed(message_id: str, summary: str, history: Sequence[Message], *, keep: int
 
 def inputs_of(history: Iterable[Message]) -> int:
     """Return how many inputs a history holds."""
-    return sum(isinstance(message.origin, InputOrigin) for message in history)
+    return sum(isinstance(message.origin, (InputOrigin, ProcessOrigin)) for message in history)
 
 
 class _Said(NamedTuple):

@@ -6,12 +6,17 @@
 
 A crash between the first and the last leaves the reservation, which counts as spent, once, as `lost`. So what counts
 is never less than what was spent, and is over a budget by no more than one call took beyond its reservation.
+
+Of a tree's budget each child gets a part when it begins. The turn above counts all of it as spent while the child works, and
+what the child did spend once it has ended. Both are written with the child, so no crash lets a tree spend more.
+
+Length: an account is limits, what counts as spent, and what is asked; one part says nothing without the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -35,7 +40,7 @@ WhenSpent: TypeAlias = Literal["stop", "ask", "cheaper"]
 
 
 class SpendLimits(Plugin):
-    """Keeps turns and sessions within budgets of tokens, money, time and calls.
+    """Keeps turns, sessions and trees of agents within budgets of tokens, money, time and calls.
 
     When the next call does not fit: `stop` ends the turn with `Stopped("limit")`; `ask` parks it until a person lets
     the budget grow by itself once more; `cheaper` sends the request to another model, as long as that fits.
@@ -43,6 +48,9 @@ class SpendLimits(Plugin):
     Args:
         turn: What one turn may use; None: any amount.
         session: What a session may use in all; None: any amount.
+        tree: What a turn may use together with the children that it waits for, and theirs; None: any amount. Each child
+            gets an equal part of what is left when it begins. All agents of the tree need this plugin: give it to the
+            runtime.
         when_spent: What happens when the next call does not fit: `stop`, `ask` or `cheaper`.
         cheaper: The name of the model that `cheaper` moves on to.
         prices: Prices per model; a budget with a `cost` needs them.
@@ -54,20 +62,27 @@ class SpendLimits(Plugin):
     # Calls that a tool makes with ctx.complete are paid from the same budgets.
     covers_direct_calls: ClassVar[bool] = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every setting has a default
         self,
         *,
         turn: Budget | None = None,
         session: Budget | None = None,
+        tree: Budget | None = None,
         when_spent: WhenSpent = "stop",
         cheaper: str | None = None,
         prices: Mapping[str, Price] | None = None,
         max_output: int = 4096,
     ) -> None:
-        self._budgets = {"turn": _budget(turn, "turn"), "session": _budget(session, "session")}
+        self._budgets: dict[Scope, Budget | None] = {
+            "turn": _budget(turn, "turn"),
+            "session": _budget(session, "session"),
+            "tree": _budget(tree, "tree"),
+        }
         given = [budget for budget in self._budgets.values() if budget is not None]
         if not given:
-            raise ConfigError.at("SpendLimits", "no budget", "one for the turn or the session")
+            raise ConfigError.at(
+                "SpendLimits", "no budget", "one for the turn, the session or the tree"
+            )
         options.choice(when_spent, get_args(WhenSpent), field="when_spent")
         self._asks = when_spent == "ask"
         self._prices = {} if prices is None else checked_prices(prices)
@@ -89,7 +104,7 @@ class SpendLimits(Plugin):
             # A reservation is a bound only if the model is bound by it, too.
             generation = replace(request.generation, max_output_tokens=self._max_output)
             request = replace(request, generation=generation)
-        accounts = [each for each in self._accounts(turn) if each.budget is not None]
+        accounts = [each for each in self._accounts(turn) if each.is_limited]
         for account in accounts:
             if not account.take_answers():
                 return Stop(
@@ -107,7 +122,9 @@ class SpendLimits(Plugin):
 
     async def after_model(self, turn: PluginTurn, reply: ModelReply) -> None:  # noqa: ARG002 - the port's
         """Show what is spent by now."""
-        turn.emit("spend", {each.scope: each.report() for each in self._accounts(turn)})
+        # Before there were trees, both of the others were shown, limited or not.
+        shown = [each for each in self._accounts(turn) if each.scope != "tree" or each.is_limited]
+        turn.emit("spend", {each.scope: each.report() for each in shown})
 
     async def after_turn(self, turn: PluginTurn, outcome: Outcome) -> None:  # noqa: ARG002 - the port's
         """Keep how long the turn took, if the session's time is counted."""
@@ -115,11 +132,23 @@ class SpendLimits(Plugin):
         if session is not None and session.seconds is not None:
             turn.remember(took_ms=add(turn.now_ms - turn.started_ms))
 
+    def allot(self, turn: PluginTurn, n: int) -> Json:
+        """Let a child, one of `n` that are about to begin, use an equal part of what the tree has left."""
+        account = self._account(turn, "tree")
+        return account.part(n) if account.is_limited else None
+
     # ------------------------------------------------------------------ one call
 
     def _accounts(self, turn: PluginTurn) -> list[Account]:
-        scopes: tuple[Scope, ...] = get_args(Scope)
-        return [Account(turn, scope, self._budgets[scope], self._prices) for scope in scopes]
+        return [self._account(turn, scope) for scope in get_args(Scope)]
+
+    def _account(self, turn: PluginTurn, scope: Scope) -> Account:
+        budget = self._budgets[scope]
+        amounts = {} if budget is None else budget.amounts()
+        if scope == "tree" and turn.allotted is not None:
+            # A part of the budget of the turn at the top, whatever this worker thinks that is.
+            amounts = {what: Decimal(str(amount)) for what, amount in turn.allotted.items()}
+        return Account(turn, scope, amounts, self._prices)
 
     def _reserve(
         self, accounts: list[Account], request: ModelRequest
@@ -154,9 +183,11 @@ def _check_cheaper(name: object, prices: Mapping[str, Price], *, has_cost: bool)
 # ----------------------------------------------------------------------------------------- accounts
 
 
-Scope: TypeAlias = Literal["turn", "session"]
+Scope: TypeAlias = Literal["turn", "session", "tree"]
 # What may be answered to a question for more, in budgets.
 _MOST_TIMES = 1_000_000
+# How exactly a part of a sum of money is told to a child.
+_CENT_PARTS = Decimal("0.000000001")
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,17 +275,21 @@ class Unpriced(NamedTuple):
 
 
 class Account:
-    """What a turn or its session has spent, and may spend.
+    """What a turn, its session or its tree has spent, and may spend; `amounts` are its limits.
 
     How far people let it grow is kept in the turn's state or the session's memory: by `grown` budgets, in `asked`
     answers. Time grows from the moment of the answer on, or waiting for it would spend it: by `more_ms`.
     """
 
     def __init__(
-        self, turn: PluginTurn, scope: Scope, budget: Budget | None, prices: Mapping[str, Price]
+        self,
+        turn: PluginTurn,
+        scope: Scope,
+        amounts: dict[str, Decimal],
+        prices: Mapping[str, Price],
     ) -> None:
         self.scope: Scope = scope
-        self.budget = budget
+        self._amounts = amounts
         self._turn = turn
         self._prices = prices
         # What tools reserved for calls that are under way is as good as spent.
@@ -265,11 +300,41 @@ class Account:
         self.calls = sum(line.calls for line in lines)
         self.lost = sum(line.lost for line in lines)
         self.bill = bill(lines, prices)
-        kept = turn.state if scope == "turn" else turn.memory
+        if scope == "tree":
+            self._count_children(turn.allotments)
+        kept = turn.memory if scope == "session" else turn.state
+        if scope == "tree":
+            kept = kept.get("tree", {})
         self.ms: int = max(0, turn.now_ms - turn.started_ms) + kept.get("took_ms", 0)
         self._asked: int = kept.get("asked", 0)
         self._times = sum_of(Decimal(1), Decimal(str(kept.get("grown", 0))))
         self._more_ms: int = kept.get("more_ms", 0)
+
+    def _count_children(self, allotments: Iterable[Json]) -> None:
+        """Count all that children at work may use as spent."""
+        for one in allotments:
+            self.tokens += int(one.get("tokens", 0))
+            self.calls += int(one.get("calls", 0))
+            more = Decimal(str(one.get("cost", 0)))
+            self.bill = self.bill._replace(cost=sum_of(self.bill.cost, more))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a budget."""
+        return bool(self._amounts)
+
+    def part(self, n: int) -> Json:
+        """Return an equal part, one of `n`, of what is left; time is not divided. Money is text, for it is exact."""
+        limits, found = self._limits(), dict[str, Json]()
+        for what, spent in (("tokens", self.tokens), ("calls", self.calls)):
+            if what in limits:
+                found[what] = max(0, int(limits[what]) - spent) // n
+        if "cost" in limits:
+            left = max(Decimal(0), sum_of(limits["cost"], -self.bill.cost))
+            found["cost"] = shown((left / n).quantize(_CENT_PARTS, rounding=ROUND_DOWN))
+        if "seconds" in limits:
+            found["seconds"] = max(0, self._allowed_ms() - self.ms) / 1000
+        return found
 
     def take_answers(self) -> bool:
         """Grow the budget as people answered; return whether none of them said no."""
@@ -285,8 +350,15 @@ class Account:
             self._asked += 1
             self._times = sum_of(self._times, Decimal(str(times)))
             self._more_ms += more_ms
-            keep = self._turn.patch if self.scope == "turn" else self._turn.remember
-            keep(asked=add(1), grown=add(times), more_ms=add(more_ms))
+            grown: dict[str, Json] = {
+                "asked": add(1), "grown": add(times), "more_ms": add(more_ms)
+            }  # fmt: skip
+            if self.scope == "session":
+                self._turn.remember(**grown)
+            elif self.scope == "turn":
+                self._turn.patch(**grown)
+            else:
+                self._turn.patch(tree=grown)
         return True
 
     def lacks(self, model: str, reserve: Usage) -> Over | Unpriced | None:
@@ -329,11 +401,10 @@ class Account:
 
     def _limits(self) -> dict[str, Decimal]:
         """Return the budget as it has grown."""
-        given = {} if self.budget is None else self.budget.amounts()
-        return {what: product_of(amount, self._times) for what, amount in given.items()}
+        return {what: product_of(amount, self._times) for what, amount in self._amounts.items()}
 
     def _seconds(self) -> float:
-        return 0.0 if self.budget is None else self.budget.seconds or 0.0
+        return float(self._amounts.get("seconds", 0))
 
     def _allowed_ms(self) -> int:
         return int(self._seconds() * 1000) + self._more_ms

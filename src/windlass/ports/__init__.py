@@ -68,6 +68,7 @@ from windlass.ports.unit import (
     ImportedSession,
     ImportedTurn,
     Lease,
+    MoveSession,
     NewTurn,
     PostItem,
     SessionKind,
@@ -79,6 +80,7 @@ from windlass.ports.unit import (
     Unit,
     UnitReceipt,
     lock_order,
+    sessions_of,
     target_of,
 )
 from windlass.ports.upload import Attachment, Upload
@@ -111,11 +113,12 @@ __all__ = [
     "CommitReceipt", "CommittedTurn", "Continue", "Contribution", "DeleteReport", "Delivery", "Deny", "Done",
     "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Engine", "Errand", "ErrandReceipt", "Finale",
     "Hold", "ImportedSession", "ImportedTurn", "InboxItem", "InboxReceipt", "InboxView", "ItemKind", "ItemState", "Lease", "Model", "ModelEvent",
-    "NewItem", "NewTurn", "NotDone", "Pending", "Phase", "PhaseProbe", "Plugin", "PluginTurn", "PolicyCall",
+    "MoveSession", "NewItem", "NewTurn", "NotDone", "Pending", "Phase", "PhaseProbe", "Plugin", "PluginTurn", "PolicyCall",
     "PolicySession", "PostItem", "Price", "Proceed", "Prompter", "ReasoningChunk", "Reconciled", "Refuse", "ReplaceArgs",
     "Retry", "Risk", "Ruling", "Send", "SessionKind", "SessionSummary", "SessionView", "ShortCircuit", "Start",
     "Stop", "Store", "TextChunk", "Ticket", "Tool", "ToolContext", "ToolFor", "ToolHost", "ToolPolicy", "ToolProvider",
     "Trouble", "TurnCommit", "TurnInfo", "TurnReceipt", "TurnRequest", "TurnState", "TurnSummary", "TurnView",
     "Unit", "UnitReceipt", "Unknown", "Upload", "VacuumReport", "Wait", "WaitAnswer", "WaitKind", "WaitReceipt",
-    "WaitState", "WaitView", "When", "WithdrawReceipt", "Withhold", "Work", "WorkerView", "lock_order", "target_of",
+    "WaitState", "WaitView", "When", "WithdrawReceipt", "Withhold", "Work", "WorkerView", "lock_order", "sessions_of",
+    "target_of",
 ]  # fmt: skip

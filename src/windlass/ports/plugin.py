@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.errors import ProviderError
 from windlass.journal import Contract
-from windlass.kernel import HistoryView, ModelFailure, ModelReply, ModelRequest, Outcome
+from windlass.kernel import HistoryView, Json, ModelFailure, ModelReply, ModelRequest, Outcome
 from windlass.kernel.effects import CheckpointKind
 from windlass.kernel.messages import Part, ResultPart
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome
@@ -97,7 +97,7 @@ class Plugin:
     """Base of all plugins: override the hooks that you need. Those that are not overridden cost nothing.
 
     `name` tells it from others in one runtime, and is how its state is found again after a restart; `version` is
-    noted with each turn. Every hook but `on_stream` and `tools` is a coroutine.
+    noted with each turn. Every hook but `on_stream`, `tools` and `allot` is a coroutine.
 
     Args:
         agent: Of `on_session_open`: the name of the session's agent.
@@ -112,6 +112,7 @@ class Plugin:
         at: Of `at_checkpoint`: where the turn is, and what it did since the last one.
         outcome: Of `after_turn`: how the turn is about to end.
         ended: Of `after_commit`: the turn that is in the history now.
+        n: Of `allot`: how many children are about to begin.
     """
 
     name: str = ""
@@ -172,6 +173,13 @@ class Plugin:
 
     async def on_error(self, turn: PluginTurn, trouble: Trouble) -> ErrorDirective | None:
         """Say how to continue after a failed call. The first plugin that answers decides; `Stop` beats all."""
+
+    def allot(self, turn: PluginTurn, n: int) -> Json:
+        """Return what a child may use, one of `n` that are about to begin; None: this plugin keeps no account of it.
+
+        The child's plugin of this name finds it as `turn.allotted`, and this turn's as one of `turn.allotments` until
+        the child has ended.
+        """
 
     # ------------------------------------------------------------------ between and after
 

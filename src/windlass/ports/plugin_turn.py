@@ -37,6 +37,8 @@ class PluginTurn(ABC):
     usage: what the turn used so far, reservations that were lost included.
     reserved: what is reserved for calls under way.
     session_usage: what the session's committed turns used.
+    allotted: what the turn above lets this one use, as this plugin's `allot` said there; None at the top of a tree.
+    allotments: what this plugin's `allot` gave to children that are still at work.
     """
 
     __slots__ = ()
@@ -59,6 +61,18 @@ class PluginTurn(ABC):
     usage: tuple[UsageLine, ...]
     reserved: tuple[UsageLine, ...]
     session_usage: tuple[UsageLine, ...]
+
+    # ------------------------------------------------------------------ the tree
+
+    @property
+    def allotted(self) -> Json:
+        """What the turn above lets this one use; None at the top of a tree."""
+        return None
+
+    @property
+    def allotments(self) -> tuple[Json, ...]:
+        """What this turn lets children use that are still at work."""
+        return ()
 
     # ------------------------------------------------------------------ state
 

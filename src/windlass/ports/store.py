@@ -191,10 +191,10 @@ class Store(Protocol):
     ) -> tuple[ErrandReceipt, ...]:
         """Run errands for a caller that has no turn, in one transaction: all of them or none, each once.
 
-        A session that they make is at the top of a tree of its own. Receipts come in the order of the errands.
+        A session that they make is at the top of a tree of its own, unless the errand names a `parent`. Receipts come in the order of the errands.
 
         Raises:
-            InvalidInput: an errand with `most` or `rejects`, which are about the tree and the turn of a unit.
+            InvalidInput: an errand with `rejects`, which is about the turn of a unit; or with `most` and no `parent`.
         """
         ...
 
@@ -259,7 +259,7 @@ class Store(Protocol):
         """
         ...
 
-    async def list_sessions(
+    async def list_sessions(  # noqa: PLR0913 - each says which sessions are listed
         self,
         *,
         after: str = "",
@@ -267,6 +267,8 @@ class Store(Protocol):
         agent: str | None = None,
         kind: SessionKind | None = CHAT,
         started_by: str | None = None,
+        root: str | None = None,
+        label: str | None = None,
     ) -> tuple[SessionSummary, ...]:
         """Return living sessions, by id; None for a kind means every kind."""
         ...
@@ -350,7 +352,7 @@ class Store(Protocol):
         """Keep an item, once.
 
         Raises:
-            Forbidden: the session is not a `chat`: only errands post items there.
+            Forbidden: the session is not a `chat`: only errands post items there. Or it is a signal: only errands post those.
             IdempotencyConflict: the item was already given with other content.
         """
         ...
@@ -402,10 +404,22 @@ class Store(Protocol):
     async def get_blob(self, digest: str) -> bytes: ...
 
     async def vacuum(
-        self, *, now_ms: int, retention_ms: int, compact: bool = False
+        self,
+        *,
+        now_ms: int,
+        retention_ms: int,
+        compact: bool = False,
+        keep_ms: Mapping[SessionKind, int] | None = None,
     ) -> VacuumReport:
         """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
 
         `compact` gives all free space back to the file system, although others may have to wait for that.
+
+        `keep_ms` says how long sessions are kept after their last turn has ended, by kind. One that is older is deleted, as
+        by `delete_session`, if no item is to enter it, and if nothing below it is left but chats. A `child` stays while the
+        journal of the turn that began it does. Kinds that are not named are kept, and so are chats.
+
+        Raises:
+            InvalidInput: `keep_ms` names `chat`, or a time that is not a count of milliseconds.
         """
         ...

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, InvalidInput
+from windlass.guards import check_text
+from windlass.guards.limits import check_seconds
 from windlass.journal import Contract
 from windlass.kernel import Attachment, Json, Message, ModelReply, ModelRequest, ToolSpec
 from windlass.ports.policy import Risk
+
+if TYPE_CHECKING:
+    from windlass.ports.children import Child, ChildView
+    from windlass.ports.process import AnyProcess, ProcessRef
+    from windlass.ports.trigger import EventSource
 
 D_co = TypeVar("D_co", covariant=True)
 D_contra = TypeVar("D_contra", contravariant=True)
@@ -56,6 +63,27 @@ class Pending:
         self.key = key
 
 
+class Again(Exception):
+    """What a tool raises to run again later: `raise Again(after=3600, reason="the batch is not done")`.
+
+    Until then the call has no result, and its turn parks once nothing else of it runs. Tools with the effect `pure`,
+    `idempotent` or `keyed` may raise it. The body runs from its beginning, with `ctx.attempt` one higher and the same
+    `ctx.idempotency_key`.
+
+    Args:
+        after: Seconds until it runs again.
+        reason: Why, as a text for people who look at the wait.
+    """
+
+    def __init__(self, after: float, reason: str = "") -> None:
+        check_seconds(after, field="Again.after")
+        if after is None:
+            raise InvalidInput.at("Again.after", "None", "seconds of 0 or more")
+        super().__init__(after, reason)
+        self.after = after
+        self.reason = check_text(reason, field="Again.reason")
+
+
 class ToolHost(Protocol):
     """What stands behind a context: the turn that runs the call."""
 
@@ -78,6 +106,22 @@ class ToolHost(Protocol):
 
     async def read(self, ref: str) -> bytes: ...
 
+    async def spawn(self, agent: object, text: str, name: str | None, nth: int) -> Child: ...
+
+    async def send(self, child: str, text: str, nth: int) -> None: ...
+
+    async def stop(self, child: str) -> bool: ...
+
+    async def children(self) -> tuple[ChildView, ...]: ...
+
+    async def start(
+        self, process: AnyProcess, process_id: str | None, args: Mapping[str, Any], occurrence: int
+    ) -> ProcessRef: ...
+
+    async def emit_trigger(
+        self, source: EventSource | str, event: object, key: str | None, ordinal: int
+    ) -> str: ...
+
 
 class ToolContext(Generic[D_co]):
     """What a tool is told about its call. Ask for it as the first parameter.
@@ -93,7 +137,7 @@ class ToolContext(Generic[D_co]):
     """
 
     __slots__ = (
-        "_host", "_idempotency_key", "attempt", "call_id", "deps", "session_id", "turn_id",
+        "_host", "_idempotency_key", "_n_acts", "attempt", "call_id", "deps", "session_id", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - what a tool is told
@@ -183,6 +227,97 @@ class ToolContext(Generic[D_co]):
         """
         return await self._behind.read(ref)
 
+    async def start(
+        self,
+        process: AnyProcess,
+        *,
+        id: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> ProcessRef:
+        """Start a process that belongs to this session. When this returns it has started, whatever happens to the turn.
+
+        Args:
+            process: The process, or its name.
+            id: Its id; by default it derives from this call, so that a body that runs again starts no second process.
+            args: The arguments of its function that are called `id` or `args`.
+            **more: The arguments of its function.
+
+        Raises:
+            ArgsInvalid: the process does not take these arguments.
+            IdempotencyConflict: the id is known with other arguments.
+        """
+        given = {**(args or {}), **more}
+        return await self._behind.start(process, id, given, self._next_act())
+
+    # ------------------------------------------------------------------ children
+
+    async def spawn(self, agent: object, input: str, *, name: str | None = None) -> Child:
+        """Begin a turn of another agent in a session of its own, and do not wait for it.
+
+        The child is durable when this returns. When it ends, its answer enters the turn that runs in this session, or
+        begins one. A body that runs again after a crash finds the child that it began before.
+
+        Args:
+            agent: The agent, or its name. Some worker must have it.
+            input: The input of the child's turn.
+            name: Its name among the children of this session; by default its agent's name and a few digits.
+
+        Raises:
+            ToolError: it would be too deep in its tree, or the limit of children at work is reached.
+        """
+        return await self._behind.spawn(agent, input, name, self._next_act())
+
+    async def send(self, child: Child | str, text: str) -> None:
+        """Tell a child of this session something: the text enters the turn that runs there, or begins one.
+
+        If it begins a turn, the end of that turn wakes this session.
+
+        Args:
+            child: What `spawn` returned, a child's name, or its session's id.
+            text: What the child reads.
+
+        Raises:
+            ToolError: this session has no such child.
+        """
+        await self._behind.send(_name_of(child), text, self._next_act())
+
+    async def stop(self, child: Child | str) -> bool:
+        """Ask a child of this session to stop; return whether it was at work.
+
+        Args:
+            child: What `spawn` returned, a child's name, or its session's id.
+
+        Raises:
+            ToolError: this session has no such child.
+        """
+        return await self._behind.stop(_name_of(child))
+
+    async def children(self) -> tuple[ChildView, ...]:
+        """Return the children of this session and their current states, the oldest first."""
+        return await self._behind.children()
+
+    def _next_act(self) -> int:
+        # Counts what this attempt of the body begins or sends, mostly nothing: the ids derive from the count.
+        self._n_acts: int = getattr(self, "_n_acts", 0) + 1
+        return self._n_acts
+
+    async def emit_trigger(
+        self, source: EventSource | str, event: object, *, key: str | None = None
+    ) -> str:
+        """Raise a trigger, once; return the id of the occurrence. The next transaction of the turn stores it.
+
+        Args:
+            source: The `Source`, or its name. If this runtime does not know the name, the event is only checked as JSON.
+            event: The payload: an object of the source's type, or JSON that fits it.
+            key: Identifies the event within its source; by default it derives from the call, so that a body that runs
+                again raises the same occurrence.
+
+        Raises:
+            InvalidInput: the payload does not fit; names the field.
+        """
+        return await self._behind.emit_trigger(source, event, key, self._next_act())
+
     @property
     def _behind(self) -> ToolHost:
         if self._host is None:
@@ -192,6 +327,10 @@ class ToolContext(Generic[D_co]):
                 wanted="a context that a turn handed to the tool",
             )
         return self._host
+
+
+def _name_of(child: Child | str) -> str:
+    return child if isinstance(child, str) else child.session_id
 
 
 class Tool(Protocol):

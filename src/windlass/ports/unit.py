@@ -3,8 +3,8 @@
 Everything a turn writes is a unit, from its acceptance to its commit, so that a short turn can be one unit and
 one commit to disk. The parts of a unit take effect in the order of its fields.
 
-An errand is what a unit does to other sessions: it starts a child, posts an item, answers a wait, asks for a cancel. It
-takes effect with the unit or not at all, and once, by its id. A target that is gone drops the errand, never the unit.
+An errand is what a unit does to other sessions: it starts a child, posts an item, answers a wait, asks for a cancel,
+moves a process to another session. It takes effect with the unit or not at all, and once, by its id. A target that is gone drops the errand, never the unit.
 A unit that landed does not run its errands again. One with neither entries nor a commit leaves no trace to tell that
 by: then each errand tells by its id that it was run.
 """
@@ -83,6 +83,8 @@ class TurnCommit(Value, kw_only=True):
 
     `usage` is what the turn used. `blobs` are those that the history holds on to; None: all that the turn's units
     named. The others go with the journal. `prefix` goes into the page as it is.
+
+    `agent`: the session belongs to this one from here on, and so do the turns that are queued in it for the one before.
     """
 
     expected_head: int
@@ -95,6 +97,7 @@ class TurnCommit(Value, kw_only=True):
     blobs: tuple[str, ...] | None = None
     prefix: SentPrefix | None = None
     usage: tuple[UsageLine, ...] = ()
+    agent: str | None = None
 
     def digest(self) -> str:
         """Return what a retried commit is compared by: its content, not when or onto what, nor what follows from it."""
@@ -105,9 +108,19 @@ class TurnCommit(Value, kw_only=True):
 class AcceptTurn(Value, kw_only=True):
     """Accept a turn in another session, which is made if it is new: of this kind, begun by the unit's session.
 
-    `most` limits how many sessions below the root of the unit's tree may have unfinished turns, this one included. A
-    turn that is not accepted, because of that or because its session was deleted, is dropped; then the wait `rejects`,
-    of the unit's own turn, is rejected with the reason as its value. Both need a unit.
+    `parent` names another session that has begun it, for errands without a unit: it has to be there. `label` is what a
+    new session is found by, beside its id. A session that is there keeps its kind, its label and what began it.
+
+    `most` limits how many sessions below the root of that tree may have unfinished turns, this one included. A turn that
+    is not accepted, because of that or because its session was deleted, is dropped; then the wait `rejects`, of the
+    unit's own turn, is rejected with the reason as its value. `most` needs a unit or a parent, `rejects` a unit.
+
+    A turn in the unit's own session, accepted with the end of the unit's turn, has the place of that turn: what waits in
+    the session comes after it.
+    `known_in` names other sessions in which a turn of this id may have been accepted: then it is known, as if it were in
+    this one. So a turn is accepted once although its session follows from the time.
+
+    `at_top`: a new session belongs to no other, although a unit made it. It is not deleted with the unit's session.
     """
 
     session_id: str
@@ -116,6 +129,10 @@ class AcceptTurn(Value, kw_only=True):
     kind: SessionKind = CHAT
     most: int | None = None
     rejects: str | None = None
+    label: str | None = None
+    parent: str | None = None
+    known_in: tuple[str, ...] = ()
+    at_top: bool = False
 
     def __post_init__(self) -> None:
         """Refuse ids and a kind that are not valid, and a limit that is not a count."""
@@ -126,6 +143,12 @@ class AcceptTurn(Value, kw_only=True):
         use_default(self, "kind", CHAT)
         if self.most is not None and (type(self.most) is not int or self.most < 0):
             raise InvalidInput.at("AcceptTurn.most", repr(self.most)[:40], "a count from 0")
+        if self.label is not None:
+            check_text(self.label, field="AcceptTurn.label")
+        if self.parent is not None:
+            check_id(self.parent, field="AcceptTurn.parent")
+        for session_id in self.known_in:
+            check_id(session_id, field="AcceptTurn.known_in")
 
 
 class PostItem(Value, kw_only=True):
@@ -151,7 +174,19 @@ class CancelTurn(Value, kw_only=True):
     reason: str = ""
 
 
-Errand: TypeAlias = AcceptTurn | PostItem | AnswerWait | CancelTurn
+class MoveSession(Value, kw_only=True):
+    """Let a process belong to another session, with all below it, as if that one had begun it."""
+
+    session_id: str
+    to: str
+
+    def __post_init__(self) -> None:
+        """Refuse ids that are none."""
+        check_id(self.session_id, field="MoveSession.session_id")
+        check_id(self.to, field="MoveSession.to")
+
+
+Errand: TypeAlias = AcceptTurn | PostItem | AnswerWait | CancelTurn | MoveSession
 
 
 def target_of(errand: Errand, session_of: Callable[[str], str | None]) -> str | None:
@@ -159,10 +194,22 @@ def target_of(errand: Errand, session_of: Callable[[str], str | None]) -> str | 
     return session_of(errand.key) if isinstance(errand, AnswerWait) else errand.session_id
 
 
+def sessions_of(errand: Errand, session_of: Callable[[str], str | None]) -> tuple[str, ...]:
+    """Return the sessions that have to stay as they are while an errand runs: its target, and those that it looks at."""
+    target = target_of(errand, session_of)
+    above: str | None = None
+    if isinstance(errand, AcceptTurn):
+        names = (target, errand.parent, *errand.known_in)
+        return tuple(name for name in names if name is not None)
+    if isinstance(errand, MoveSession):
+        above = errand.to
+    return tuple(name for name in (target, above) if name is not None)
+
+
 def lock_order(session_ids: Iterable[str]) -> tuple[str, ...]:
     """Return the sessions that a transaction touches, each once, in the order in which every store locks them.
 
-    A unit's sessions are its own and the targets of its errands. Two units with errands into each other's session would
+    A unit's sessions are its own and those of its errands (`sessions_of`). Two units with errands into each other's session would
     wait for each other for ever if each locked its own first. The order is that of the ids: an id is known before its
     session is made, and a number is not.
     """
@@ -173,7 +220,7 @@ class ErrandReceipt(Value, kw_only=True):
     """What became of an errand.
 
     `known`: it had been run before. `dropped`: its target is gone or has no room, or knows its id with other content,
-    and `reason` says so. `owner` is the worker that has the target's session: it is woken, or finds the news itself.
+    and `reason` says so, and `code` which error that would be. `owner` is the worker that has the target's session: it is woken, or finds the news itself.
     """
 
     status: Literal["done", "known", "dropped"]
@@ -181,6 +228,7 @@ class ErrandReceipt(Value, kw_only=True):
     turn_id: str = ""
     owner: str | None = None
     reason: str = ""
+    code: str = ""
 
 
 class Unit(Value, kw_only=True):

@@ -16,7 +16,8 @@ from windlass.ports.waits import Wait, WaitView
 class SessionView(Value, kw_only=True):
     """A session as it stands. `head` counts its committed turns; `active` is the one under way.
 
-    `queued` are the turns that wait to begin, in order of arrival, and `waiting` says how many items of its inbox do.
+    `queued` are the turns that wait to begin, in order of arrival, and `waiting` says how many items of its inbox are to
+    enter; signals are not.
     `parent` is what it was forked from; `started_by` is the session whose errand made it, and `root` the one at the top
     of that tree.
     """
@@ -37,6 +38,7 @@ class SessionView(Value, kw_only=True):
     kind: SessionKind = CHAT
     started_by: str | None = None
     root: str | None = None
+    label: str | None = None
 
 
 class TurnView(Value, kw_only=True):
@@ -101,6 +103,8 @@ class SessionSummary(Value, kw_only=True):
     active: str | None = None
     kind: SessionKind = CHAT
     started_by: str | None = None
+    root: str | None = None
+    label: str | None = None
 
 
 class TurnSummary(Value, kw_only=True):
@@ -242,7 +246,8 @@ class VacuumReport(Value, kw_only=True):
     """What was reclaimed.
 
     `freed_bytes` is what the store gave back to the file system. `reopened` are turns that were parked and waited for
-    nothing, because their wait was lost: they are due again, and open it anew.
+    nothing, because their wait was lost: they are due again, and open it anew. `sessions` are those that ended longer ago
+    than their kind is kept.
     """
 
     journals: int = 0
@@ -252,6 +257,7 @@ class VacuumReport(Value, kw_only=True):
     workers: int = 0
     freed_bytes: int = 0
     reopened: int = 0
+    sessions: int = 0
 
 
 class DeleteReport(Value, kw_only=True):
@@ -263,7 +269,10 @@ class DeleteReport(Value, kw_only=True):
 
 
 class InboxView(Value, kw_only=True):
-    """What waits to enter a session: turns that were accepted, and items, each in order of arrival."""
+    """What waits in a session: turns that were accepted, and items, each in order of arrival.
+
+    Among the items are signals that no turn has asked for; those enter nothing.
+    """
 
     queued_turns: tuple[str, ...] = ()
     items: tuple[InboxItem, ...] = ()

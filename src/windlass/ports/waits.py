@@ -40,7 +40,8 @@ class Wait(JsonValue, kw_only=True):
         turn_id: The turn that waits.
         call_id: The tool call that waits; None if the turn as a whole does.
         title: What is asked, in one line for people.
-        detail: What is needed to decide, as JSON: for an approval the tool and its arguments.
+        detail: What is needed to decide, as JSON: for an approval the tool and its arguments, for a signal
+            `{"signal": name}`.
         created_ms: When it was opened, in milliseconds since 1970, UTC.
         expires_ms: When it answers itself, in the same unit; None: never.
     """
@@ -87,6 +88,11 @@ class WaitView(Value, kw_only=True):
     answer: WaitAnswer | None = None
     consumed: bool = False
     page: int = 0
+
+
+def has_children(waits: Iterable[WaitView]) -> bool:
+    """Whether one of these waits, answered or not, is for a child."""
+    return any(one.wait.kind == "child" for one in waits)
 
 
 def waits_for_itself(waits: Iterable[WaitView]) -> bool:

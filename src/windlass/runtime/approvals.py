@@ -18,6 +18,7 @@ import msgspec
 from windlass.errors import ArgsInvalid, ToolDenied
 from windlass.guards.text import check_text
 from windlass.journal import CallDecided, EventAwaited
+from windlass.journal.commands import AwaitEventCommand
 from windlass.kernel import Json, PendingToolCall, canonical
 from windlass.ports import Tool, ToolContext, WaitAnswer, WaitView
 from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling, ToolPolicy
@@ -44,9 +45,14 @@ class Permit(NamedTuple):
     answer: EventAwaited
 
     @property
-    def is_edited(self) -> bool:
-        """Whether the person changed the arguments."""
-        return bool(_edit(self.answer))
+    def note(self) -> str:
+        """What the model is told if the person changed the arguments."""
+        if not _edit(self.answer):
+            return ""
+        by = f" ({self.answer.by})" if self.answer.by else ""
+        return (
+            f"(The approver{by} changed the arguments before it ran; it ran with the changed ones.)"
+        )
 
 
 def need_no_ruling(turn: Turn, tool: Tool) -> bool:
@@ -234,10 +240,35 @@ class Approvals:
             raise ToolDenied(f"The arguments that the approver wrote are denied: {ruling.reason}")
         return Permit(args, view, answer)
 
+    def given_before(self, decided: CallDecided, place: str) -> Permit | None:
+        """Return the permission that a person gave before the crash, if one was asked; what it remembers is kept again."""
+        turn = self._turn
+        row = turn.row(turn.key("await_event", f"{place}.approval"))
+        if row is None or not isinstance(row.command, AwaitEventCommand):
+            return None
+        view = turn.waits.get(row.command.wait_key)
+        if view is None or not isinstance(row.outcome, EventAwaited):
+            return None
+        self.remember(row.outcome, view)
+        return Permit(decided.args, view, row.outcome)
+
     def remember(self, answer: EventAwaited, view: WaitView) -> None:
         """Keep a decision for the rest of the session, if that is what the person said."""
         if answer.status == "answered" and _value(answer).get("remember") == "session":
             self._turn.remembered[view.wait.detail["action_key"]] = answer.by
+
+
+def asked_by_plugins(decided: CallDecided) -> Ask | None:
+    """Return the question that plugins want put to a person, if there is one.
+
+    Raises:
+        ToolDenied: they deny the call.
+    """
+    if decided.verdict == "deny":
+        raise ToolDenied(decided.reason)
+    if decided.verdict != "ask":
+        return None
+    return Ask(title=decided.reason, risk=decided.risk, action_key=decided.action_key)  # type: ignore[arg-type]  # a risk
 
 
 def _ends_the_turn(error: BaseException) -> bool:
@@ -280,3 +311,15 @@ def _why_not(answer: EventAwaited) -> str:
     reason = _value(answer).get("reason") or answer.value
     by = f" by {answer.by}" if answer.by else ""
     return f"Denied{by}: {reason}" if isinstance(reason, str) and reason else f"Denied{by}."
+
+
+def asked_of(ruling: Ruling) -> Ask:
+    """Return what is to be asked, of a ruling that is not to allow the call.
+
+    Raises:
+        ToolDenied: it denies it.
+    """
+    if isinstance(ruling, Deny):
+        raise ToolDenied(ruling.reason or "It is not allowed.")
+    assert isinstance(ruling, Ask)  # noqa: S101 - the caller has seen that it is not allowed
+    return ruling

@@ -26,6 +26,7 @@ from windlass.ports import Ask, AskedCall, Deny, ReplaceArgs, ShortCircuit, Stop
 from windlass.runtime.body import with_part
 from windlass.runtime.hooked_turn import Patches, Place
 from windlass.runtime.hooks import Hooks, Round, after_error, stopped
+from windlass.runtime.turn import Keyed
 from windlass.runtime.turn_signals import PluginFault
 from windlass.tools import as_outcome
 
@@ -346,9 +347,12 @@ class CallHooks:
             self.patches.append(patches)
 
     def _known(self, moment: str) -> Any:  # noqa: ANN401 - a recorded moment
-        key = self._turn.key("tool_hooks", str(self._effect_id), self._ordinal)
-        row = self._turn.row(f"{key}/{moment}")
+        row = self._turn.row(f"{self._key}/{moment}")
         return None if row is None else row.outcome
+
+    @property
+    def _key(self) -> str:
+        return self._turn.key("tool_hooks", str(self._effect_id), self._ordinal)
 
     def _record(
         self, moment: str, outcome: CallDecided | CallPresented, blobs: tuple[str, ...] = ()
@@ -356,7 +360,7 @@ class CallHooks:
         turn, call = self._turn, self._call
         subject = canonical.digest(call.args)
         command = ToolHooksCommand(call_id=call.call_id, name=call.name, subject=subject)
-        asked = turn.keyed(command, str(self._effect_id), ordinal=self._ordinal)
+        asked = Keyed(self._key, canonical.encode(command))
         self._fold_later(outcome.patches)
         entry = Recorded(key=f"{asked.key}/{moment}", outcome=outcome, command=asked.written)
         turn.lane.add(entry, blobs=blobs)

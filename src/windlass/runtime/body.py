@@ -5,6 +5,8 @@ Law 1. A body runs in the task of its call, one step at a time, in a context of 
 Law 2. A body that cancels the task it is in ends itself, not the turn.
 Law 3. A body that will not be cancelled holds up nothing: when its turn ends, it gets a moment, and is then left to a
     task of its own. What it does later is in no commit.
+
+Length: what a body does and what it may ask for meet in one object, the call.
 """
 
 from __future__ import annotations
@@ -18,16 +20,33 @@ from typing import Any, Protocol, TypeGuard, get_args
 
 import msgspec
 
-from windlass.errors import CallerError, ToolDenied, ToolError, ToolUncertain, WindlassError
+from windlass.errors import (
+    CallerError,
+    IdempotencyConflict,
+    ToolDenied,
+    ToolError,
+    ToolUncertain,
+    WindlassError,
+)
 from windlass.guards.limits import check_seconds
 from windlass.guards.media import check_file_name, check_media_type
 from windlass.guards.secret import REGISTERED
 from windlass.guards.text import LARGE, words_of
-from windlass.journal import idempotency_key
-from windlass.kernel import Json, ModelReply, ModelRequest, PendingToolCall, ToolOutcome, events
+from windlass.journal import derived_session_id, idempotency_key
+from windlass.kernel import Json, ModelReply, ModelRequest, ToolOutcome, events
 from windlass.kernel.messages import Attachment, Message, ResultPart, Text, ToolStatus
 from windlass.kernel.value import check_instance
-from windlass.ports.tool import Pending, Tool, ToolContext
+from windlass.ports.process import (
+    FIRST_TURN,
+    AnyProcess,
+    ProcessRef,
+    beginning,
+    process_ref,
+)
+from windlass.ports.tool import Again, Pending, Tool, ToolContext
+from windlass.ports.trigger import EventSource
+from windlass.runtime.child_host import ChildHost
+from windlass.runtime.emitting import Emitter
 from windlass.runtime.large_values import is_large, off_loop
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import attached_to
@@ -219,6 +238,8 @@ def _retrieve_error(body: asyncio.Task[Any]) -> None:
 
 def _failed(error: BaseException) -> Ended:
     """Return how a body ended that raised; whatever its error says can be kept and shown."""
+    if isinstance(error, Again):
+        return Ended(value=error)
     words, name = REGISTERED.clean(words_of(error))[:_MAX_ERROR_CHARS], type(error).__name__
     if isinstance(error, ToolUncertain):
         return Ended(status="unknown", reason=words or name, is_uncertain=True)
@@ -317,16 +338,10 @@ class Asks(Protocol):
     async def direct(self, request: ModelRequest, place: str, source: str) -> ModelReply: ...
 
 
-class CallHost:
+class CallHost(ChildHost):
     """What stands behind a tool's context: the call that it runs in."""
 
-    turn: Turn
     models: Asks
-    call: PendingToolCall
-    effect_id: str
-    ordinal: int
-    # The call's place in its turn: effect and ordinal.
-    place: str
     # The key of the wait that the body opened, if it did.
     deferred_key: str | None = None
 
@@ -389,6 +404,42 @@ class CallHost:
             raise ToolError("There is no attachment of this id in this session.")
         return await self.turn.services.store.get_blob(ref)
 
+    async def emit_trigger(
+        self, source: EventSource | str, event: object, key: str | None, ordinal: int
+    ) -> str:
+        """Raise a trigger, in the transaction of what the turn writes next."""
+        turn = self.turn
+        services = turn.services
+        emission = Emitter(services.store, services.sources).emission(
+            source,
+            event,
+            f"{self.idempotency_key}.{ordinal}" if key is None else key,
+            now_ms=services.clock.now_ms(),
+            by=turn.session_id,
+        )
+        turn.lane.run_errand(emission.errand)
+        return emission.errand.turn_id
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model."""
         return await self.models.direct(request, self.place, f"tool:{self.call.name}")
+
+    async def start(
+        self, process: AnyProcess, process_id: str | None, args: Mapping[str, Any], occurrence: int
+    ) -> ProcessRef:
+        """Start a process; the same one when the body runs again."""
+        turn = self.turn
+        store, now_ms = turn.services.store, turn.services.clock.now_ms()
+        if process_id is None:
+            names = (turn.session_id, turn.turn_id, self.place, occurrence)
+            process_id = derived_session_id(store.secret, "process", *names)
+        ref = process_ref(store.secret, process_id)
+        errand = beginning(ref, process, args, now_ms=now_ms)
+        # Checked here: the store drops a conflicting errand, and only the log would say so.
+        known = await store.load_turn(ref.session_id, FIRST_TURN)
+        if known is not None and known.request_digest != errand.turn.request.digest():
+            said = f"process {ref.id}: was already started with other arguments"
+            raise IdempotencyConflict(said, field="id")
+        turn.lane.run_errand(errand)
+        await turn.lane.durable()
+        return ref

@@ -25,14 +25,26 @@ class CallBatch:
 
     def wake(self) -> None:
         """Make calls that wait look again."""
-        if self._news is not None:
-            self._news.set()
+        self.tell_news()
+
+    def next_news(self) -> asyncio.Event:
+        """Return what is set when there is something to look at; take it before looking, and nothing is missed."""
+        news = self._news
+        if news is None:
+            news = self._news = asyncio.Event()
+        return news
+
+    def tell_news(self) -> None:
+        """Wake those that wait for news."""
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
 
     def ended(self) -> None:
         """Note that a call has its result."""
         self._running -= 1
         if self._news is not None:
-            self._news.set()
+            self.tell_news()
 
     async def barrier(self) -> None:
         """Wait until all that was added is durable; siblings that are ready join the same unit."""
@@ -52,15 +64,15 @@ class CallBatch:
             ParkTurn: all the other calls wait as well, or have ended.
         """
         turn = self._turn
-        news = self._news = self._news or asyncio.Event()
         self._running -= 1
-        news.set()
+        self.tell_news()
+        news = self.next_news()
         while turn.waits[key].state == "open":
-            news.clear()
             if self._running == 0:
-                news.set()
+                self.tell_news()
                 raise ParkTurn
             await news.wait()
+            news = self.next_news()
             await turn.reload_waits()
         self._running += 1
         return turn.waits[key]
@@ -72,13 +84,13 @@ class CallBatch:
             StopTurn: the worker stops.
         """
         turn = self._turn
-        news = self._news = self._news or asyncio.Event()
-        asked.add_done_callback(lambda _: news.set())
+        asked.add_done_callback(lambda _: self.tell_news())
+        news = self.next_news()
         while turn.waits[key].state == "open" and not asked.done():
             if turn.is_stopping:
                 raise StopTurn
-            news.clear()
             await news.wait()
+            news = self.next_news()
             await turn.reload_waits()
 
     def body(self, *, alone: bool) -> AbstractAsyncContextManager[None] | None:

@@ -19,7 +19,7 @@ from windlass.kernel.responses import NOTHING_CAME, CheckpointDelivery, Injected
 from windlass.kernel.value import EMPTY_DICT
 from windlass.ports import AtCheckpoint, InboxItem, Refuse
 from windlass.ports.inbox import item_parts, wake_in
-from windlass.ports.waits import waits_for_itself
+from windlass.ports.waits import has_children, waits_for_itself
 from windlass.runtime.around_turn import hooked_delivery, hooked_input
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.outputs import read_value
@@ -139,7 +139,7 @@ class Checkpoints:
         for item in items:
             origin = InputOrigin(turn_id=item.turn_id or "", input_id=item.item_id)
             if item.kind == "wake":
-                causes.append(_cause(item, origin))
+                causes.append(_cause(item))
             parts = item_parts(item.content) if item.kind == "input" else ()
             if parts and self._hooks is not None:
                 found = await hooked_input(self._hooks, parts, f"{effect.id}.{item.item_id}")
@@ -170,6 +170,12 @@ class Checkpoints:
         self.has_items = False
         turn = self._turn
         store, most = turn.services.store, 1 if turn.program.steering == "one" else _MOST_AT_ONCE
+        if "tree" in turn.request.overrides or has_children(turn.waits.values()):
+            # It is taken up for what others answer, mostly not for items: a look costs no commit, and what was done so
+            # far need not be written for it.
+            waiting = (await store.inbox(turn.session_id)).items
+            if not any(item.when == "now" or item.turn_id == turn.turn_id for item in waiting):
+                return ()
         # The turn has to be under way in the store before it can take anything.
         await turn.lane.durable()
         # What it took before comes again, and counts.
@@ -204,6 +210,7 @@ class Checkpoints:
         return ()
 
 
-def _cause(item: InboxItem, origin: InputOrigin) -> TurnCause:
+def _cause(item: InboxItem) -> TurnCause:
     said = wake_in(item.content)
+    origin = said.origin(item.item_id, item.turn_id or "")
     return TurnCause(id=item.item_id, event_type=said.event_type, origin=origin, text=said.text)

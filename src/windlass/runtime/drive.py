@@ -49,10 +49,11 @@ import msgspec
 
 from windlass.errors import HeadMoved, LeaseLost, TurnCancelled
 from windlass.journal import TurnStarted
-from windlass.kernel import Stopped, TurnEnded, events
+from windlass.kernel import Finished, Stopped, TurnEnded, events
 from windlass.ports import Phase, TurnInfo
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.around_turn import announce_commit, announce_session
+from windlass.runtime.children import cancels_below, end_errands
 from windlass.runtime.ending import Ending
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
@@ -60,7 +61,7 @@ from windlass.runtime.model_call import ModelCalls
 from windlass.runtime.performer import Performer
 from windlass.runtime.program import Program
 from windlass.runtime.recovery import Recovery
-from windlass.runtime.services import Services
+from windlass.runtime.services import UNSEEN, Relaying, Services
 from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.starting import (
     Job,
@@ -84,6 +85,9 @@ class Parked(NamedTuple):
 
 class Drive:
     """Drives one turn, once."""
+
+    # Whether something arrived for the turn, maybe before it could take anything.
+    _is_woken = False
 
     def __init__(
         self, services: Services, program: Program, memory: SessionMemory, job: Job
@@ -109,6 +113,11 @@ class Drive:
     def is_accepted(self) -> bool:
         """Whether the turn is in the store: from then on it ends, whatever happens here."""
         return self._was_accepted or (self._lane is not None and self._lane.n_durable > 0)
+
+    @property
+    def is_process(self) -> bool:
+        """Whether the turn is one of a process."""
+        return self._program.code is not None
 
     # ------------------------------------------------------------------ from outside
 
@@ -139,6 +148,7 @@ class Drive:
 
     def wake(self) -> None:
         """Make the turn look for answers and into its inbox."""
+        self._is_woken = True
         if self._performer is not None:
             self._performer.checkpoints.has_items = True
         self.look()
@@ -146,7 +156,7 @@ class Drive:
     def look(self) -> None:
         """Make calls that wait look for answers: they may have come from another process."""
         if self._performer is not None:
-            self._performer.tools.wake()
+            self._performer.wake()
 
     async def flush(self) -> None:
         """Wait until what was done so far, the acceptance first of all, is in the store."""
@@ -185,7 +195,10 @@ class Drive:
             self._turn = self._lane = self._performer = self._ending = None
 
     def _phase(self, phase: Phase) -> AbstractContextManager[None]:
-        return self._services.phase(phase, self._memory.session_id, self._job.turn_id)
+        services = self._services
+        if services.probe is None:
+            return UNSEEN
+        return services.phase(phase, self._memory.session_id, self._job.turn_id)
 
     def _begun(self) -> None:
         self._is_begun = True
@@ -260,6 +273,7 @@ class Drive:
             return await self._park(turn)
         if hooks is not None:
             hooks.use(plugin_names(started))
+            turn.allots = hooks.allotted
         performer = self._take_up(turn, started, hooks, job)
         self._performing = task = asyncio.current_task()
         try:
@@ -293,7 +307,8 @@ class Drive:
     ) -> Performer:
         """Make all that performs the turn's effects; from here on others reach the turn."""
         performer = self._performer = Performer(turn, started, hooks)
-        performer.checkpoints.has_items = job.view is not None
+        if job.view is not None:
+            performer.checkpoints.has_items = self._is_woken or not job.is_quiet
         self._turn, self._starting = turn, None
         turn.is_stopping = self._is_stopping
         if self._cancel_reason is not None:
@@ -335,6 +350,11 @@ class Drive:
             performer.note_failure(outcome)
         with self._phase("finalize"):
             commit = await ending.commit(outcome, tuple(performer.checkpoints.taken))
+        if turn.waits or turn.request.overrides or type(outcome) is not Finished:
+            # Only such a turn can have others below it, above it or behind it.
+            cancels = await cancels_below(turn, commit)
+            for errand in (*cancels, *end_errands(turn, commit, self._job.by)):
+                turn.lane.run_errand(errand)
         with self._phase("commit"):
             await turn.lane.commit(commit, blobs=commit.blobs or ())
         is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls
@@ -388,6 +408,8 @@ class Drive:
             turn.recovery = Recovery.of(turn, view)
             turn.is_live = turn.recovery is None
             feed.base = (len(view.pages), len(view.waits))
+            if "tree" in job.request.overrides:
+                Relaying.begin(services.feeds, (memory.session_id, job.turn_id), job.request)
         return turn
 
     def _refused(self, _refusal: BaseException) -> None:

@@ -11,7 +11,8 @@ from windlass.journal.redaction import cleaned
 from windlass.kernel import WHOLE, CallTools, Effect, Json, TurnIds, TurnMachine, summary
 from windlass.kernel.compaction import COMPACTION
 from windlass.kernel.messages import ConversationRecord, Message, Record
-from windlass.kernel.outcomes import Finished, Outcome, Stopped
+from windlass.kernel.outcomes import Finished, HandedOff, Outcome, Stopped
+from windlass.kernel.process import PROCESS
 from windlass.kernel.projector import SentPrefix, sent_prefix
 from windlass.kernel.repair import REPAIR, repaired_records
 from windlass.ports import TurnCommit
@@ -21,6 +22,8 @@ from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_record import attached_to, messages_in
 
 _NO_FOLLOW_UPS = TurnFinalized()
+# After so many turns of code a session begins a frame.
+_FRAME_EVERY = 64
 # How long the plugins of a cancelled turn have for their follow-ups.
 _FOLLOW_UP_S = 2.0
 
@@ -59,6 +62,7 @@ class Ending:
             blobs=_blobs(nodes) if turn.has_files or turn.recovery is not None else (),
             prefix=None if self._is_compaction else self._prefix(nodes),
             usage=turn.spent.lines(),
+            agent=_new_agent(turn, outcome) if type(outcome) is HandedOff else None,
         )
 
     async def _finalized(self, hooks: Hooks, outcome: Outcome) -> TurnFinalized:
@@ -108,13 +112,23 @@ class Ending:
             place, memory = (turn.session_id, turn.turn_id), turn.memory
             frame = frame_nodes(place, memory.messages, memory.nodes(), records, outcome)
             return (*frame, *kept)
+        if turn.program.code is not None and turn.memory.head % _FRAME_EVERY == _FRAME_EVERY - 1:
+            # A session may have a turn of code every minute: those who take it up read back to here, and no further.
+            opened = FrameOpened(frame_id=f"f_{turn.ids.prefix}", reason=PROCESS, carries=True)
+            return (opened, *turn.memory.nodes(), *records, *self._remembered(), *kept)
+        if not (turn.remembered or turn.unknown_edits):
+            return (*records, *kept)
+        return (*records, *self._remembered(), *kept)
+
+    def _remembered(self) -> tuple[NodeBody, ...]:
+        turn = self._turn
         remembered = [
             DecisionRemembered(session_id=turn.session_id, action_key=action, by=by)
             for action, by in turn.remembered.items()
         ]
         # History has the arguments that the model gave; those that ran instead are kept beside it.
         unknown = [OutcomeUnknown(call=digest) for digest in sorted(turn.unknown_edits)]
-        return (*records, *remembered, *unknown, *kept)
+        return (*remembered, *unknown)
 
     def _prefix(self, nodes: tuple[NodeBody, ...]) -> SentPrefix | None:
         """Return the digest of what the next request begins with, every so often, if all is shown."""
@@ -123,8 +137,14 @@ class Ending:
             return None
         now = self._machine.snapshot().environment
         if now is None:
-            return sent_prefix(messages, turn.system_prompt)
+            is_whole = turn.started is None or turn.started.view is None
+            return sent_prefix(messages, turn.system_prompt) if is_whole else None
         return None if now.view is not WHOLE else sent_prefix(messages, now.system_prompt)
+
+
+def _new_agent(turn: Turn, outcome: HandedOff) -> str | None:
+    """Return the agent that the session belongs to from now on. A process stays what it is."""
+    return outcome.target if turn.program.code is None else None
 
 
 def frame_nodes(

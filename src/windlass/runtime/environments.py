@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from windlass.errors import WindlassError
 from windlass.journal import EnvironmentBuilt, SyncEnvironmentCommand
@@ -17,10 +18,12 @@ from windlass.kernel import WHOLE, HistoryView, Message, SyncEnvironment, ToolSp
 from windlass.kernel.responses import Environment, EnvironmentSynced, Failure
 from windlass.kernel.value import EMPTY_DICT
 from windlass.runtime.around_turn import written_prompt
+from windlass.runtime.background_tools import with_background_tools
 from windlass.runtime.hooks import Hooks
+from windlass.runtime.program import Program
 from windlass.runtime.turn import Keyed, Turn
 from windlass.runtime.turn_signals import PluginFault
-from windlass.runtime.turn_start import GivenPrompt, prompt_of, tools_of
+from windlass.runtime.turn_start import GivenPrompt, is_deepest, prompt_of, tools_of, without_agents
 from windlass.tools import Toolbox
 from windlass.tools.toolbox import FINDER, found_in
 
@@ -33,10 +36,11 @@ class Environments:
         self._turn = turn
         self._hooks = hooks
         self._given = GivenPrompt.of(turn.started, turn.request)
+        self._view = turn.started.view or WHOLE
         # Prompt, tools and view that hold now. With providers a turn begins with tools that they have not told yet.
         self._now: tuple[str, tuple[ToolSpec, ...], HistoryView] | None = None
         if not turn.program.providers:
-            self._now = prompt_of(turn.started), tools_of(turn.program, turn.started), WHOLE
+            self._now = prompt_of(turn.started), tools_of(turn.program, turn.started), self._view
 
     async def sync(self, effect: SyncEnvironment) -> EnvironmentSynced:
         """Build the environment anew; what is as it was is not written down."""
@@ -73,10 +77,12 @@ class Environments:
 
     async def _build(self, effect: SyncEnvironment) -> Environment | Failure | None:
         turn, hooks = self._turn, self._hooks
-        toolbox, prompt, view = turn.toolbox, turn.system_prompt, WHOLE
+        toolbox, prompt, view = turn.toolbox, turn.system_prompt, self._view
         turn.offered = toolbox.specs
         if toolbox.deferred:
             turn.offered = toolbox.offered(found_in(turn.messages_so_far()))
+        if toolbox.agents and is_deepest(turn.request, turn.limits.max_depth):
+            turn.offered = without_agents(toolbox, turn.offered)
         if hooks is not None or self._given.pieces or turn.program.prompter is not None:
             place = str(effect.id)
             try:
@@ -84,7 +90,7 @@ class Environments:
                 if effect.update_config or turn.program.providers:
                     prompt = await written_prompt(turn, hooks, place, self._given)
                 if hooks is not None:
-                    view = await hooked_view(hooks, place)
+                    view = await hooked_view(hooks, place, view)
             except PluginFault as fault:
                 if turn.over is not None:
                     raise
@@ -107,17 +113,10 @@ class ProvidedTools:
     async def look_up(self, turn: Turn) -> Failure | None:
         """Ask the providers what tools there are now, and put them beside the agent's own."""
         self._is_due = False
-        tools = [tool for tool in turn.program.toolbox if tool.spec.name != FINDER]
-        try:
-            for provider in turn.program.providers:
-                found = provider.tools(turn.request.context)
-                tools += await found if inspect.isawaitable(found) else found
-            turn.toolbox = Toolbox(tools)
-        except WindlassError as error:
-            return Failure(message=str(error), code=error.code)
-        except Exception as error:  # noqa: BLE001 - a provider is foreign code
-            name = type(error).__name__
-            return Failure(message=f"a tool provider raised {name}", code="tool_provider")
+        found = await tools_now(turn.program, turn.request.context)
+        if isinstance(found, Failure):
+            return found
+        turn.toolbox = found
         return None
 
     async def find(self, turn: Turn) -> None:
@@ -130,9 +129,24 @@ class ProvidedTools:
                 await self.look_up(turn)
 
 
-async def hooked_view(hooks: Hooks, place: str) -> HistoryView:
-    """Return what of the history the model is shown in the iteration that begins."""
-    views: list[HistoryView] = []
+async def tools_now(program: Program, context: Mapping[str, Any]) -> Toolbox | Failure:
+    """Return the tools of an agent with those that its providers have now."""
+    tools = [tool for tool in program.toolbox if tool.spec.name != FINDER]
+    try:
+        for provider in program.providers:
+            found = provider.tools(context)
+            tools += await found if inspect.isawaitable(found) else found
+        return Toolbox(with_background_tools(tools))
+    except WindlassError as error:
+        return Failure(message=str(error), code=error.code)
+    except Exception as error:  # noqa: BLE001 - a provider is foreign code
+        name = type(error).__name__
+        return Failure(message=f"a tool provider raised {name}", code="tool_provider")
+
+
+async def hooked_view(hooks: Hooks, place: str, given: HistoryView = WHOLE) -> HistoryView:
+    """Return what of the history the model is shown in the iteration that begins; `given` is what the turn began with."""
+    views: list[HistoryView] = [] if given is WHOLE else [given]
     asked = hooks.start("view", place)
     while (said := await asked.next()) is not None:
         views.append(said)
@@ -149,6 +163,11 @@ def merged(views: Sequence[HistoryView], messages: Sequence[Message]) -> History
         known = [edge for edge in edges if edge is not None]
         return max(known, key=lambda edge: places.get(edge, -1), default=None)
 
+    def is_kept(message_id: str) -> bool:
+        hiding = [view for view in views if message_id not in view.keep and view.drop_before]
+        at = places.get(message_id, -1)
+        return all(places.get(view.drop_before or "", -1) <= at for view in hiding)
+
     replaced = {one.id: one for view in views for one in view.replace}
     return HistoryView(
         drop_before=latest([view.drop_before for view in views]),
@@ -156,4 +175,6 @@ def merged(views: Sequence[HistoryView], messages: Sequence[Message]) -> History
         drop=tuple(dict.fromkeys(one for view in views for one in view.drop)),
         replace=tuple(replaced.values()),
         placeholder=next((view.placeholder for view in views if view.placeholder), ""),
+        words_before=latest([view.words_before for view in views]),
+        keep=tuple(dict.fromkeys(one for view in views for one in view.keep if is_kept(one))),
     )

@@ -11,6 +11,8 @@ Law 4. The past is bounded, by count and by age. A cursor inside it goes on with
 Law 5. Leaving a reader changes nothing for anybody.
 Law 6. Showing costs the same however much was shown before, once per reader. Without readers nothing is
     copied.
+Law 7. What a child shows is shown to those who read above it, as previews, and kept in its own feed alone: no past of
+    theirs holds it, and a cursor there names the last thing that was their own.
 
 All of it belongs to one event loop; only `TurnFeed.show_threadsafe` may be called from elsewhere.
 
@@ -108,8 +110,8 @@ class SessionFeed:
 
     @property
     def has_readers(self) -> bool:
-        """Whether anybody reads."""
-        return any(not reader.is_left for reader in self._readers)
+        """Whether anybody reads. What hands a child's events on does so only where others read."""
+        return any(not (reader.is_left or reader.is_relay) for reader in self._readers)
 
     def use(self) -> None:
         """Keep it for a while, although nothing may be shown: its cursors are handed out."""
@@ -222,6 +224,11 @@ class SessionFeed:
         if not waiting.is_ended:
             self._readers.append(waiting)
 
+    def hand_on(self, relay: Waiting) -> None:
+        """Hand what a turn shows on to a relay until its drive ends; one of an earlier drive of the turn is over."""
+        others = (one for one in self._readers if not one.is_relay or one.until != relay.until)
+        self._readers = [*others, relay]
+
     def forget_old(self) -> None:
         """Let go of what is too old. Showing and reading do it, too; an idle session needs a reminder."""
         now_ms = self._clock.now_ms()
@@ -260,6 +267,20 @@ class SessionFeed:
                 waiting += events  # they pass together
                 return
         held.append((turn, events, until))
+
+    def relay(self, turn_id: str, event: Event) -> None:
+        """Show readers what is shown below a turn of this session, behind what is held."""
+        relayed = Relayed(turn_id, event, self)
+        if self._held:
+            self._held.append((relayed, None, 0))
+        else:
+            self._tell_relayed(relayed)
+
+    def _tell_relayed(self, relayed: Relayed) -> None:
+        position, event = self.position, relayed.event
+        self._readers = [
+            reader for reader in self._readers if reader.put_relayed(position, relayed, event)
+        ]
 
     def let_through(self) -> None:
         """Show what need not wait any more: all of it in the same moment."""
@@ -314,6 +335,9 @@ class SessionFeed:
             ]
 
     def _end(self, turn: TurnFeed) -> None:
+        if isinstance(turn, Relayed):  # it has come through the line
+            self._tell_relayed(turn)
+            return
         turn_id = turn.turn_id
         if self._live.get(turn_id) is not turn:
             return  # it ended before, or another drive of it goes on
@@ -451,3 +475,11 @@ class TurnFeed:
             elif event.correlation_id:
                 unfinished[event.correlation_id] = None
         self.shown.clear()
+
+
+class Relayed(TurnFeed):
+    """One event of a child, on its way through the line of the feed above."""
+
+    def __init__(self, turn_id: str, event: Event, session: SessionFeed) -> None:
+        super().__init__(turn_id, session)
+        self.event = event

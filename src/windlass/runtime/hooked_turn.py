@@ -17,8 +17,10 @@ from windlass.journal.patch import patched, recorded
 from windlass.journal.redaction import clean_json
 from windlass.kernel import Attachment, ModelReply, ModelRequest, canonical, events
 from windlass.kernel.value import EMPTY_DICT, Json, freeze
+from windlass.ports.children import Tree
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.runtime.body import Asks
+from windlass.runtime.children import open_children
 from windlass.runtime.turn import Turn
 
 T = TypeVar("T")
@@ -202,6 +204,15 @@ class HookedTurn(PluginTurn):
     usage = _of(lambda turn: turn.spent.lines())
     reserved = _of(lambda turn: tuple(turn.spent.reserved.values()))
     session_usage = _of(lambda turn: turn.memory.usage)
+
+    @property
+    def allotted(self) -> Json:
+        return Tree.of(self._turn.request).allotted.get(self.name)
+
+    @property
+    def allotments(self) -> tuple[Json, ...]:
+        given = (one.get("allotted") or {} for one in open_children(self._turn))
+        return tuple(one[self.name] for one in given if self.name in one)
 
     @property
     def state(self) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from windlass.errors import CallerError, InvalidInput
 from windlass.journal import DirectAnswered
-from windlass.kernel import events
+from windlass.kernel import Json, events
 from windlass.kernel.outcomes import Stopped, StopReason
 from windlass.ports import Plugin, Retry, Stop, Trouble
 from windlass.runtime.answers import read_answer, refs_in
@@ -68,15 +68,18 @@ class Hooks(Asker):
 
     def start(self, hook: str, where: str, place: Place | None = None) -> Round:
         """Begin to ask the plugins that have this hook; `where` is the effect that it runs in."""
-        place = place or self.place
-        asked: Round | None = place.rounds.get(hook)
-        if asked is None:
+        if place is None:
+            place = self.place
+        asked: Round
+        try:
+            asked = place.rounds[hook]
+        except KeyError:
             plugins = self.plugins.having(hook)
             asked = place.rounds[hook] = self.start_with(plugins, hook, where, place)
-        else:
-            asked.where = where
-            asked.rest = iter(asked.calls)
-            place.round = asked
+            return asked
+        asked.where = where
+        asked.rest = iter(asked.calls)
+        place.round = asked
         return asked
 
     def start_with(self, plugins: Iterable[Plugin], hook: str, where: str, place: Place) -> Round:
@@ -102,6 +105,17 @@ class Hooks(Asker):
         """Use a place again: the hooks that ran there have ended."""
         if not place.changed:
             self._spare.append(place)
+
+    def allotted(self, n: int) -> dict[str, Json]:
+        """Return what plugins let a child use that is one of `n` about to begin, by plugin."""
+        found: dict[str, Json] = {}
+        for plugin in self.plugins.plugins:
+            if type(plugin).allot is not Plugin.allot:
+                name = name_of(plugin)
+                given = plugin.allot(HookedTurn(self, name, self.place), n)
+                if given is not None:
+                    found[name] = given
+        return found
 
     def records_looks(self, at: str) -> bool:
         """Whether this turn records what plugins looked at, even if they changed nothing."""

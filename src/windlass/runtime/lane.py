@@ -100,6 +100,8 @@ class Lane:
         # How many passes of the loop the open unit still waits, and whether a pass is asked for.
         self._passes_left = 0
         self._has_pass = False
+        # Whether it waits until the turn parks, ends or asks for it: what the turn does before takes no time.
+        self.is_patient = False
 
     # ------------------------------------------------------------------ adding: waits for nothing
 
@@ -272,7 +274,7 @@ class Lane:
     def _pass(self) -> None:
         """Count a pass of the loop; hand in a unit that was open for a few of them."""
         self._has_pass = False
-        if not self._is_open or self.refusal is not None:
+        if not self._is_open or self.refusal is not None or self.is_patient:
             return
         self._passes_left -= 1
         if self._passes_left > 0:

@@ -45,6 +45,9 @@ class Limits(Value, kw_only=True):
         max_args_bytes: How much the arguments of one call may hold; 256 KiB if nothing is said, at most 4 MiB.
         max_result_bytes: How much is kept of one result; 64 MiB, which is also the most. The model sees less of it:
             the tool's `output_limit`.
+        max_depth: How many turns deep subagents may call each other, counted from the turn at the top; 3 if nothing is
+            said. An agent at the limit is not offered its agent tools.
+        max_children: How many subagents may work at a time below the turn at the top; 32 if nothing is said.
     """
 
     max_iterations: int | None = MAX_ITERATIONS
@@ -60,6 +63,8 @@ class Limits(Value, kw_only=True):
     max_reply_bytes: int = _MOST_SAID
     max_args_bytes: int = 256 * _KIB
     max_result_bytes: int = _MOST_KEPT
+    max_depth: int = 3
+    max_children: int = 32
 
     def __post_init__(self) -> None:
         """Refuse a value that is not a limit."""
@@ -68,6 +73,10 @@ class Limits(Value, kw_only=True):
         for name in ("max_tool_calls", "max_tokens"):
             _check_count(getattr(self, name), f"Limits.{name}", low=0)
         _check_count(self.max_parallel, "Limits.max_parallel", low=1)
+        for name in ("max_depth", "max_children"):
+            if getattr(self, name) is None:
+                raise InvalidInput.at(f"Limits.{name}", "None", "a whole number of 0 or more")
+            _check_count(getattr(self, name), f"Limits.{name}", low=0)
         _check_count(self.output_retries, "Limits.output_retries", low=0)
         _check_time(self.max_seconds, "Limits.max_seconds", low=0.0)
         _check_time(self.provider_patience, "Limits.provider_patience", low=0.0)
@@ -115,7 +124,7 @@ TURN_LIMITS = Limits()
 class TurnUsage:
     """What a turn has used: its own replies, the calls of its tools and plugins, and what was reserved and lost."""
 
-    __slots__ = ("_direct", "_lost", "_replies", "reserved")
+    __slots__ = ("_children", "_direct", "_lost", "_replies", "reserved")
 
     def __init__(self) -> None:
         # What each call of the turn itself used, by the model that answered.
@@ -123,6 +132,8 @@ class TurnUsage:
         # Calls of tools and plugins, by key: one that is answered again counts once.
         self._direct: dict[str, UsageLine] = {}
         self._lost: list[UsageLine] = []
+        # What the turns that it waited for used, by the key of the wait.
+        self._children: dict[str, tuple[UsageLine, ...]] = {}
         # Reservations of calls under way, by key.
         self.reserved: dict[str, UsageLine] = {}
 
@@ -141,6 +152,14 @@ class TurnUsage:
         self._direct[key] = UsageLine(
             source=command.usage_source, model=model, calls=1, usage=usage_of(answered)
         )
+
+    def count_child(self, key: str, lines: tuple[UsageLine, ...]) -> None:
+        """Count what a child used whose answer came; told again, it counts once."""
+        self._children[key] = lines
+
+    def of_children(self) -> Usage:
+        """Return what all children used together whose answers came."""
+        return Usage.total([line.usage for lines in self._children.values() for line in lines])
 
     def count_lost(self, lines: Iterable[UsageLine]) -> None:
         """Count attempts that left no outcome, at all that was reserved for them."""
@@ -164,9 +183,10 @@ class TurnUsage:
             UsageLine(source="turn", model=model, calls=len(used), usage=Usage.total(used))
             for model, used in self._replies.items()
         ]
-        if not self._direct and not self._lost and len(own) <= 1:
+        if not (self._direct or self._lost or self._children) and len(own) <= 1:
             return tuple(own)
-        return sum_usage((*own, *self._direct.values(), *self._lost))
+        children = [line for lines in self._children.values() for line in lines]
+        return sum_usage((*own, *self._direct.values(), *self._lost, *children))
 
     def tokens(self) -> int:
         """Return how many tokens went in and came out so far."""

@@ -20,16 +20,25 @@ from windlass.guards.text import clean_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
 from windlass.kernel import CheckpointPassed, Error, Event, TurnEnded, TurnMachine
-from windlass.kernel.effects import Asked, CallModel, CallTools, RunCheckpoint, SyncEnvironment
+from windlass.kernel.effects import (
+    Asked,
+    CallModel,
+    CallTools,
+    RunCheckpoint,
+    RunCode,
+    SyncEnvironment,
+)
 from windlass.kernel.messages import Attachment, ConversationRecord
-from windlass.kernel.outcomes import Outcome, Stopped
+from windlass.kernel.outcomes import HandedOff, Outcome, Stopped
 from windlass.runtime.around_model import ModelHooks
 from windlass.runtime.checkpoints import Checkpoints
 from windlass.runtime.ending import over_limit
 from windlass.runtime.environments import Environments, ProvidedTools
+from windlass.runtime.hand_off import decided_hand_off
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.model_call import ModelCalls
 from windlass.runtime.outputs import output_of
+from windlass.runtime.process_host import ProcessHost
 from windlass.runtime.tool_calls import ToolCalls
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_signals import CancelTurn, ParkTurn, PluginFault, TurnOver
@@ -42,6 +51,9 @@ _YIELD_EVERY = 4
 class Performer:
     """The machine of one turn, and all that performs its effects."""
 
+    # Runs the function of a process, from where that is asked for.
+    process: ProcessHost | None = None
+
     def __init__(self, turn: Turn, started: TurnStarted, hooks: Hooks | None) -> None:
         program, request, place = turn.program, turn.request, (turn.session_id, turn.turn_id)
         turn.started = started
@@ -51,7 +63,10 @@ class Performer:
         turn.memory.use_prefix(config.system_prompt)
         history, opening = with_opening(turn.memory.messages, place, started, request)
         records = tuple([ConversationRecord(message=message) for message in opening])
-        turn.has_files = any(type(part) is Attachment for one in opening for part in one.parts)
+        for message in opening:
+            for part in message.parts:
+                if type(part) is Attachment:
+                    turn.has_files = True
         causes = causes_of(started, request)
         turn.machine = self.machine = TurnMachine(config, history, records=records, causes=causes)
         turn.offered, turn.system_prompt = config.tools, config.system_prompt
@@ -65,9 +80,8 @@ class Performer:
             hooks.models = self.models
         self.tools = ToolCalls(turn, self.models, hooks)
         self.checkpoints = Checkpoints(turn, output_of(program, request, started), hooks)
-        item = request.overrides.get("item")
-        if item is not None:
-            self.checkpoints.taken.append(item)
+        if request.overrides and "item" in request.overrides:
+            self.checkpoints.taken.append(request.overrides["item"])
         # What the machine said and was not shown yet; and what it said as it was ended from here.
         self._said: list[Event] = []
         self.last_words: list[Event] = []
@@ -101,7 +115,7 @@ class Performer:
             self.finish(fault.outcome)
         return True
 
-    async def _perform_effects(self) -> None:  # noqa: C901 - the loop
+    async def _perform_effects(self) -> None:  # noqa: C901, PLR0912 - the loop
         """Ask the machine what comes next, do it, and tell the machine what came of it."""
         turn, machine, hooks = self._turn, self.machine, self._hooks
         models, tools, checkpoints = self.models, self.tools, self.checkpoints
@@ -126,10 +140,13 @@ class Performer:
                 machine.respond(await tools.run(effect))
             elif type(effect) is RunCheckpoint:
                 machine.respond(await checkpoints.run(effect, machine.messages, machine.ending))
-            else:
-                assert isinstance(effect, SyncEnvironment)  # noqa: S101 - the standard loop runs no code
+            elif type(effect) is SyncEnvironment:
                 environments = environments or Environments(turn, hooks)
                 machine.respond(await environments.sync(effect))
+            else:
+                assert isinstance(effect, RunCode)  # noqa: S101 - all others were asked for above
+                self.process = ProcessHost(turn, models)
+                machine.respond(await self.process.run(effect))
             if hooks is not None:
                 hooks.settle(effect.id)
             if tools.ends is not None:
@@ -169,6 +186,12 @@ class Performer:
         if turn.is_live:
             turn.feed.tell(said, until=turn.lane.mark())
 
+    def wake(self) -> None:
+        """Make what waits look for its answer."""
+        self.tools.wake()
+        if self.process is not None:
+            self.process.wake()
+
     # ------------------------------------------------------------------ ending
 
     @property
@@ -179,6 +202,8 @@ class Performer:
         if self._turn.is_cancelled and not _is_cancelled(outcome):
             # The mark was first, so it ends as cancelled; what was said and done stays.
             return self._cancelled()
+        if type(outcome) is HandedOff and self.process is None:
+            return decided_hand_off(self._turn, outcome)
         return outcome
 
     def note_failure(self, outcome: Stopped) -> None:
@@ -205,6 +230,8 @@ class Performer:
 
         What the machine says to that is in no entry, so it is shown when the commit is durable.
         """
+        if self.process is not None:
+            self.process.interrupted()
         completed = self.tools.interrupted()
         self._turn.completed += completed
         self.machine.finish(cleaned(outcome), completed)

@@ -102,7 +102,7 @@ def _check_plugin(plugin: object, field: str) -> None:
         raise ConfigError.at(f"{field}.name", repr(name), wanted)
     check_version(plugin.version, field=f"{field}.version")
     _check_spelling(plugin, field)
-    for hook in (*HOOKS, "tools"):
+    for hook in (*HOOKS, "tools", "allot"):
         is_async = inspect.iscoroutinefunction(getattr(Plugin, hook))
         if _has(plugin, hook) and inspect.iscoroutinefunction(getattr(plugin, hook)) != is_async:
             wanted = "async def" if is_async else "def"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, is_typeddict
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, is_typeddict
 
 import msgspec
 
 from windlass.errors import ConfigError, InvalidInput
 from windlass.journal import ToolContract
-from windlass.kernel import Json, canonical, freeze
+from windlass.kernel import Json, Message, canonical, freeze
 from windlass.kernel.model_call import PROVIDER_CHOICE, Generation
 from windlass.kernel.tool_call import is_tool_name
 from windlass.ports import Model, ToolPolicy, ToolProvider, TurnInfo
@@ -19,10 +19,15 @@ from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.plugin_set import NO_PLUGINS, PluginSet
 from windlass.tools import Toolbox
 
+if TYPE_CHECKING:
+    from windlass.ports.process import ProcessSpec
+
 Steering: TypeAlias = Literal["all", "one"]
 """Whether all that waits enters a turn at a checkpoint, or the oldest alone."""
 Finish: TypeAlias = str | tuple[str, ...]
 """How a turn has to finish: `answer`, `value`, or by one of these tools."""
+HandoffView: TypeAlias = Literal["all", "last"] | Callable[[Sequence[Message]], Iterable[Message]]
+"""What an agent that takes over sees of the history from before: all, the last input, or what a function returns."""
 T = TypeVar("T")
 Instructions: TypeAlias = str | Callable[[TurnInfo, Any], str | Awaitable[str]]
 
@@ -47,8 +52,23 @@ class Output(Protocol):
         ...
 
 
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that a turn runs in place of a model's loop.
+
+    `run` is given what stands behind its context. `runs_again`: after its worker was lost, it runs again on what is
+    recorded. `may_park`: while it waits it need not stay in memory. `spec` is the process that it is of, if it is of one.
+    `is_short`: it does nothing that takes time but wait, so all that it records until then is written together.
+    """
+
+    run: Callable[[Any], Awaitable[object]]
+    runs_again: bool = True
+    may_park: bool = True
+    spec: ProcessSpec | None = None
+    is_short: bool = False
+
+
 class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One agent, compiled. `find_model` gives the model of a name that a turn may ask for."""
+    """One agent, compiled; or one process, which is `code`. `find_model` gives the model of a name that a turn may ask for."""
 
     name: str
     model: Model
@@ -67,6 +87,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     plugins: PluginSet = NO_PLUGINS
     steering: Steering = "all"
     finish: Finish = "answer"
+    code: Code | None = None
 
     @property
     def needs_deps(self) -> bool:
@@ -79,15 +100,22 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: naming what was found and what was wanted.
         """
+        if not self.takes_deps(deps):
+            wish = f"{getattr(self.deps_type, '__name__', '')}, the deps_type of {self.name}"
+            raise ConfigError.at(field, type(deps).__name__, wish)
+
+    def takes_deps(self, deps: object) -> bool:
+        """Whether deps are of the agent's `deps_type`, where that is a class that can be asked."""
         wanted = self.deps_type
         if not isinstance(wanted, type) or is_protocol(wanted) or is_typeddict(wanted):
-            return
-        if not isinstance(deps, wanted):
-            wish = f"{wanted.__name__}, the deps_type of {self.name}"
-            raise ConfigError.at(field, type(deps).__name__, wish)
+            return True
+        return isinstance(deps, wanted)
 
     pieces: tuple[Contribution, ...] = ()
     prompter: Prompter | None = None
+    # The names of the tools that hand a session off, and what the agent sees of one that was handed off to it.
+    handoffs: tuple[str, ...] = ()
+    handoff_view: HandoffView = "all"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return something that follows from the agent alone: made when it is first asked for, then kept."""

@@ -107,6 +107,7 @@ class Waiting:
     __slots__ = (
         "_about",
         "_last",
+        "_n_relayed",
         "_only",
         "_previews",
         "_progress",
@@ -117,6 +118,9 @@ class Waiting:
         "news",
         "until",
     )
+
+    # Whether it reads only to hand on what a child shows.
+    is_relay = False
 
     def __init__(self, *, only: str | None = None, until: str | None = None) -> None:
         self._only = only
@@ -129,6 +133,7 @@ class Waiting:
         self._progress: dict[tuple[str, str, str], int] = {}
         self._retractions: dict[int, frozenset[str]] = {}
         self._last: _Slot | None = None
+        self._n_relayed = 0
         self.is_ended = False
         self.is_left = False
         self.news = asyncio.Event()
@@ -159,6 +164,18 @@ class Waiting:
         if not self.news.is_set():
             self.news.set()
         return not self.is_ended
+
+    def put_relayed(self, position: int, drive: Drive, event: Event) -> bool:
+        """Let an event of a child wait, behind the feed's own at `position`; False once nothing more is wanted."""
+        if self.is_left or self.is_ended:
+            return False
+        if self._only is None or drive.turn_id == self._only:
+            self._n_relayed += 1
+            # The feed's own are found by their positions, which count from 1.
+            self._append_preview(-self._n_relayed, _Slot(position, drive, event))
+            if not self.news.is_set():
+                self.news.set()
+        return True
 
     def begin_at(self, position: int) -> None:
         """Let what waits already be given before a position: it was shown earlier.

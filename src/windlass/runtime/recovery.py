@@ -8,26 +8,43 @@ Law 3. What an effect before the last recorded one left unrecorded was nothing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from windlass.errors import ReplayMismatch
-from windlass.folds.answers import syncs_first
+from windlass.folds.answers import place_in, syncs_first
 from windlass.journal import (
     Claimed,
     Difference,
     DirectAnswered,
     EffectKind,
+    Emitted,
+    Entry,
+    EventAwaited,
     JournalRow,
+    Recorded,
     RecordedMoment,
     TurnJournal,
     diff,
 )
-from windlass.journal.commands import DirectCallCommand, as_written, body_of, read_command
+from windlass.journal.commands import (
+    AwaitEventCommand,
+    Command,
+    DirectCallCommand,
+    ProcessCommand,
+    SleepCommand,
+    ToolCallCommand,
+    as_written,
+    body_of,
+    kind_of,
+    read_command,
+)
 from windlass.journal.keys import call_key
+from windlass.journal.moments import GIVEN_UP, CallReturned, ProcessAnswered, Slept
 from windlass.journal.turn_journal import lost_lines
 from windlass.kernel.effects import (
     Asked,
@@ -38,8 +55,9 @@ from windlass.kernel.effects import (
     SyncEnvironment,
 )
 from windlass.ports import TurnView
+from windlass.ports.children import ChildEnd
 from windlass.runtime.turn import Keyed, Turn
-from windlass.runtime.turn_signals import ParkTurn
+from windlass.runtime.turn_signals import CancelTurn, ParkTurn
 
 M = TypeVar("M", bound=RecordedMoment)
 # What an effect is recorded as, and what else says that it was that. Calls by tools and plugins, and waits, may be of any.
@@ -56,6 +74,20 @@ _SAYS = {kind: kind for kind in _KINDS.values()} | {
 }
 # What is recorded only if something came of it.
 _MAY_BE_NOTHING = ("checkpoint", "sync_environment")
+# The place of an operation of a process: the number of its effect, and its position there.
+_OPERATION = re.compile(r"\d+\.((?:b\d+\.)*\d+)")
+_ENDS_OF_OPERATIONS = (CallReturned, Slept, ProcessAnswered)
+_OPERATION_KINDS = ("tool_call", "sleep", "process")
+
+_DISAGREE = "The code asks for something else than the journal holds"
+_SLEEP = "a sleep"
+# What an operation of a process is called; those that are not here have a name of their own.
+_OPERATIONS = {
+    "await": "a wait for",
+    "start": "the start of",
+    "read": "a recorded",
+    "signal": "the signal",
+}
 
 
 class Recovery:
@@ -70,13 +102,27 @@ class Recovery:
         self._syncs: bool | None = None
         # By the number of each effect what it was: its iteration and kind.
         self._effects: dict[int, tuple[str, str]] = {}
+        # By its place what each operation of a process was; those that the function has not asked for in this drive.
+        self.operations: dict[str, str] = {}
+        self._unasked: set[str] | None = None
+        # The positions of those that have ended, in that order.
+        self.ended_operations: list[str] = []
+        self.given_up: set[str] = set()
         for row in journal.rows():
             self._count(row)
         # How often each call was claimed.
-        entries = (entry for page in view.pages for entry in page.entries)
+        entries = [entry for page in view.pages for entry in page.entries]
         self.claims: Mapping[str, int] = Counter(
             call_key(one.key) for one in entries if type(one) is Claimed
         )
+        # What a process has told its observers, by key.
+        self.emitted: Mapping[str, Emitted] = {
+            one.key: one for one in entries if type(one) is Emitted
+        }
+        for key in self.emitted:
+            self.operations[place_in(key)[1]] = "process"
+        if self.operations:
+            self.ended_operations, self.given_up = _ended_operations(entries)
 
     @classmethod
     def of(cls, turn: Turn, view: TurnView) -> Recovery | None:
@@ -95,11 +141,29 @@ class Recovery:
         iteration, *place = row.key.split("/")[3:]
         if self._syncs is None:
             self._syncs = syncs_first(tuple(place))
-        number = place[1].partition(".")[0]
+        number, is_inside, _ = place[1].partition(".")
         if number.isdigit():
             self.last_effect = max(self.last_effect, int(number))
-            if place[0] in _SAYS:
+            if is_inside and place[0] in _OPERATION_KINDS and _OPERATION.fullmatch(place[1]):
+                self.operations[place[1]] = place[0]
+            elif place[0] in _SAYS:
                 self._effects[int(number)] = iteration, _SAYS[place[0]]
+        if is_inside and isinstance(row.outcome, (EventAwaited, ProcessAnswered)):
+            self._count_child(row, row.outcome)
+
+    def _count_child(self, row: JournalRow, answered: EventAwaited | ProcessAnswered) -> None:
+        """Count what a child used whose answer is recorded."""
+        turn, command = self._turn, row.command
+        if isinstance(command, AwaitEventCommand):
+            view = turn.waits.get(command.wait_key)
+            if view is not None:
+                turn.count_child(view.wait, answered.value)
+        elif isinstance(command, ProcessCommand) and command.operation == "await":
+            # A signal that is waited for names the process itself, and its value is the sender's.
+            is_child = command.process_id != turn.session_id
+            end = ChildEnd.of(answered.value) if is_child else None
+            if end is not None and end.usage:
+                turn.spent.count_child(row.key, end.usage)
 
     @property
     def syncs(self) -> bool | None:
@@ -144,6 +208,63 @@ class Recovery:
         )
         self._disagree(self._turn.key(kind, str(effect.id)), kind, lambda: (place,))
 
+    def check_operation(self, at: str, kind: str, asked: Command | str) -> None:
+        """Let a process ask for an operation of this kind only if the journal has no other at its place.
+
+        `asked` is what it asks for: a command, or the name of an event.
+
+        Raises:
+            ParkTurn, ReplayMismatch: as of `check_same`.
+        """
+        if self._unasked is None:
+            self._unasked = set(self.operations)
+        self._unasked.discard(at)
+        known = self.operations.get(at)
+        if known is not None and known != kind:
+            place = Difference(path="$.operation", change="changed", recorded=known, found=kind)
+            said = f"operation {_position(at)}, {self._recorded(at)}: now {_named(asked)}"
+            self._disagree(self._turn.key(kind, at), kind, lambda: (place,), said)
+
+    def _recorded(self, at: str) -> str:
+        """Return what the journal has at the place of an operation, in words."""
+        kind, turn = self.operations[at], self._turn
+        emitted = self.emitted.get(turn.key("process", at))
+        if emitted is not None:
+            return _named(emitted.name)
+        row = turn.row(turn.key(kind, at, 0 if kind == "tool_call" else None))
+        command = None if row is None else read_command(row.command)
+        return kind if command is None else _named(command)
+
+    @property
+    def has_unasked(self) -> bool:
+        """Whether the journal has operations that the process has not asked for."""
+        return bool(self.operations if self._unasked is None else self._unasked)
+
+    def check_emitted(self, told: Emitted, name: str) -> None:
+        """Let a process tell this only if it is what the journal has at this place.
+
+        Raises:
+            ParkTurn, ReplayMismatch: as of `check_same`.
+        """
+        if told.name != name:
+            place = Difference(path="$.name", change="changed", recorded=told.name, found=name)
+            at = place_in(told.key)[1]
+            said = f"operation {_position(at)}, {_named(told.name)}: now {_named(name)}"
+            self._disagree(told.key, name, lambda: (place,), said)
+
+    def check_all_asked(self) -> None:
+        """Let a process end only if it has asked for every operation that the journal has.
+
+        Raises:
+            ParkTurn, ReplayMismatch: as of `check_same`.
+        """
+        left = self.operations if self._unasked is None else self._unasked
+        for at in sorted(left):
+            kind = self.operations[at]
+            place = Difference(path="$.operation", change="removed", recorded=kind)
+            said = f"operation {_position(at)}, {self._recorded(at)}: now nothing"
+            self._disagree(self._turn.key(kind, at), kind, lambda place=place: (place,), said)  # type: ignore[misc]
+
     def check_same(self, row: JournalRow, asked: Keyed) -> None:
         """Let what is recorded stand for another request only if a person said so.
 
@@ -156,14 +277,17 @@ class Recovery:
         # Digests of an earlier format are others than those of today, also of the same command.
         if row.command is not None and body_of(row.command) == asked.body:
             return
-        self._disagree(
-            asked.key,
-            asked.digest,
-            lambda: diff(row.command, read_command(as_written(asked.body))),
-        )
+        found = read_command(as_written(asked.body))
+        said, at = "", place_in(asked.key)[1]
+        if at in self.operations and row.command is not None and found is not None:
+            recorded, now = _named(read_command(row.command) or found), _named(found)
+            if recorded == now:
+                now += " of another length" if now == _SLEEP else ", with other arguments"
+            said = f"operation {_position(at)}, {recorded}: now {now}"
+        self._disagree(asked.key, asked.digest, lambda: diff(row.command, found), said)
 
     def _disagree(
-        self, key: str, digest: str, places: Callable[[], tuple[Difference, ...]]
+        self, key: str, digest: str, places: Callable[[], tuple[Difference, ...]], said: str = ""
     ) -> None:
         turn = self._turn
         if turn.services.on_mismatch == "accept":
@@ -176,12 +300,50 @@ class Recovery:
             raise ReplayMismatch(
                 f"{key}: the journal holds another request", key=key, diff=places()
             )
+        if turn.is_cancelled:  # what the code would do does not matter any more
+            raise CancelTurn
         if not any(view.state == "open" for view in tries):
             turn.open_wait(
                 "mismatch",
                 about=key,
                 digest=f"{digest}.{len(tries)}",
-                title="The code asks for something else than the journal holds",
+                title=f"{_DISAGREE}: {said}" if said else _DISAGREE,
                 detail={"key": key, "diff": [msgspec.to_builtins(one) for one in places()]},
             )
         raise ParkTurn
+
+
+def _position(at: str) -> str:
+    """Return the position of an operation in its process, from its place in the turn."""
+    return at.partition(".")[2]
+
+
+def _named(asked: Command | str) -> str:
+    """Return an operation of a process in words; a name is that of an event."""
+    if isinstance(asked, str):
+        return f"the event {asked}"
+    if isinstance(asked, ToolCallCommand):
+        return f"the step {asked.name}"
+    if isinstance(asked, ProcessCommand):
+        word = _OPERATIONS.get(asked.operation, f"a {asked.operation}")
+        return f"{word} {asked.name}".rstrip()
+    return _SLEEP if isinstance(asked, SleepCommand) else kind_of(asked)
+
+
+def _ended_operations(entries: Iterable[Entry]) -> tuple[list[str], set[str]]:
+    """Return the positions of operations whose ends are recorded, in that order, and of those that were given up.
+
+    What the function gave up has no end to return: it is given up again.
+    """
+    ended, given_up = list[str](), set[str]()
+    for one in entries:
+        if type(one) is Recorded and isinstance(one.outcome, _ENDS_OF_OPERATIONS):
+            kind, effect_id = place_in(one.key)[:2]
+            found = _OPERATION.fullmatch(effect_id) if kind in _OPERATION_KINDS else None
+            if found is None:
+                continue
+            if getattr(one.outcome, "status", "") == GIVEN_UP:
+                given_up.add(found[1])
+            else:
+                ended.append(found[1])
+    return ended, given_up

@@ -4,6 +4,8 @@ A replay is the turn's own loop (`Performer`) over a recorded turn. Where the tu
 the frontier. It tells whether the code still asks what the journal answers, and what the turn has said and decided so far.
 
 Law 1. Nothing is asked but the journal: no model, tool, hook, policy, person, provider, deps or instructions.
+    The function of a process is run, up to the frontier: its operations have nothing but the journal, it has no deps, and
+    what it does beside its operations it does here too, as in every drive.
 Law 2. Nothing is written, shown or read: what a replay is given is all that it has. There is no store behind it, no time
     passes in it, and what it is given stays as it was.
 Law 3. Up to the frontier a replay and a recovery are the same code. Only where recovery would ask a person about a
@@ -25,7 +27,7 @@ from windlass.errors import InvalidInput, ReplayMismatch, WindlassBug
 from windlass.journal import Difference, Entry, TurnJournal, TurnStarted
 from windlass.kernel import Message, Outcome, Value
 from windlass.kernel.outcomes import Stopped
-from windlass.kernel.states import WaitingCheckpoint, WaitingModel, WaitingTools
+from windlass.kernel.states import WaitingCheckpoint, WaitingCode, WaitingModel, WaitingTools
 from windlass.ports import Clock, SessionView, Store, TurnView
 from windlass.runtime.ending import Ending
 from windlass.runtime.feed import TurnFeed
@@ -39,6 +41,7 @@ from windlass.runtime.session_memory import SessionMemory
 from windlass.runtime.starting import missing_code
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import messages_in
+from windlass.runtime.turn_signals import ReplayBlocked
 from windlass.runtime.turn_start import plugin_names
 
 ReplayState: TypeAlias = Literal["ends", "goes_on", "differs", "blocked"]
@@ -157,6 +160,8 @@ class _Replay:
             ending = Ending(turn, started, hooks)
             ending.recorded(outcome)
             return self._ended(outcome, messages_in(ending.nodes(outcome)))
+        except ReplayBlocked as blocked:
+            return Replayed(state="blocked", why=str(blocked))
         except ReplayMismatch as mismatch:
             return self._stopped(performer, "differs", mismatch.key, mismatch.diff)
         finally:
@@ -224,6 +229,9 @@ class _Replay:
             keys = [turn.key("tool_call", effect_id, ordinal) for ordinal in calls]
             shown = [f"{turn.key('tool_hooks', effect_id, ordinal)}/presented" for ordinal in calls]
             return self._first_open([*keys, *shown])
+        if isinstance(state, WaitingCode):
+            assert performer.process is not None  # noqa: S101 - its driver runs code
+            return performer.process.frontier
         is_checkpoint = isinstance(state, WaitingCheckpoint)
         return turn.key("checkpoint" if is_checkpoint else "sync_environment", effect_id)
 

@@ -8,14 +8,19 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from os import urandom
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from windlass.guards.secret import REGISTERED
-from windlass.ports import Clock, ErrandReceipt, Phase, PhaseProbe, Price, Store
+from windlass.kernel import Event
+from windlass.kernel.events import ChildEvent
+from windlass.ports import Clock, ErrandReceipt, Phase, PhaseProbe, Price, Store, TurnRequest
+from windlass.ports.children import Above, Tree
 from windlass.ports.policy import Approver
+from windlass.ports.trigger import EventSource
 from windlass.runtime.feed import SessionFeed
+from windlass.runtime.reader import Drive, Waiting
 
 _MAX_FEEDS = 1_024
 _TIDIED_AT_ONCE = 16
@@ -23,7 +28,14 @@ _TIDIED_AT_ONCE = 16
 OnMismatch: TypeAlias = Literal["park", "accept"]
 """What becomes of a turn whose code asks something else than its journal holds."""
 
-_UNSEEN: AbstractContextManager[None] = nullcontext()
+
+class _Unseen:
+    """What is entered where there is no probe: both ends are C functions that do nothing, for it is entered often."""
+
+    __enter__ = __exit__ = "".format  # takes anything; what it returns is false
+
+
+UNSEEN = cast("AbstractContextManager[None]", _Unseen())
 
 
 def _without_secrets(record: logging.LogRecord) -> bool:
@@ -76,6 +88,10 @@ class Feeds:
         feed.use()
         return feed
 
+    def find(self, session_id: str) -> SessionFeed | None:
+        """Return the feed of a session, if there is one."""
+        return self._feeds.get(session_id)
+
     def _make_room(self) -> None:
         if len(self._feeds) < _MAX_FEEDS:
             return
@@ -97,6 +113,64 @@ class Feeds:
         for feed in self._feeds.values():
             feed.close()
         self._feeds.clear()
+
+
+class Relaying(Waiting):
+    """Shows what a child shows to those who read the feeds of the turns above it, where all of them are in one process.
+
+    The child's feed has shown it before: facts are durable, and what the child's plugins were to look at they have seen.
+    It goes up as far as no plugin was to look at results first: what such a plugin would change or withhold is in a
+    child's words, too. Where no one reads, nothing is made.
+    """
+
+    __slots__ = ("_above", "_feeds", "_place")
+
+    is_relay = True
+
+    def __init__(
+        self,
+        feeds: Feeds,
+        place: tuple[str, str],
+        above: list[tuple[Above, tuple[str, ...]]],
+    ) -> None:
+        super().__init__(only=place[1], until=place[1])
+        self._feeds = feeds
+        self._place = place
+        # The turns above, the nearest first, each with the names on the way down from there.
+        self._above = above
+
+    @classmethod
+    def begin(cls, feeds: Feeds, place: tuple[str, str], request: TurnRequest) -> None:
+        """Hand on what the turn at `place`, its session and id, shows from now on, if those above may see it."""
+        tree, above = Tree.of(request), list[tuple[Above, tuple[str, ...]]]()
+        for at in reversed(range(tree.depth)):
+            if not tree.above[at].is_shown:
+                break
+            above.append((tree.above[at], tree.path[at + 1 :]))
+        if above:
+            feeds.of(place[0]).hand_on(cls(feeds, place, above))
+
+    def put(self, position: int, drive: Drive, event: Event) -> bool:  # noqa: ARG002 - it keeps nothing to go on from
+        """Show the readers above what this child shows; False once its drive has ended."""
+        session_id, turn_id = self._place
+        if drive.turn_id == turn_id:
+            for above, path in self._above:
+                feed = self._feeds.find(above.session_id)
+                if feed is not None and feed.has_readers:
+                    told = ChildEvent(
+                        id=event.id,
+                        session_id=session_id,
+                        turn_id=turn_id,
+                        event=event,
+                        path=path,
+                        call_id=above.call_id,
+                    )
+                    feed.relay(above.turn_id, told)
+        return not self.is_ended
+
+    def put_relayed(self, position: int, drive: Drive, event: Event) -> bool:  # noqa: ARG002 - of a child's child
+        """Leave it: what is below this child is shown above by relays of its own."""
+        return not self.is_ended
 
 
 class TaskSet:
@@ -155,6 +229,10 @@ class Services(msgspec.Struct, kw_only=True):
     prices: Mapping[str, Price] | None = None
     # Is told what became of the errands of a unit.
     on_errands: Callable[[tuple[ErrandReceipt, ...]], None] | None = None
+    # The sources of events that are declared here, by name.
+    sources: Mapping[str, EventSource] = {}
+    # Lends the slot of a turn that only waits, and does not park, to another.
+    lent: Callable[[], AbstractContextManager[None]] = nullcontext
     # What plugins do beside the turns.
     aside: TaskSet = msgspec.field(default_factory=TaskSet)
 
@@ -165,7 +243,7 @@ class Services(msgspec.Struct, kw_only=True):
     def phase(self, phase: Phase, session_id: str, turn_id: str) -> AbstractContextManager[None]:
         """Be in a phase of a turn, and tell the probe, if there is one."""
         if self.probe is None:
-            return _UNSEEN
+            return UNSEEN
         return _seen(self.probe, phase, session_id, turn_id)
 
     def until_ms(self) -> int:

@@ -7,17 +7,22 @@ an older generation is refused, and the memory is then thrown away.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from windlass.errors import ArgsInvalid
 from windlass.journal import DecisionRemembered, OutcomeUnknown, PluginRemembered, UsageLine
 from windlass.journal.pages import FrameOpened, NodeBody
 from windlass.journal.usage import sum_usage
 from windlass.kernel import Chain, ConversationRecord, Message, ToolCall, ToolResult, canonical
 from windlass.kernel.history import trust_history
+from windlass.kernel.outcomes import HandedOff
 from windlass.kernel.projector import SentPrefix, take_prefix
 from windlass.kernel.value import Json
 from windlass.ports import SessionView, TurnCommit
+from windlass.ports.tool import Tool
 from windlass.ports.unit import CHAT
+from windlass.tools.arguments import effective_args
 
 _PREFIX_EVERY = 64
 """About how many messages a reader of a session may have to hash."""
@@ -28,11 +33,21 @@ def call_digest(name: str, args: Json) -> str:
     return canonical.digest([name, args])
 
 
+def effective_digest(tool: Tool | None, name: str, args: dict[str, Any]) -> str:
+    """Return the digest of a call with its effective arguments, if those are not the ones that were given; else nothing."""
+    effective = args
+    if tool is not None:
+        with suppress(ArgsInvalid):  # it is another tool by now
+            effective = effective_args(tool, args)
+    found = call_digest(name, effective)
+    return "" if found == call_digest(name, args) else found
+
+
 class SessionMemory:
     """A session as its worker knows it: history as messages, and what earlier turns decided."""
 
     __slots__ = (
-        "_prefix", "_prefix_at", "agent", "generation", "head", "is_announced", "is_idle", "is_open", "is_owned",
+        "_prefix", "_prefix_at", "agent", "generation", "handed_at", "head", "is_announced", "is_idle", "is_open", "is_owned",
         "messages", "plugin_memories", "remembered", "session_id", "unknown_calls", "usage",
     )  # fmt: skip
 
@@ -47,6 +62,8 @@ class SessionMemory:
         # Whether callers may begin turns in it; else only errands do.
         self.is_open = True
         self.messages: Chain[Message] = Chain()
+        # How many messages there were when the session was handed off to its agent; 0: it was not, in this frame.
+        self.handed_at = 0
         # How many messages had been said when their digest was stored last; and that, until it was used.
         self._prefix_at = 0
         self._prefix: SentPrefix | None = None
@@ -70,6 +87,8 @@ class SessionMemory:
             memory._take(page.nodes, said)
             if page.prefix is not None:
                 memory._prefix, memory._prefix_at = page.prefix, len(said)
+            if isinstance(page.outcome, HandedOff):
+                memory.handed_at = len(said)
         memory.messages = Chain(said)
         # Each turn began with a check of all before it, and the store has compared the links.
         trust_history(memory.messages)
@@ -116,7 +135,12 @@ class SessionMemory:
             self._prefix_at = messages.length
         if is_plain and messages.length == self.messages.length + len(nodes):
             self.messages = messages
-            return
+        else:
+            self._add(messages, nodes)
+        if commit.agent is not None:
+            self.agent, self.handed_at = commit.agent, self.messages.length
+
+    def _add(self, messages: Chain[Message], nodes: tuple[NodeBody, ...]) -> None:
         said: list[Message] = []
         self._take(nodes, said)
         if any(type(node) is FrameOpened for node in nodes):
@@ -138,7 +162,7 @@ class SessionMemory:
                         self._note_unknown(part.call_id, said)
             elif type(node) is FrameOpened:
                 said.clear()
-                self._prefix, self._prefix_at = None, 0
+                self._prefix, self._prefix_at, self.handed_at = None, 0, 0
             elif type(node) is OutcomeUnknown:
                 self.unknown_calls.add(node.call)
             elif type(node) is DecisionRemembered and node.session_id == self.session_id:

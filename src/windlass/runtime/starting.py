@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
+from windlass.folds.history import with_opening
 from windlass.guards import check_limit, check_text
 from windlass.journal import TurnStarted
 from windlass.journal.redaction import cleaned
-from windlass.kernel import Attachment, Json, Part
+from windlass.kernel import Attachment, Json, Part, Stopped
 from windlass.ports import NewTurn, Start, TurnInfo, TurnRequest, TurnView, WaitKind
 from windlass.runtime.around_turn import open_turn, with_prompt
+from windlass.runtime.hand_off import ViewFault, view_from_before
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.program import Program
 from windlass.runtime.turn import Turn
@@ -23,12 +25,14 @@ from windlass.runtime.turn_start import (
     DRIVERS,
     NOTHING_SAID,
     GivenPrompt,
+    Opening,
     is_compaction,
     plugin_names,
     start_record,
     woken_by,
 )
 
+_PLAIN = TurnStarted(agent="", model="")
 MAX_TAKEOVERS = 3
 NONE_GIVEN: object = object()
 """Stands for deps where the caller gave none: None may be given."""
@@ -48,6 +52,14 @@ class Job(msgspec.Struct, kw_only=True):
     # How often it failed in this worker, and with what.
     faults: tuple[int, str] = (0, "")
     deps: object = NONE_GIVEN
+    # Whether nothing waited to enter when it was given to this worker, and no drive before this one took anything.
+    is_quiet: bool = False
+
+    @property
+    def by(self) -> str | None:
+        """Who asked for it."""
+        asked = self.accept if self.view is None else self.view
+        return None if asked is None else asked.by
 
     @property
     def has_deps(self) -> bool:
@@ -192,6 +204,8 @@ async def started_anew(
     woken = woken_by((turn.session_id, turn.turn_id), request)
     if woken:
         opening = msgspec.structs.replace(opening, messages=(*opening.messages, *woken))
+    if turn.memory.handed_at and opening.ends is None and not is_compaction(request):
+        opening = _seen_from_here(turn, opening, parts)
     started = start_record(
         program,
         request,
@@ -204,6 +218,21 @@ async def started_anew(
     started = cleaned(started)
     turn.lane.add(started, blobs=[part.ref for part in parts if type(part) is Attachment])
     return started
+
+
+def _seen_from_here(turn: Turn, opening: Opening, parts: tuple[Part, ...]) -> Opening:
+    """Add to an opening what the agent is shown of a session that was handed off to it."""
+    history, place = turn.memory.messages, (turn.session_id, turn.turn_id)
+    begun = msgspec.structs.replace(_PLAIN, input=parts, messages=opening.messages)
+    history, _ = with_opening(history, place, begun, turn.request)
+    if history.length <= turn.memory.handed_at:
+        return opening  # nothing is asked of a model
+    try:
+        view = view_from_before(history, turn.memory.handed_at, turn.program.handoff_view)
+    except ViewFault as fault:
+        ends = Stopped(reason="runtime_error", detail=str(fault))
+        return msgspec.structs.replace(opening, ends=ends)
+    return msgspec.structs.replace(opening, view=view)
 
 
 def _has_pieces(program: Program, request: TurnRequest) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 
 from windlass.kernel import CallTools, CompletedToolCall, Outcome, ToolsReturned
+from windlass.runtime.agent_call import AgentCallRun
 from windlass.runtime.around_tool import CallHooks
+from windlass.runtime.background import BackgroundCallRun
 from windlass.runtime.call_batch import CallBatch
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.model_call import ModelCalls
@@ -30,6 +32,8 @@ class ToolCalls:
             if hooks is not None and (hooks.plugins.has_tool_hooks or hooks.records_looks("tools"))
             else None
         )
+        # Whether some tools are agents, or run in the background; providers may bring such tools.
+        self._has_kinds = turn.toolbox.has_kinds or turn.provided is not None
         self._runs: list[ToolCallRun] = []
         self._batch: CallBatch | None = None
         # How the turn ends, if a plugin said so of one of its calls.
@@ -45,7 +49,8 @@ class ToolCalls:
         turn.tool_calls += n_calls
         batch = self._batch = CallBatch(turn, n_calls)
         for ordinal, call in enumerate(effect.calls):
-            run = ToolCallRun(turn, self._models, batch, call, effect.id, ordinal)
+            kind = self._kind(call.name) if self._has_kinds else ToolCallRun
+            run = kind(turn, self._models, batch, call, effect.id, ordinal)
             if self._hooks is not None:
                 run.hooks = CallHooks(self._hooks, call, effect.id, ordinal, n_calls)
             self._runs.append(run)
@@ -58,6 +63,15 @@ class ToolCalls:
         self._batch = None
         self._runs = []
         return ToolsReturned(id=effect.id, results=results)
+
+    def _kind(self, name: str) -> type[ToolCallRun]:
+        """Return what runs a call of a tool. A tool that is not here yet, a provider brings when the turn goes live."""
+        turn = self._turn
+        toolbox = turn.toolbox
+        if name in toolbox.agents:
+            return AgentCallRun
+        may_come = turn.provided is not None and toolbox.get(name) is None
+        return BackgroundCallRun if may_come or name in toolbox.background else ToolCallRun
 
     def _fold(self, runs: list[ToolCallRun]) -> None:
         """Apply what plugins changed around these calls, in call order, whichever ended first."""

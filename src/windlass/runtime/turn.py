@@ -10,7 +10,7 @@ Length: it is the one object that everything works through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
@@ -20,7 +20,15 @@ from windlass.guards.media import check_file, check_file_name, check_media_type
 from windlass.guards.secret import REGISTERED
 from windlass.journal import EventAwaited, JournalRow, RecordedMoment, TurnJournal, wait_key
 from windlass.journal.commands import AwaitEventCommand, Command, effect_digest, kind_of
-from windlass.journal.entries import Attempt, Claimed, DriveBegan, DriveEnded, Recorded, TurnStarted
+from windlass.journal.entries import (
+    Attempt,
+    Claimed,
+    DriveBegan,
+    DriveEnded,
+    Emitted,
+    Recorded,
+    TurnStarted,
+)
 from windlass.journal.redaction import cleaned
 from windlass.kernel import Event, ModelReply, Outcome, TurnIds, TurnMachine, canonical, events
 from windlass.kernel.effects import Asked
@@ -29,6 +37,7 @@ from windlass.kernel.responses import Failure
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, ToolSpec
 from windlass.kernel.value import Json, set_field
 from windlass.ports import TurnRequest, Wait, WaitAnswer, WaitKind, WaitView
+from windlass.ports.children import child_usage_told, usage_in_answer
 from windlass.runtime.feed import TurnFeed
 from windlass.runtime.lane import Lane
 from windlass.runtime.limits import TurnUsage
@@ -64,13 +73,22 @@ class Recovery(Protocol):
     last_effect: int
     is_over: bool
     claims: Mapping[str, int]
+    emitted: Mapping[str, Emitted]
+    operations: dict[str, str]
+    ended_operations: list[str]
+    given_up: set[str]
 
+    @property
+    def has_unasked(self) -> bool: ...
     @property
     def syncs(self) -> bool | None: ...
 
     def answer_to(self, asked: Keyed, wanted: type[M]) -> M | None: ...
     def check_place(self, effect: Asked) -> None: ...
     def check_same(self, row: JournalRow, asked: Keyed) -> None: ...
+    def check_operation(self, at: str, kind: str, asked: Command | str) -> None: ...
+    def check_emitted(self, told: Emitted, name: str) -> None: ...
+    def check_all_asked(self) -> None: ...
 
 
 class ProvidedTools(Protocol):
@@ -82,6 +100,11 @@ class ProvidedTools(Protocol):
 
 class Turn:
     """One turn, driven by one worker under one generation."""
+
+    # What plugins let a child use that is one of so many about to begin, by plugin.
+    allots: Callable[[int], dict[str, Json]] | None = None
+    # How many of the calls under way are to begin a child and have not yet: they share what the turn has left.
+    children_to_begin = 0
 
     def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
@@ -352,12 +375,32 @@ class Turn:
             began_ms=answer.now_ms,
             took_ms=max(0, answer.now_ms - wait.created_ms),
         )
-        resolved = events.WaitResolved(
-            key=wait.key, kind=wait.kind, status=outcome.status, by=outcome.by
-        )
-        number = list(self.waits).index(wait.key) + 1
-        self.tell_fact(resolved, f"wait{number}.over")
+        self.tell_wait_over(wait, outcome.status, outcome.by)
+        self.hear_child(wait, outcome.value)
         return outcome
+
+    def tell_wait_over(self, wait: Wait, status: str, by: str | None = None) -> None:
+        """Show how a wait ended."""
+        resolved = events.WaitResolved(key=wait.key, kind=wait.kind, status=status, by=by)
+        self.tell_fact(resolved, f"wait{self._number_of(wait)}.over")
+
+    def hear_child(self, wait: Wait, value: Json) -> None:
+        """Count and show what the child used that answered a wait with this."""
+        if wait.kind != "child":
+            return
+        self.count_child(wait, value)
+        total, number = self.spent.of_children(), self._number_of(wait)
+        for at, told in enumerate(child_usage_told(wait, value, total), 1):
+            self.tell_fact(told, f"wait{number}.used{at}")
+
+    def count_child(self, wait: Wait, value: Json) -> None:
+        """Count what the child used that answered a wait with this."""
+        lines = usage_in_answer(wait, value)
+        if lines:
+            self.spent.count_child(wait.key, lines)
+
+    def _number_of(self, wait: Wait) -> int:
+        return list(self.waits).index(wait.key) + 1
 
     async def reload_waits(self) -> None:
         """Look again how the turn's waits stand; the turn is read only if one of them has its answer."""

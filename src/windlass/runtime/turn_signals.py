@@ -13,6 +13,10 @@ class JournalEnds(ParkTurn):
     """Raised inside a turn that is only replayed, where it would go live: there is nothing more to replay."""
 
 
+class ReplayBlocked(Exception):
+    """Raised inside a turn that is only replayed, where its function needs what a replay has not; it says what."""
+
+
 class StopTurn(Exception):
     """Raised inside a turn when its worker leaves: it goes on elsewhere."""
 

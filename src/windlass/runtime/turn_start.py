@@ -10,22 +10,44 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.journal import EnvironmentBuilt, TurnJournal, TurnStarted
-from windlass.kernel import Generation, Outcome, ToolSpec, TurnConfig, TurnIds, canonical
+from windlass.kernel import (
+    WHOLE,
+    Generation,
+    HistoryView,
+    Outcome,
+    ToolSpec,
+    TurnConfig,
+    TurnIds,
+    canonical,
+)
 from windlass.kernel.compaction import COMPACTION, compaction_with
-from windlass.kernel.messages import InputOrigin, Message, Part, Text, TurnCause
+from windlass.kernel.messages import (
+    InputOrigin,
+    Message,
+    Part,
+    ProcessOrigin,
+    Text,
+    TurnCause,
+)
+from windlass.kernel.process import PROCESS, ProcessDriver
 from windlass.kernel.projector import ChatProjector
 from windlass.kernel.responses import Environment
 from windlass.kernel.standard import StandardDriver
 from windlass.kernel.termination import BY_VALUE
 from windlass.kernel.value import EMPTY_DICT, Json, set_field
 from windlass.ports import TurnRequest
+from windlass.ports.children import Tree
+from windlass.ports.inbox import wake_in
 from windlass.ports.prompt import Contribution, plain_pieces, recorded_pieces
-from windlass.runtime.limits import Limits
+from windlass.runtime.limits import TURN_LIMITS, Limits
 from windlass.runtime.outputs import StructuredDriver, StructuredProjector, output_of
 from windlass.runtime.program import Finish, Program
+from windlass.tools import Toolbox
 
 STRUCTURED = "structured"
-DRIVERS = ("standard", STRUCTURED, COMPACTION)
+# Those that need no tools, limits or environment.
+_OTHER_DRIVERS = frozenset({COMPACTION, PROCESS})
+DRIVERS = ("standard", STRUCTURED, COMPACTION, PROCESS)
 _PLAIN = TurnRequest()
 _STANDARD = StandardDriver()
 _CHAT = ChatProjector()
@@ -61,7 +83,8 @@ class GivenPrompt(NamedTuple):
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """What was made of a turn's beginning; `input` is None where plugins left it alone.
 
-    `prompt` is what became of the instructions, `pieces` what agent and caller gave beside them.
+    `prompt` is what became of the instructions, `pieces` what agent and caller gave beside them. `view` is what is shown
+    of a session that was handed off.
     """
 
     input: tuple[Part, ...] | None = None
@@ -70,6 +93,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     pieces: tuple[Contribution, ...] = ()
     patches: dict[str, Any] = EMPTY_DICT
     ends: Outcome | None = None
+    view: HistoryView | None = None
 
 
 NOTHING_SAID = Opening()
@@ -110,6 +134,9 @@ def _record_of(
     limits = program.limits_record
     if wanted.get("limits"):
         limits = {**limits, **wanted["limits"]}
+    is_deep = program.toolbox.agents and is_deepest(
+        request, limits.get("max_depth", TURN_LIMITS.max_depth)
+    )
     generation = program.generation
     if wanted.get("generation"):
         generation = msgspec.convert(dict(wanted["generation"]), Generation)
@@ -117,12 +144,12 @@ def _record_of(
         agent=program.name,
         model=wanted.get("model", program.model.name),
         instructions=instructions,
-        tools=program.tools_text,
+        tools=_leaf_tools(program) if is_deep else program.tools_text,
         contracts=program.contracts,
         policy_version=policy_version(program),
         limits=limits,
         generation=generation,
-        driver="standard" if output is None else STRUCTURED,
+        driver=_driver(program, output),
         context=request.context,
         output=output,
         plugins=program.plugins.versions,
@@ -133,19 +160,50 @@ def _record_of(
         pieces=plain_pieces(opening.pieces) or None,
         patches=opening.patches,
         ends=opening.ends,
-        termination=_termination(wanted.get("finish", program.finish), output),
+        termination=_termination(wanted.get("finish", program.finish), output, program.handoffs),
+        view=opening.view,
     )
     return _for_summary(started) if is_compaction(request) else started
 
 
-def _termination(finish: Finish, output: Json) -> Json:
+def is_deepest(request: TurnRequest, max_depth: int) -> bool:
+    """Whether a turn may begin no children, because it is as deep in its tree as turns may be.
+
+    `max_depth` is its own limit, which counts for the turn at the top.
+    """
+    place = Tree.of(request)
+    return place.depth >= (max_depth if place.max_depth is None else place.max_depth)
+
+
+def without_agents(toolbox: Toolbox, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    """Return what is offered to a model whose turn may begin no children."""
+    return tuple(one for one in specs if one.name not in toolbox.agents)
+
+
+def _leaf_tools(program: Program) -> str:
+    """Return the text of the tool specs of an agent that may begin no children."""
+    specs = program.toolbox.specs
+    return program.once(
+        "leaf_tools",
+        lambda: canonical.encode(without_agents(program.toolbox, specs)).decode(),
+    )
+
+
+def _driver(program: Program, output: Json) -> str:
+    if program.code is not None:
+        return PROCESS
+    return "standard" if output is None else STRUCTURED
+
+
+def _termination(finish: Finish, output: Json, handoffs: tuple[str, ...]) -> Json:
     """Return how a turn has to finish, as its driver reads it.
 
-    With an output every answer is a value, or the turn fails: there is nothing more to ask for.
+    With an output every answer is a value, or the turn fails: there is nothing more to ask for. A turn that hands the
+    session off leaves it to another agent to finish.
     """
     if finish == "answer" or (finish == BY_VALUE and output is not None):
         return None
-    return finish if finish == BY_VALUE else list(finish)
+    return finish if finish == BY_VALUE else [*finish, *handoffs]
 
 
 def woken_by(place: tuple[str, str], request: TurnRequest) -> tuple[Message, ...]:
@@ -153,7 +211,7 @@ def woken_by(place: tuple[str, str], request: TurnRequest) -> tuple[Message, ...
     said = request.overrides.get("wake")
     if said is None:
         return ()
-    origin = InputOrigin(turn_id=place[1], input_id=request.overrides["item"])
+    origin = wake_in(said).origin(request.overrides["item"], place[1])
     # Not the item's id: a wake that was reclaimed may come again, and no history has an id twice.
     message_id = TurnIds(*place).message("in", "wake")
     return (Message(id=message_id, role="event", parts=(Text(text=said["text"]),), origin=origin),)
@@ -172,7 +230,7 @@ def causes_of(started: TurnStarted, request: TurnRequest) -> tuple[TurnCause, ..
             text="".join(part.text for part in message.parts if type(part) is Text),
         )
         for message in started.messages
-        if message.role == "event" and isinstance(message.origin, InputOrigin)
+        if message.role == "event" and isinstance(message.origin, (InputOrigin, ProcessOrigin))
     )
 
 
@@ -246,9 +304,11 @@ def config_of(
     syncs: bool | None = None,
 ) -> TurnConfig:
     """Return the configuration of the turn at `place`, its session and id; `syncs` is what its journal tells of that."""
-    if started.driver == COMPACTION:
+    if started.driver in _OTHER_DRIVERS:
         return TurnConfig(
-            driver=compaction_with(request.overrides.get("compact", {})),
+            driver=ProcessDriver(started.agent)
+            if started.driver == PROCESS
+            else compaction_with(request.overrides.get("compact", {})),
             model=started.model,
             session_id=place[0],
             turn_id=place[1],
@@ -269,6 +329,7 @@ def config_of(
         "generation": started.generation,
         "sync_environment": _syncs(program, started) if syncs is None else syncs,
         "termination": started.termination,
+        "view": started.view or WHOLE,
         "progress": False,
     }
     # Most turns of an agent differ in their ids alone, which were checked at the door.

@@ -8,7 +8,7 @@ Law 3. A turn that was to be accepted and was not is told to the turn that asked
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeAlias, assert_never
 
@@ -20,10 +20,12 @@ from windlass.ports.unit import (
     CancelTurn,
     Errand,
     ErrandReceipt,
+    MoveSession,
     PostItem,
     lock_order,
     target_of,
 )
+from windlass.stores import rules
 
 Status: TypeAlias = Literal["done", "known", "dropped"]
 
@@ -67,6 +69,10 @@ class ErrandRows(Protocol):
         """Ask for a turn of a living session to end."""
         ...
 
+    def move(self, errand: MoveSession) -> bool:
+        """Let a process belong to another session; return whether it did before."""
+        ...
+
     def reject(self, key: str, answer: WaitAnswer) -> None:
         """Answer a wait of the unit's own turn, if it is open."""
         ...
@@ -98,12 +104,13 @@ def check_alone(errands: Sequence[Errand]) -> None:
     """Refuse errands that need the tree or the turn of a unit, for a caller that has none.
 
     Raises:
-        InvalidInput: one names a limit of a tree, or a wait to be rejected.
+        InvalidInput: one names a limit of a tree that it does not join, or a wait to be rejected.
     """
     for errand in _acceptances(errands):
-        for field in ("most", "rejects"):
-            if getattr(errand, field) is not None:
-                raise InvalidInput.at(f"AcceptTurn.{field}", "one without a unit", "none")
+        if errand.most is not None and errand.parent is None:
+            raise InvalidInput.at("AcceptTurn.most", "one without a unit", "none, or a parent")
+        if errand.rejects is not None:
+            raise InvalidInput.at("AcceptTurn.rejects", "one without a unit", "none")
 
 
 def check_rejects(rows: ErrandRows, unit: Unit) -> None:
@@ -120,6 +127,18 @@ def check_rejects(rows: ErrandRows, unit: Unit) -> None:
         if wait is None or (wait.session_id, wait.turn_id) != (unit.session_id, unit.turn_id):
             field = "AcceptTurn.rejects"
             raise InvalidInput(f"{field}: the unit's turn has no such wait", field=field)
+
+
+def is_known_elsewhere(errand: AcceptTurn, digests: Iterable[str]) -> bool:
+    """Whether a turn is known in another session; `digests` are those of the requests that its id has there.
+
+    Raises:
+        IdempotencyConflict: it is known with another request.
+    """
+    found, wanted = tuple(digests), errand.turn.request.digest()
+    for digest in found:
+        rules.check_same(digest, wanted, f"turn {errand.turn_id}", field="turn_id")
+    return bool(found)
 
 
 def check_room(others: int, most: int | None) -> None:
@@ -163,15 +182,16 @@ def _owner(rows: ErrandRows, session_id: str) -> str | None:
 def _run_one(
     rows: ErrandRows, errand: Errand, number: int, session_id: str | None
 ) -> ErrandReceipt:
+    code = ""
     try:
         with rows.undone_if_dropped(session_id):
             status, reason = _act(rows, errand, number)
     except DROPS as refusal:
-        status, reason = "dropped", str(refusal)
+        status, reason, code = "dropped", str(refusal), refusal.code
     if status == "dropped" and isinstance(errand, AcceptTurn) and errand.rejects is not None:
         told = WaitAnswer(status="rejected", value=reason, now_ms=errand.turn.now_ms)
         rows.reject(errand.rejects, told)
-    return _receipt(rows, errand, status, reason)
+    return _receipt(rows, errand, status, reason, code)
 
 
 def _act(rows: ErrandRows, errand: Errand, number: int) -> tuple[Status, str]:
@@ -180,6 +200,8 @@ def _act(rows: ErrandRows, errand: Errand, number: int) -> tuple[Status, str]:
             return ("known" if rows.accept(errand, number) else "done"), ""
         case PostItem():
             return ("known" if rows.post(errand) else "done"), ""
+        case MoveSession():
+            return ("known" if rows.move(errand) else "done"), ""
         case AnswerWait():
             return _answered(*rows.answer(errand))
         case CancelTurn():
@@ -207,14 +229,17 @@ def _cancelled(errand: CancelTurn, receipt: CancelReceipt) -> tuple[Status, str]
             return "dropped", f"turn {errand.turn_id}: the session has no turn of this id"
 
 
-def _receipt(rows: ErrandRows, errand: Errand, status: Status, reason: str = "") -> ErrandReceipt:
+def _receipt(
+    rows: ErrandRows, errand: Errand, status: Status, reason: str = "", code: str = ""
+) -> ErrandReceipt:
     place = _wait(rows, errand.key) if isinstance(errand, AnswerWait) else errand
     if place is None:
-        return ErrandReceipt(status=status, reason=reason)
+        return ErrandReceipt(status=status, reason=reason, code=code)
     return ErrandReceipt(
         status=status,
         session_id=place.session_id,
-        turn_id="" if isinstance(place, PostItem) else place.turn_id,
+        turn_id="" if isinstance(place, (PostItem, MoveSession)) else place.turn_id,
         owner=_owner(rows, place.session_id),
         reason=reason,
+        code=code,
     )

@@ -14,6 +14,7 @@ from windlass.ports import (
     TurnRequest,
     TurnState,
     WaitView,
+    When,
 )
 from windlass.ports.views import SessionView, TurnView
 
@@ -30,6 +31,7 @@ class SessionFacts(Protocol):
     owner: str | None
     parent_head: int | None
     kind: SessionKind
+    label: str | None
 
     @property
     def active(self) -> int | None: ...
@@ -68,6 +70,9 @@ class ItemFacts(Protocol):
     @property
     def state(self) -> ItemState: ...
 
+    @property
+    def when(self) -> When: ...
+
 
 def history_page(turn: TurnFacts, end: TurnCommit) -> HistoryPage:
     """Return the page that a turn adds to its session's history."""
@@ -101,6 +106,7 @@ def session_view(session: SessionFacts, pages: Sequence[HistoryPage], **shown: A
         owner=session.owner,
         parent_head=session.parent_head,
         kind=session.kind,
+        label=session.label,
         pages=tuple(pages),
         **shown,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from windlass.errors import (
     Forbidden,
@@ -23,14 +23,18 @@ from windlass.errors import (
     UnknownSession,
     WindlassError,
 )
+from windlass.guards.ids import check_id
 from windlass.guards.secret import check_no_secret
 from windlass.journal import Claimed, HistoryPage
 from windlass.kernel.outcomes import Stopped
+from windlass.kernel.value import Json
 from windlass.ports import CancelReceipt, Wait, WaitAnswer, WaitReceipt, WaitView, WithdrawReceipt
+from windlass.ports.inbox import ASKED, SIGNAL, InboxItem, NewItem, signal_in
 from windlass.ports.unit import (
     CHAT,
     Lease,
     NewTurn,
+    SessionKind,
     Start,
     TurnCommit,
     TurnState,
@@ -114,6 +118,35 @@ def tree_of(session: S, started: Callable[[S], Iterable[S]]) -> list[S]:
     return found[::-1]
 
 
+def check_moves(session: S, to: S, starter: Callable[[S], S | None]) -> None:
+    """Refuse to move a session that is not a process, or below itself; `starter` finds what began a session.
+
+    Raises:
+        InvalidInput: it cannot be there.
+    """
+    field = "MoveSession.session_id"
+    if session.kind != "process":
+        raise InvalidInput.at(field, f"a session of kind {session.kind}", "a process")
+    above: S | None = to
+    while above is not None:
+        if above.id == session.id:
+            raise InvalidInput.at("MoveSession.to", "the process or one below it", "another one")
+        above = starter(above)
+
+
+def check_kept(keep_ms: Mapping[SessionKind, int]) -> None:
+    """Refuse times after which no session is deleted.
+
+    Raises:
+        InvalidInput: they name `chat`, or what is no kind or no time.
+    """
+    for kind, time_ms in keep_ms.items():
+        if kind == CHAT or kind not in get_args(SessionKind):
+            raise InvalidInput.at("keep_ms", repr(kind)[:40], "a kind of session other than chat")
+        if type(time_ms) is not int or time_ms < 0:
+            raise InvalidInput.at(f"keep_ms[{kind}]", repr(time_ms)[:40], "milliseconds from 0")
+
+
 def fork_head(parent: SessionFacts, at: int | None) -> int:
     """Return how many turns of a session a fork shares."""
     head = parent.head if at is None else at
@@ -149,12 +182,15 @@ def check_begins(session: SessionFacts, turn: NewTurn, *, is_known: bool) -> Non
         )
 
 
-def check_enqueues(session: SessionFacts) -> None:
-    """Refuse an item from outside for a session that only errands post to.
+def check_enqueues(session: SessionFacts, item: NewItem) -> None:
+    """Refuse an item from outside that only errands post, because of its session or its kind.
 
     Raises:
-        Forbidden: it is not a chat.
+        Forbidden: it is not for a chat, or it is a signal.
     """
+    if item.kind == SIGNAL:
+        said = f"item {item.item_id}: is a signal, which only errands post"
+        raise Forbidden(said, field="NewItem.kind")
     if session.kind != CHAT:
         raise Forbidden(
             f"session {session.id}: is of kind {session.kind}, where only errands post items",
@@ -170,10 +206,9 @@ def check_answers(wait: Wait, answer: WaitAnswer, *, is_errand: bool = False) ->
     """
     if wait.kind == "child" and not is_errand:
         raise Forbidden("key: found a wait of kind child, which only errands answer", field="key")
-    if wait.kind == "timer":
-        is_over = wait.expires_ms is not None and answer.now_ms >= wait.expires_ms
-        if answer.status != "expired" or not is_over:
-            raise Forbidden("key: found a timer, which only its time answers", field="key")
+    is_in_time = answer.status == "expired" and is_over(wait, answer.now_ms)
+    if wait.kind == "timer" and not is_in_time:
+        raise Forbidden("key: found a timer, which only its time answers", field="key")
 
 
 # ------------------------------------------------------------------ who may write
@@ -390,7 +425,10 @@ def check_end(turn: TurnFacts, unit: Unit, end: TurnCommit) -> None:
     Raises:
         TurnCancelled: the turn was cancelled, and this is another end.
         HeadMoved: the session's head is not the one that it expects.
+        InvalidInput: the session would belong to an agent whose name is not an id.
     """
+    if end.agent is not None:
+        check_id(end.agent, field="TurnCommit.agent")
     if unit.parks:
         raise InvalidInput("Unit.parks: a turn that commits does not park", field="Unit.parks")
     is_cancelled = isinstance(end.outcome, Stopped) and end.outcome.reason == "cancelled"
@@ -445,10 +483,14 @@ def unknown_wait(field: str) -> InvalidInput:
     return InvalidInput(f"{field}: there is no such wait in this store", field=field)
 
 
+def is_over(wait: Wait, now_ms: int) -> bool:
+    """Whether the time of a wait is over."""
+    return wait.expires_ms is not None and now_ms >= wait.expires_ms
+
+
 def standing_answer(wait: Wait, answer: WaitAnswer) -> WaitAnswer:
     """Return the answer to an open wait, or that it came too late."""
-    is_late = wait.expires_ms is not None and answer.now_ms >= wait.expires_ms
-    if is_late and answer.status != "expired":
+    if is_over(wait, answer.now_ms) and answer.status != "expired":
         return WaitAnswer(status="expired", now_ms=answer.now_ms)
     return answer
 
@@ -468,12 +510,14 @@ def entering(item_id: str, item: ItemT | None) -> ItemT:
     """Return an item that can come in with a turn.
 
     Raises:
-        InvalidInput: there is no such item.
+        InvalidInput: there is no such item, or it is a signal.
         IdempotencyConflict: it does not wait any more.
     """
     field = "NewTurn.takes"
     if item is None:
         raise InvalidInput(f"{field}: the inbox has no item {item_id}", field=field)
+    if item.when == ASKED:
+        raise InvalidInput.at(field, f"item {item_id}, a signal", "one that enters a turn")
     if item.state != "pending":
         found = f"item {item_id}, which is {item.state}"
         raise IdempotencyConflict.at(field, found, "a pending one")
@@ -492,3 +536,24 @@ def withdraw_receipt(state: str | None) -> WithdrawReceipt:
         return WithdrawReceipt(status="unknown")
     known: dict[str, Any] = {"pending": "withdrawn", "withdrawn": "already"}
     return WithdrawReceipt(status=known.get(state, state))
+
+
+# ------------------------------------------------------------------ signals
+
+
+def awaited_signal(wait: Wait) -> str | None:
+    """Return the name of the signal that a wait is for; None: it is for none, and only a caller answers it."""
+    detail = wait.detail if wait.kind == "signal" else None
+    name = detail.get("signal") if isinstance(detail, dict) else None
+    return name if isinstance(name, str) and name else None
+
+
+def signal_name(item: NewItem | InboxItem) -> str | None:
+    """Return the name of a signal; None of any other item."""
+    return signal_in(item.content).name if item.kind == SIGNAL else None
+
+
+def signal_answer(content: Json, now_ms: int) -> WaitAnswer:
+    """Return the answer that a signal with this content gives to the wait that asks for it."""
+    signal = signal_in(content)
+    return WaitAnswer(value=signal.value, by=signal.by, now_ms=now_ms)

@@ -38,6 +38,7 @@ class ToolOptions(TypedDict, total=False):
     sequential: bool
     output_limit: int | None
     expose: Expose
+    background: bool
     reconcile: Reconciler | None
 
 
@@ -61,6 +62,7 @@ class DeclaredTool:
         self.sequential = options.get("sequential", False)
         self.output_limit = options.get("output_limit")
         self.expose: Expose = options.get("expose", "always")
+        self.background = options.get("background", False)
         digest = canonical.digest([spec, {"effect": self.effect}])
         self.version = digest[:_VERSION_CHARS]
         self._approver = None
@@ -177,6 +179,14 @@ def _check_options(options: ToolOptions, field: str) -> None:
             is_short = isinstance(value, str | int | float)
             found = repr(value)[:60] if is_short else type(value).__name__
             raise ConfigError.at(f"{field}: {name}", found, wanted)
+    if options.get("background") and options.get("sequential"):
+        wanted = "one of the two: what runs in the background is not among the calls of a reply"
+        raise ConfigError.at(field, "background and sequential", wanted)
+
+
+def is_background(tool: object) -> bool:
+    """Whether the body of a tool runs in the background. A tool of another kind may not say so; an agent has no body."""
+    return getattr(tool, "background", False) is True and getattr(tool, "agent", None) is None
 
 
 def _is_count(value: object) -> bool:
@@ -215,4 +225,5 @@ _RULES: Final[dict[str, _Rule]] = {
     "sequential": _FLAG,
     "output_limit": (_is_size, "a whole number of bytes above 0, or None"),
     "expose": _one_of(get_args(Expose)),
+    "background": _FLAG,
 }

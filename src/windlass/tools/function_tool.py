@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import (
     Any,
@@ -21,7 +22,7 @@ from typing import (
 import msgspec
 
 from windlass.errors import ConfigError, InvalidInput, LimitExceeded
-from windlass.kernel.tool_call import ToolSpec
+from windlass.kernel.tool_call import MAX_NAME_CHARS, HandOff, ToolOutcome, ToolSpec
 from windlass.kernel.value import FrozenDict, thaw
 from windlass.ports.tool import ToolContext
 from windlass.tools import docstring
@@ -172,8 +173,9 @@ def tool(
             `idempotent`, `keyed`. `approval` is `never`, `ask`, or a function of the arguments. `risk` (`low`) is shown
             to the person who is asked. `timeout` is seconds for one attempt. `retries` (0) is how often a failed
             attempt is repeated. `sequential` runs it alone among the calls of a reply. `output_limit` is bytes of the
-            result that the model is shown. `expose` is `always`, `deferred` (found by search) or `hidden`. `reconcile`
-            asks whether an earlier attempt acted.
+            result that the model is shown. `expose` is `always`, `deferred` (found by search) or `hidden`. `background`
+            starts the body as a process: the model goes on at once, and the result wakes the session when it is there.
+            `reconcile` asks whether an earlier attempt acted.
 
     Raises:
         ConfigError: naming the function, and the parameter or the option.
@@ -181,6 +183,27 @@ def tool(
     if fn is None:
         return functools.partial(_made, options=options)
     return _made(fn, options)
+
+
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def handoff_tool(target: str) -> FunctionTool[object, [str], ToolOutcome]:
+    """Return the tool with which a model hands its session off to an agent."""
+
+    def transfer(task: str) -> ToolOutcome:
+        """Hand the conversation over to another agent.
+
+        Args:
+            task: What that agent has to do, in words. It goes on with the conversation from here.
+        """
+        return ToolOutcome(
+            value=f"Handed off to {target}.", control=HandOff(target=target, task=task)
+        )
+
+    name = f"transfer_to_{_NOT_IN_NAME.sub('_', target)}"[:MAX_NAME_CHARS]
+    said = f"Hand the conversation over to the agent {target}. Your part ends with this call."
+    return FunctionTool(transfer, name=name, description=said, effect="pure")
 
 
 def _made(fn: Callable[P, R], options: FunctionToolOptions) -> FunctionTool[Any, P, R]:

@@ -41,8 +41,10 @@ def innermost(fn: Callable[..., object]) -> Any:  # noqa: ANN401 - a function, a
     return fn if inspect.isroutine(fn) else getattr(type(fn), "__call__", fn)  # noqa: B004 - see `is_async`
 
 
-def parameters_of(fn: Callable[..., object], *, field: str) -> Parameters:
-    """Return the parameters of a function.
+def parameters_of(
+    fn: Callable[..., object], *, field: str, context_first: bool = False
+) -> Parameters:
+    """Return the parameters of a function; `context_first`: whatever its hint, the first is the context.
 
     Raises:
         ConfigError: naming the function and the parameter that a model cannot fill.
@@ -56,7 +58,7 @@ def parameters_of(fn: Callable[..., object], *, field: str) -> Parameters:
     listed = [each for each in listed if each.name not in fixed]
     written = getattr(innermost(fn), "__annotations__", {})
     context = None
-    if listed and _is_context_text(written.get(listed[0].name)):
+    if listed and (context_first or _is_context_text(written.get(listed[0].name))):
         context = listed.pop(0)
     own = {each.name: written.get(each.name, _Kind.empty) for each in listed}
     hints = _evaluated(fn, own, field)

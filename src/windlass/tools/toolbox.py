@@ -12,6 +12,7 @@ from windlass.guards.limits import INPUT_LIMITS
 from windlass.journal import ToolContract
 from windlass.kernel import Message, Text, ToolResult, ToolSpec, canonical
 from windlass.ports.tool import Tool, ToolContext
+from windlass.tools.declaration import is_background
 from windlass.tools.dynamic_tool import DynamicTool
 
 _METHODS: Final = ("check", "run", "reconcile", "needs_approval")
@@ -35,10 +36,16 @@ _SPEC = ToolSpec(
 class Toolbox:
     """An immutable set of tools. Two tools of one name, and a value that is not a tool, are refused when it is made."""
 
-    __slots__ = ("_by_name", "deferred", "specs")
+    __slots__ = ("_by_name", "agents", "background", "deferred", "has_kinds", "specs")
 
     specs: tuple[ToolSpec, ...]
     """What the model is offered: the tools that are always exposed, in their order."""
+    agents: frozenset[str]
+    """The names of those that are agents: a call of one is a turn of that agent."""
+    background: frozenset[str]
+    """The names of those whose body runs in the background: a call of one starts a process."""
+    has_kinds: bool
+    """Whether some are of those."""
     deferred: tuple[Tool, ...]
     """Tools that the model finds when it looks for them; `find_tools` is offered in their place."""
 
@@ -62,6 +69,9 @@ class Toolbox:
         if self.deferred and FINDER not in self._by_name:
             self._by_name[FINDER] = finder_of(self.deferred)
         self.specs = tuple(tool.spec for tool in self if tool.expose == "always")
+        self.agents = frozenset(tool.spec.name for tool in self if getattr(tool, "is_agent", False))
+        self.background = frozenset(tool.spec.name for tool in self if is_background(tool))
+        self.has_kinds = bool(self.agents or self.background)
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, whether it is offered or not."""

@@ -4,6 +4,8 @@ end       every turn is done, as it was to end; none is parked, no wait is open,
 child     a child that was asked for is there once, begun by its parent's unit, and ended once
 orphan    a child that is there was asked for
 posted    an item arrived once if its sender says that it sent it, and never if not; with the same word
+signal    a session heard the word that its neighbour says that it sent
+moved     a process that was given to another session is there once, belongs to that one, and ended once
 answer    a parent has the word that its child recorded; one whose child could not begin was told why
 cancel    a tree that was cancelled ended so, all of it, with the word of the call that did it
 gone      nothing is in a session that was deleted, and what was sent there was dropped
@@ -133,7 +135,7 @@ class Audit:
     def report(self) -> Report:
         """Return what does not hold, and the figures."""
         rules = (self.ends, self.children, self.orphans, self.posted, self.answers)
-        more = (self.cancels, self.receipts)
+        more = (self.signals, self.moved, self.cancels, self.receipts)
         ran = [line for line in self.lines if line.kind == "errand"]
         owned = [line for line in ran if line.said["owner"] is not None]
         return Report(
@@ -154,7 +156,7 @@ class Audit:
     def ends(self) -> Iterator[Finding]:
         """Find turns that were not committed once, with all of their task done."""
         asked = dict.fromkeys((*plan.roots(), *plan.trees()), plan.TURN)
-        children = (name for name, one in self.sessions.items() if one.kind == "child")
+        children = (name for name, one in self.sessions.items() if one.kind != "chat")
         for session_id, turn_id in (asked | dict.fromkeys(children, CHILD_TURN)).items():
             session = self.sessions.get(session_id)
             pages = [p for p in session.pages if p.turn_id == turn_id] if session else []
@@ -228,6 +230,32 @@ class Audit:
                 continue
             if (call.status, call.word) != wanted:
                 yield Finding("answer", f"{call} has {call.status}, {call.word}: wanted {wanted}")
+
+    def signals(self) -> Iterator[Finding]:
+        """Find sessions that did not hear what was sent to them."""
+        sent = {call.of: (call.status, call.word) for call in self.calls if call.name == "signal"}
+        for call in self.calls:
+            if call.name == "hear" and (call.status, call.word) != sent.get(call.session_id):
+                heard, wanted = (call.status, call.word), sent.get(call.session_id)
+                yield Finding("signal", f"{call} heard {heard}: wanted {wanted}")
+
+    def moved(self) -> Iterator[Finding]:
+        """Find processes that are not where they were given to, and those that no call gave."""
+        left = {name: one for name, one in self.sessions.items() if one.kind == "process"}
+        for call in self.calls:
+            if call.name != "adopt" or call.status != "ok":
+                continue
+            name = child_of(self.store, call.session_id, call.turn_id, plan.ADOPTED)
+            left.pop(name, None)
+            process = self.sessions.get(name)
+            if process is None:
+                yield Finding("moved", f"{call} started a process that is not there")
+                continue
+            found = (process.started_by, process.root, process.head, word_asked(process))
+            if found != (call.of, call.of, 1, call.word):
+                yield Finding("moved", f"{call} has a process that is {found}")
+        for name in left:
+            yield Finding("moved", f"{name} is a process that no call started")
 
     def cancels(self) -> Iterator[Finding]:
         """Find turns of cancelled trees that ended otherwise."""

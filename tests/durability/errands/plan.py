@@ -3,7 +3,8 @@
 A task is a line of words, one to a reply: `tool:argument`, several joined with `+`. Sessions begin at different places of the
 round, so that at any moment all kinds of errands are on their way.
 
-    r00, r01, …   chats that work: they start children, post to the next of them, answer, cancel, and send to what is gone
+    r00, r01, …   chats that work: they start children, post to the next of them, signal it, answer, cancel, send to what is
+                  gone, and give a process to another
     x00, x01, …   chats at the top of trees that hold still until one of the others cancels them
     i00, i01, …   chats that only hear: an item for one of them is settled soon, and reclaimed
     d00, d01, …   were deleted before the round begins
@@ -24,6 +25,10 @@ N_LOST = 8
 N_DROPPED = N_LOST + 1
 AT_END = ("c",)
 """The children that answer with their commit; the others do so with the result of their last call."""
+SIGNAL = "note"
+"""The signal that each session sends to another, and hears from a third."""
+ADOPTED = "p"
+"""The name of the process that a session starts and gives to another."""
 CANCELLED = ("u", "v")
 """The names of the child and of its child in a tree that is cancelled."""
 
@@ -70,6 +75,10 @@ def task_of(session_id: str) -> str:
         f"miss:{deleted()[number % N_DELETED]}",
         f"later:{_next(number, 7)}+rest:1",
         f"risk:{leaving()[number % N_LEAVING]}",
+        # Each signals before it hears, so that none of them waits for itself in a round.
+        f"signal:{_next(number, 4)}+rest:1",
+        "hear:",
+        f"adopt:{hearing()[number % N_HEARING]}",
     ]
     if number < N_TREES:
         words.append(f"stop:{trees()[number]}")
@@ -84,6 +93,7 @@ def child_task(name: str, number: int) -> str:
         "b": ("rest:1", f"post:{_next(number, 3)}", "tell:"),
         "c": (f"ask:q:{number}", "rest:1"),
         "q": ("rest:2", "tell:"),
+        ADOPTED: ("rest:2",),
         "u": (f"ask:v:{number}", "tell:"),
         "v": ("hold:parked" if number % 2 else "hold:asleep", "tell:"),
     }

@@ -39,12 +39,12 @@ _RETRIES, _RETRIES_WITH_FAULTS = 30, 1
 _LOOK_S = 0.05
 _QUIET_LOOKS = 6
 # What is about to happen: turns to be driven, and items that begin one. What waits behind a parked turn is quiet, and so is
-# the parked turn; whether they may be, the audit says.
+# the parked turn, and a signal that nothing asks for; whether they may be, the audit says.
 _UNREST = (
     "SELECT (SELECT count(*) FROM turns JOIN sessions ON sessions.no = turns.session"
     "    WHERE state IN ('running', 'ready') OR state = 'queued' AND active IS NULL)"
     " + (SELECT count(*) FROM inbox JOIN sessions ON sessions.no = inbox.session"
-    "    WHERE state = 'pending' AND active IS NULL)"
+    "    WHERE state = 'pending' AND due <> 'asked' AND active IS NULL)"
 )
 
 

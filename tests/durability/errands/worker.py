@@ -25,6 +25,7 @@ from windlass.ports import (
     AnswerWait,
     CancelTurn,
     Errand,
+    MoveSession,
     PostItem,
     Ticket,
     Unit,
@@ -65,6 +66,8 @@ def name_of(errand: Errand) -> str:
             return f"answer {errand.key}"
         case CancelTurn():
             return f"cancel {errand.session_id} {errand.turn_id}"
+        case MoveSession():
+            return f"move {errand.session_id} {errand.to}"
 
 
 def write_receipts_down(ledger: Ledger, worker_id: list[str]) -> None:

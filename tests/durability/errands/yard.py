@@ -20,6 +20,7 @@ from windlass.ports import (
     AnswerWait,
     CancelTurn,
     Errand,
+    MoveSession,
     NewItem,
     NewTurn,
     PostItem,
@@ -153,7 +154,23 @@ def _senders(ledger: Ledger) -> list[Any]:
         inside.send(AnswerWait(key=inside.request.context["answers"], answer=answer))
         return word
 
-    return [post, later, risk, send, lose, tell]
+    @tool(effect="keyed")
+    async def signal(ctx: ToolContext[None], of: str) -> str:
+        """Send a signal."""
+        inside, word = _run(ledger, ctx)
+        content = {"name": plan.SIGNAL, "value": word}
+        item_id = item_id_of(ctx.session_id, ctx.call_id)
+        item = NewItem(item_id=item_id, kind="signal", when="asked", content=content)
+        inside.send(PostItem(session_id=of, item=item, now_ms=inside.now_ms))
+        return word
+
+    @tool(effect="keyed")
+    async def hear(ctx: ToolContext[None], of: str) -> Pending:
+        """Wait for a signal."""
+        inside, _ = _run(ledger, ctx)
+        return await inside.wait_for_signal(plan.SIGNAL)
+
+    return [post, later, risk, send, lose, tell, signal, hear]
 
 
 def _to_nowhere(inside: InsideCall, ctx: ToolContext[None], gone: str) -> list[Errand]:
@@ -188,6 +205,17 @@ def _parents(ledger: Ledger, patience_s: float) -> list[Any]:
         return word
 
     @tool(effect="keyed")
+    async def adopt(ctx: ToolContext[None], of: str) -> str:
+        """Start a process, and give it to another session."""
+        inside, word = _run(ledger, ctx)
+        asked = Text(text=f"{plan.child_task(plan.ADOPTED, 0)} #{word}")
+        new = NewTurn(agent=plan.AGENT, request=TurnRequest(input=(asked,)), now_ms=inside.now_ms)
+        made = inside.child(plan.ADOPTED)
+        started = AcceptTurn(session_id=made, turn_id=CHILD_TURN, turn=new, kind="process")
+        inside.send(started, MoveSession(session_id=made, to=of))
+        return word
+
+    @tool(effect="keyed")
     async def ask(ctx: ToolContext[None], of: str) -> Pending:
         """Start a child, and wait for its answer."""
         inside, _ = _run(ledger, ctx)
@@ -218,7 +246,7 @@ def _parents(ledger: Ledger, patience_s: float) -> list[Any]:
         inside.send(*(CancelTurn(session_id=s, turn_id=t, reason=word) for s, t in tree))
         return word
 
-    return [spawn, ask, miss, stop]
+    return [spawn, adopt, ask, miss, stop]
 
 
 def _idlers(patience_s: float) -> list[Any]:

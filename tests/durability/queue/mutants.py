@@ -57,10 +57,10 @@ def begin_after_leaving() -> None:
     SlowClaims.takes_s = 0.025
     drive_known = Worker._drive_known
 
-    async def eager(self: Worker, *known: Any) -> None:
+    async def eager(self: Worker, *known: Any, **how: Any) -> None:
         was, self._is_closing = self._is_closing, False
         try:
-            await drive_known(self, *known)
+            await drive_known(self, *known, **how)
         finally:
             self._is_closing = was
 

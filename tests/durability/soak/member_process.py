@@ -97,36 +97,43 @@ class Member:
 
     def pause(self) -> float:
         """Stop it where it is, but not while it holds the file's lock; return when it stood still."""
-        while True:
-            self.process.send_signal(signal.SIGSTOP)
-            wait_until(self._stands_still, "it goes on")
-            at_s = time.monotonic()
-            if self._may_write():
-                return at_s
-            self.go_on()
-            time.sleep(0.01)
+        return pause(self.pid, self._file)
 
     def go_on(self) -> float:
         """Resume it; return when."""
         self.process.send_signal(signal.SIGCONT)
         return time.monotonic()
 
-    def _stands_still(self) -> bool:
-        stat = Path(f"/proc/{self.pid}/stat")
-        if not stat.exists():  # not Linux
-            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
-            return pid != 0 and os.WIFSTOPPED(status)
-        return stat.read_text().rpartition(")")[2].split()[0] == "T"
 
-    def _may_write(self) -> bool:
-        db = apsw.Connection(str(self._file))
-        try:
-            db.execute("BEGIN IMMEDIATE; ROLLBACK")
-        except apsw.BusyError:
-            return False
-        finally:
-            db.close()
-        return True
+def pause(pid: int, file: Path) -> float:
+    """Stop a process where it is, but not while it holds the lock of a file; return when it stood still."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: _stands_still(pid), "it goes on")
+        at_s = time.monotonic()
+        if _may_write(file):
+            return at_s
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.01)
+
+
+def _stands_still(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():  # not Linux
+        found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        return found != 0 and os.WIFSTOPPED(status)
+    return stat.read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def _may_write(file: Path) -> bool:
+    db = apsw.Connection(str(file))
+    try:
+        db.execute("BEGIN IMMEDIATE; ROLLBACK")
+    except apsw.BusyError:
+        return False
+    finally:
+        db.close()
+    return True
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

@@ -26,6 +26,7 @@ from windlass.cli.terminal import (
     safe,
     short_key,
     wait_args,
+    wait_title,
     whole_call,
 )
 from windlass.errors import InvalidInput
@@ -73,7 +74,7 @@ def waits(
             each.kind,
             each.session_id,
             age(each.created_ms, now_ms),
-            exact(each.title or each.kind),
+            exact(wait_title(each)),
         )
         for each in found
     ]

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
-from windlass import Agent, Runtime
+from windlass import Runtime
 from windlass.api.notices import Notice, NoticeKind, Notices
+from windlass.api.runtime import RuntimeStatus
 from windlass.cli import arguments, exit_code
-from windlass.cli.agents import choose_agents, choose_deps
+from windlass.cli.agents import Work, choose_deps, choose_work
 from windlass.cli.opening import opened_store
 from windlass.cli.output import plain, write_json
 from windlass.cli.settings import Settings, checked_store, read_settings, store_file
@@ -41,17 +43,25 @@ from windlass.cli.terminal import (
 from windlass.errors import ConfigError, StoreError
 from windlass.journal import DriveBegan
 from windlass.ports import Phase, Store, TurnView, Wait, WaitAnswer, WaitView
+from windlass.ports.process import FIRST_TURN
+from windlass.ports.unit import CHAT
 from windlass.runtime.system_clock import SystemClock
 
 AgentsOption: TypeAlias = Annotated[
     list[str] | None,
-    Parameter(name=["--agent", "-m"], help="your agent as module:name; may be given several times"),
+    Parameter(
+        name=["--agent", "-m"],
+        help="your agent, process, schedule, Source or function with @on as module:name, or a module with "
+        "all that it has; may be given several times",
+    ),
 ]
 TurnKey: TypeAlias = tuple[str, str]
 _KINDS: Final[tuple[NoticeKind, ...]] = (
     "turn_rested", "turn_ended", "wait_opened",
 )  # fmt: skip
 _LOOK_S: Final = 0.5
+# The id of a turn that says nothing to people.
+_MADE_UP: Final = re.compile(r"[a-z]_[0-9a-f]{40}")
 
 
 def work(
@@ -62,9 +72,9 @@ def work(
     store: arguments.StoreOption = None,
     json: arguments.JsonOption = False,
 ) -> int:
-    """Drive the turns of your agents until SIGTERM or Ctrl-C; pressed again, it exits at once.
+    """Drive the turns of your agents and your background work until SIGTERM or Ctrl-C; pressed again, it exits at once.
 
-    Turns of these agents that no process drives, that were answered or that are queued continue here.
+    Turns that no process drives, that were answered or that are queued continue here.
 
     Args:
         max_turns: how many turns to drive at a time
@@ -72,25 +82,26 @@ def work(
     settings = read_settings(store=store)
     if store_file(checked_store(settings)) is None:
         raise ConfigError.at("store", settings.store, "a file that other processes can open, too")
-    agents = choose_agents(agent, settings)
-    log = WorkLog(is_json=json)
+    chosen = choose_work(agent, settings)
+    log = WorkLog(chosen, is_json=json)
     runtime = Runtime(
-        *agents,
+        *chosen.agents,
         store=settings.store,
         durability=settings.durability,
         deps=choose_deps(deps, settings),
         max_turns=max_turns,
         probe=log,
+        processes=chosen.processes,
+        schedules=chosen.schedules,
+        triggers=chosen.triggers,
     )
     try:
-        return asyncio.run(_work(runtime, agents, settings, log))
+        return asyncio.run(_work(runtime, settings, log))
     except ExceptionGroup as group:
         raise group.exceptions[0] from group  # the others say the same about the same store
 
 
-async def _work(
-    runtime: Runtime[Any], agents: Sequence[Agent[Any, Any]], settings: Settings, log: WorkLog
-) -> int:
+async def _work(runtime: Runtime[Any], settings: Settings, log: WorkLog) -> int:
     stop = asyncio.Event()
     # A runtime that drives nothing watches, so that what the worker does first is noticed, too.
     watching = Runtime(store=settings.store, durability=settings.durability)
@@ -98,7 +109,7 @@ async def _work(
         with _until_signalled(stop, log):
             async with asyncio.TaskGroup() as tasks:
                 async with runtime:
-                    log.came((await runtime.status()).worker_id, agents, settings)
+                    log.came(await runtime.status(), settings)
                     hearing = tasks.create_task(log.hear(seen))
                     tasks.create_task(log.tell_all(rows))
                     await stop.wait()
@@ -134,12 +145,15 @@ def _until_signalled(stop: asyncio.Event, log: WorkLog) -> Iterator[None]:
 class WorkLog:
     """What a worker does, a line each. As the runtime's probe it knows which turns this process drives."""
 
-    def __init__(self, *, is_json: bool) -> None:
+    def __init__(self, chosen: Work, *, is_json: bool) -> None:
+        self._chosen = chosen
         self._worker_id = ""
         self._is_json = is_json
         self._news: asyncio.Queue[TurnKey | Notice | None] = asyncio.Queue()
         # The turns that were driven here and have not ended, with the answers to their waits that were told.
         self._told: dict[TurnKey, set[str]] = {}
+        # What the turns are called that are told about, for people.
+        self._names: dict[TurnKey, str] = {}
         # How many drives of a turn began here and have not been seen to park: the store's news comes a moment later.
         self._n_drives: Counter[TurnKey] = Counter()
 
@@ -211,11 +225,14 @@ class WorkLog:
 
     async def _began(self, key: TurnKey, rows: Store) -> None:
         found = await rows.load_turn(*key)
+        if not self._is_json and key not in self._names:
+            self._names[key] = await _name_of(key, rows)
         is_known = key in self._told
         told = self._told.setdefault(key, set())
         self._n_drives[key] += 1
         if found is None or not (is_known or self._was_driven(found)):
-            self._say("turn_started", key, "started")
+            is_short = self._names.get(key, key[0]).startswith(key[0])
+            self._say("turn_started", key, "started" if is_short else f"started in {key[0]}")
             return
         answers = [
             each for each in found.waits if each.answer is not None and each.wait.key not in told
@@ -241,21 +258,36 @@ class WorkLog:
         told, style = ending(outcome), "green" if is_finished(outcome) else "red"
         said = one_line(answer_text(outcome, text), 100) if is_finished(outcome) else ""
         self._say("turn_ended", key, f"{told}{said and f': {said}'}", style, outcome=plain(outcome))
+        self._names.pop(key, None)
 
     # ------------------------------------------------------------------ lines
 
-    def came(
-        self, worker_id: str | None, agents: Sequence[Agent[Any, Any]], settings: Settings
-    ) -> None:
+    def came(self, status: RuntimeStatus, settings: Settings) -> None:
         """Say that the worker is there."""
-        self._worker_id = worker_id or ""
-        names = [each.name for each in agents]
+        self._worker_id = status.worker_id or ""
+        driven = {
+            "agents": list(status.agents),
+            "processes": list(status.processes),
+            "schedules": [one.name for one in self._chosen.schedules],
+            "sources": self._chosen.sources,
+        }
         if self._is_json:
-            record = {"worker": worker_id, "agents": names, "store": settings.store}
-            self._write("worker_started", **record)
+            # The agents always; the others where there are some.
+            told = {name: some for name, some in driven.items() if some or name == "agents"}
+            self._write("worker_started", worker=status.worker_id, **told, store=settings.store)
         else:
-            listed = f"{'agent' if len(names) == 1 else 'agents'} {', '.join(names)}"
-            note(f"worker {worker_id}, {listed}, {settings.store}")
+            words = {
+                "agents": "agent",
+                "processes": "process",
+                "schedules": "schedule",
+                "sources": "source",
+            }
+            listed = [
+                f"{words[name] if len(some) == 1 else name} {', '.join(some)}"
+                for name, some in driven.items()
+                if some
+            ]
+            note(f"worker {status.worker_id}, {', '.join(listed)}, {settings.store}")
             note("Ctrl-C or SIGTERM stops it; turns that it leaves continue elsewhere")
 
     def stopping(self, number: int) -> None:
@@ -281,11 +313,25 @@ class WorkLog:
             self._write(name, session=key[0], turn=key[1], **more)
             return
         at = moment(SystemClock().now_ms()).partition(" ")[2]
-        shown = line((f"{at}  ", "dim"), (f"{key[0]}/{key[1]}  ", "cyan"), (told, style))
+        shown = line(
+            (f"{at}  ", "dim"), (f"{self._names.get(key, '/'.join(key))}  ", "cyan"), (told, style)
+        )
         console().print(shown, soft_wrap=True)
 
     def _write(self, name: str, **more: object) -> None:
         write_json({"event": name, "at_ms": SystemClock().now_ms(), **more})
+
+
+async def _name_of(key: TurnKey, rows: Store) -> str:
+    """Return what people call a turn: by its session's id if they gave it, else by what is at work there."""
+    session = await rows.load_session(key[0], history=False)
+    if session.kind == CHAT:
+        return "/".join(key)
+    label = session.label or ""
+    # Labels of schedules and triggers begin with the name of what is at work; those of others are names given to them.
+    name = label if label.startswith(session.agent) else f"{session.agent} {label}".rstrip()
+    is_made_up = _MADE_UP.fullmatch(key[1]) is not None or key[1] in (FIRST_TURN, "t")
+    return name if is_made_up else f"{name}/{key[1]}"
 
 
 def _answer_words(wait: WaitView) -> str:

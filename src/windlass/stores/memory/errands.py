@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 from windlass.ports import (
     AcceptTurn,
@@ -12,6 +13,7 @@ from windlass.ports import (
     CancelTurn,
     Errand,
     ErrandReceipt,
+    MoveSession,
     PostItem,
     Unit,
     Wait,
@@ -20,7 +22,7 @@ from windlass.ports import (
 )
 from windlass.stores import errands, rules
 from windlass.stores.memory import inbox, turns, waits
-from windlass.stores.memory.rows import Changes, SessionRow, Tables
+from windlass.stores.memory.rows import Changes, SessionRow, Tables, TurnRow
 
 
 def run_alone(tables: Tables, told: Sequence[Errand], *, now_ms: int) -> tuple[ErrandReceipt, ...]:
@@ -38,8 +40,14 @@ def run_alone(tables: Tables, told: Sequence[Errand], *, now_ms: int) -> tuple[E
 
 def run_of_unit(tables: Tables, unit: Unit, changes: Changes) -> tuple[ErrandReceipt, ...]:
     """Run the errands of a unit whose other parts have taken effect."""
-    starter = tables.session(unit.session_id)
-    rows = MemoryErrands(tables, changes, now_ms=rules.time_of(unit), starter=starter)
+    starter = tables.session(unit.session_id).turn(unit.turn_id)
+    rows = MemoryErrands(
+        tables,
+        changes,
+        now_ms=rules.time_of(unit),
+        starter=starter,
+        is_end=unit.commit is not None,
+    )
     errands.check_rejects(rows, unit)
     return errands.run(rows, unit.errands)
 
@@ -50,7 +58,7 @@ def known(tables: Tables, unit: Unit) -> tuple[ErrandReceipt, ...]:
 
 
 class MemoryErrands:
-    """The rows as errands change them; `starter` is the session of their unit."""
+    """The rows as errands change them; `starter` is the turn of their unit, and `is_end` whether it ends with it."""
 
     def __init__(
         self,
@@ -58,13 +66,14 @@ class MemoryErrands:
         changes: Changes,
         *,
         now_ms: int = 0,
-        starter: SessionRow | None = None,
+        starter: TurnRow | None = None,
+        is_end: bool = False,
     ) -> None:
         self._tables = tables
         self._changes = changes
         self._now_ms = now_ms
         self._starter = starter
-        self._root = starter if starter is None or starter.root is None else starter.root
+        self._is_end = is_end
 
     @contextmanager
     def undone_if_dropped(self, session_id: str | None) -> Iterator[None]:  # noqa: ARG002 - the others' rows are not remembered
@@ -94,9 +103,16 @@ class MemoryErrands:
         """Accept the turn of an errand; return whether it was known."""
 
         def check_room(target: SessionRow | None) -> None:
-            errands.check_room(self._at_work_beside(target), errand.most)
+            if errand.most is not None:
+                root = self._place_of(errand).root
+                errands.check_room(self._at_work_beside(target, root), errand.most)
 
-        begun = turns.Begun(errand.kind, self._starter, self._root, check_room)
+        if self._is_known_elsewhere(errand):
+            return True
+        starter, arrived = self._starter, None
+        if self._is_end and starter is not None and starter.session.id == errand.session_id:
+            arrived = starter.arrived
+        begun = turns.Begun(errand, lambda: self._place_of(errand), check_room, arrived)
         unit = Unit.accepting(errand.session_id, errand.turn_id, errand.turn)
         receipt = turns.accept(self._tables, unit, errand.turn, self._changes, begun=begun)
         turn = self._tables.session(errand.session_id).turn(errand.turn_id)
@@ -104,12 +120,30 @@ class MemoryErrands:
             turns.hold_blobs(self._tables, turn, unit.blobs, self._changes)
         return receipt.known
 
-    def _at_work_beside(self, target: SessionRow | None) -> int:
-        """Return how many other sessions of the tree have unfinished turns."""
+    def _is_known_elsewhere(self, errand: AcceptTurn) -> bool:
+        found = (self._tables.sessions.get(name) for name in errand.known_in)
+        living = [one for one in found if one is not None and one.deleted_ms is None]
+        known = (session.turns.get(errand.turn_id) for session in living)
+        return errands.is_known_elsewhere(
+            errand, (turn.digest for turn in known if turn is not None)
+        )
+
+    def _place_of(self, errand: AcceptTurn) -> turns.TreePlace:
+        """Return where a session that the errand makes belongs, as the tree is now."""
+        if errand.parent is not None:
+            parent = self._tables.session(errand.parent)
+            return turns.TreePlace(parent, None, parent.root or parent)
+        if self._starter is None or errand.at_top:
+            return turns.TreePlace()
+        session = self._starter.session
+        return turns.TreePlace(session, self._starter, session.root or session)
+
+    def _at_work_beside(self, target: SessionRow | None, root: SessionRow | None) -> int:
+        """Return how many other sessions of a tree have unfinished turns."""
         return sum(
             any(turn.state != "done" for turn in session.unfinished.values())
             for session in self._tables.sessions.values()
-            if session.root is not None and session.root is self._root and session is not target
+            if session.root is not None and session.root is root and session is not target
         )
 
     def post(self, errand: PostItem) -> bool:
@@ -128,6 +162,19 @@ class MemoryErrands:
         """Ask for a turn of a living session to end."""
         turn = self._tables.session(errand.session_id).turns.get(errand.turn_id)
         return waits.cancel(self._tables, turn, errand.reason, self._changes)
+
+    def move(self, errand: MoveSession) -> bool:
+        """Let a process belong to another session, with all below it; return whether it did before."""
+        session, to = self._tables.session(errand.session_id), self._tables.session(errand.to)
+        rules.check_moves(session, to, attrgetter("started_by"))
+        if session.started_by is to:
+            return True
+        self._changes.set(session, started_by=to, started_in=None)
+        moved, root = [session], to.root or to
+        for one in moved:  # it grows meanwhile
+            self._changes.set(one, root=root)
+            moved += [row for row in self._tables.sessions.values() if row.started_by is one]
+        return False
 
     def reject(self, key: str, answer: WaitAnswer) -> None:
         """Answer a wait of the unit's own turn, if it is open."""

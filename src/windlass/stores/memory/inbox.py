@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from windlass.ports import InboxItem, InboxReceipt, InboxView, NewItem, WithdrawReceipt
 from windlass.stores import rules
-from windlass.stores.memory import news
+from windlass.stores.memory import news, signals
 from windlass.stores.memory.rows import Changes, ItemRow, SessionRow, Tables, TurnRow
 
 
@@ -27,6 +27,7 @@ def put(
     changes.put(session.items, item.item_id, row)
     changes.put(session.open_items, item.item_id, row)
     news.tell(tables, "arrived", changes, session=session)
+    signals.posted(tables, session, item, changes, now_ms=now_ms)
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 

@@ -17,7 +17,9 @@ from windlass.ports import (
     TurnRequest,
     TurnState,
     WaitView,
+    When,
 )
+from windlass.ports.inbox import ASKED
 from windlass.ports.unit import CHAT
 from windlass.stores import rules
 
@@ -35,6 +37,11 @@ class ItemRow:
     def state(self) -> ItemState:
         """Whether it waits, and if not, what became of it."""
         return self.item.state
+
+    @property
+    def when(self) -> When:
+        """When it is to enter."""
+        return self.item.when
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +98,7 @@ class SessionRow:
 
     `unfinished` are its turns that have not ended, in order of arrival: of those only the first can have begun.
     `open_items` are the items that wait or are taken, in order of arrival; the others are kept until they are reclaimed.
-    `started_by` is the session whose errand made it, `root` the one at the top of that tree.
+    `started_by` is the session whose errand made it, in its turn `started_in`; `root` is the one at the top of that tree.
     """
 
     id: str
@@ -106,7 +113,9 @@ class SessionRow:
     parent_head: int | None = None
     kind: SessionKind = CHAT
     started_by: SessionRow | None = None
+    started_in: TurnRow | None = None
     root: SessionRow | None = None
+    label: str | None = None
     usage: tuple[UsageLine, ...] = ()
     pages: list[PageRow] = field(default_factory=list)
     turns: dict[str, TurnRow] = field(default_factory=dict)
@@ -126,8 +135,10 @@ class SessionRow:
 
     @property
     def pending(self) -> list[ItemRow]:
-        """The items that no turn has taken, in order of arrival."""
-        return [row for row in self.open_items.values() if row.item.state == "pending"]
+        """The items that are to enter and that no turn has taken, in order of arrival."""
+        return [
+            row for row in self.open_items.values() if row.state == "pending" and row.when != ASKED
+        ]
 
     def comes_next(self, turn: TurnRow) -> bool:
         """Whether a turn that waits is the first of all that waits to enter."""

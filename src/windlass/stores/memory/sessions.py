@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from windlass.errors import IdempotencyConflict
@@ -12,6 +13,7 @@ from windlass.kernel import canonical
 from windlass.ports import (
     DeleteReport,
     ImportedSession,
+    SessionKind,
     SessionSummary,
     SessionView,
     TurnSummary,
@@ -92,6 +94,8 @@ def summary(session: SessionRow) -> SessionSummary:
         active=session.active_id,
         kind=session.kind,
         started_by=_id_of(session.started_by),
+        root=_id_of(session.root),
+        label=session.label,
     )
 
 
@@ -183,23 +187,28 @@ def import_session(tables: Tables, session: ImportedSession) -> SessionRow:
 
 def delete(tables: Tables, session_id: str, *, now_ms: int) -> DeleteReport:
     """Remove a session and what it began; pages that a fork of one of them shows stay for that fork."""
-
-    def started(session: SessionRow) -> list[SessionRow]:
-        return [row for row in tables.sessions.values() if row.started_by is session]
-
-    tree = rules.tree_of(tables.session(session_id), started)
+    tree = rules.tree_of(tables.session(session_id), partial(_started, tables))
     for session in tree:
         if session.unfinished:
             raise rules.has_unfinished_turn(session)
+    return _delete(tables, tree, now_ms)
+
+
+def _started(tables: Tables, session: SessionRow) -> list[SessionRow]:
+    return [row for row in tables.sessions.values() if row.started_by is session]
+
+
+def _delete(tables: Tables, gone: Sequence[SessionRow], now_ms: int) -> DeleteReport:
+    """Remove sessions that nothing is unfinished in."""
     held = set(references(tables))
-    pages = sum(_remove(tables, session, now_ms) for session in tree)
+    pages = sum(_remove(tables, session, now_ms) for session in gone)
     alone = held.difference(references(tables))
     for digest in alone:
         del tables.blobs[digest]
-    for session in tree:
+    for session in gone:
         news.tell(tables, "deleted", Changes(), session=session)
     news.reclaim(tables)
-    return DeleteReport(session_id=session_id, pages=pages, bodies=len(alone))
+    return DeleteReport(session_id=gone[-1].id, pages=pages, bodies=len(alone))
 
 
 def _remove(tables: Tables, session: SessionRow, now_ms: int) -> int:
@@ -239,8 +248,16 @@ def _shown(tables: Tables, session: SessionRow) -> int:
 BLOB_GRACE_MS = 24 * 60 * 60 * 1000
 
 
-def vacuum(tables: Tables, workers: Workers, *, now_ms: int, retention_ms: int) -> VacuumReport:
+def vacuum(
+    tables: Tables,
+    workers: Workers,
+    *,
+    now_ms: int,
+    retention_ms: int,
+    keep_ms: Mapping[SessionKind, int],
+) -> VacuumReport:
     """Reclaim what can no longer be asked for."""
+    rules.check_kept(keep_ms)
     before_ms = now_ms - retention_ms
     journals = waits = items = 0
     for session in tables.live_sessions():
@@ -249,15 +266,40 @@ def vacuum(tables: Tables, workers: Workers, *, now_ms: int, retention_ms: int) 
             if turn.request is not None and _ended_before(turn, before_ms):
                 waits += _drop_journal(tables, turn)
                 journals += 1
+    old = _drop_old(tables, now_ms, keep_ms)
     report = VacuumReport(
+        sessions=old.sessions,
         journals=journals,
         waits=waits,
         items=items,
-        bodies=_drop_blobs(tables, now_ms - BLOB_GRACE_MS),
+        bodies=old.bodies + _drop_blobs(tables, now_ms - BLOB_GRACE_MS),
         workers=_drop_workers(tables, workers),
     )
     news.reclaim(tables)
     return report
+
+
+def _drop_old(tables: Tables, now_ms: int, keep_ms: Mapping[SessionKind, int]) -> VacuumReport:
+    """Delete sessions that ended longer ago than their kind is kept, the deepest first."""
+    n_sessions = bodies = 0
+    while old := [row for row in tables.live_sessions() if _is_old(tables, row, now_ms, keep_ms)]:
+        n_sessions += len(old)
+        bodies += _delete(tables, old, now_ms).bodies
+    return VacuumReport(sessions=n_sessions, bodies=bodies)
+
+
+def _is_old(
+    tables: Tables, session: SessionRow, now_ms: int, keep_ms: Mapping[SessionKind, int]
+) -> bool:
+    if session.kind not in keep_ms or session.unfinished or session.pending:
+        return False
+    before_ms = now_ms - keep_ms[session.kind]
+    if not all(_ended_before(turn, before_ms) for turn in session.turns.values()):
+        return False
+    begun_in = session.started_in if session.kind == "child" else None
+    if begun_in is not None and begun_in.request is not None:
+        return False  # the journal of the turn that began it speaks of it
+    return len(rules.tree_of(session, partial(_started, tables))) == 1
 
 
 def _drop_journal(tables: Tables, turn: TurnRow) -> int:

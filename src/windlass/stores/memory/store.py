@@ -228,7 +228,7 @@ class MemoryStore:
         session = self._tables.session(session_id)
         return sessions.part_of_history(session, before=before, limit=limit, frame=frame)
 
-    async def list_sessions(
+    async def list_sessions(  # noqa: PLR0913 - the port's
         self,
         *,
         after: str = "",
@@ -236,8 +236,11 @@ class MemoryStore:
         agent: str | None = None,
         kind: ports.SessionKind | None = CHAT,
         started_by: str | None = None,
+        root: str | None = None,
+        label: str | None = None,
     ) -> tuple[ports.SessionSummary, ...]:
         wanted = {"agent": agent, "kind": kind, "started_by": started_by}
+        wanted |= {"root": root, "label": label}
         lines = (sessions.summary(row) for row in self._tables.live_sessions() if row.id > after)
         found = sorted(_as_wanted(lines, wanted), key=attrgetter("session_id"))
         return tuple(found[:limit])
@@ -305,7 +308,7 @@ class MemoryStore:
     ) -> ports.InboxReceipt:
         self._writes += 1
         session = self._tables.session(session_id)
-        check_enqueues(session)
+        check_enqueues(session, item)
         return inbox.put(self._tables, session, item, Changes(), now_ms=now_ms)
 
     async def inbox(self, session_id: str) -> ports.InboxView:
@@ -367,10 +370,15 @@ class MemoryStore:
         now_ms: int,
         retention_ms: int,
         compact: bool = False,  # noqa: ARG002 - there is no file
+        keep_ms: Mapping[ports.SessionKind, int] | None = None,
     ) -> ports.VacuumReport:
         self._writes += 1
         return sessions.vacuum(
-            self._tables, self._workers, now_ms=now_ms, retention_ms=retention_ms
+            self._tables,
+            self._workers,
+            now_ms=now_ms,
+            retention_ms=retention_ms,
+            keep_ms=keep_ms or {},
         )
 
 

@@ -6,19 +6,30 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from windlass.journal import check_place
-from windlass.ports import NewTurn, SessionKind, TurnReceipt, Unit
+from windlass.ports import AcceptTurn, NewTurn, TurnReceipt, Unit
 from windlass.stores import rules
 from windlass.stores.memory import inbox, news
 from windlass.stores.memory.rows import Changes, SessionRow, Tables, TurnRow
 
 
 class Begun(NamedTuple):
-    """How an errand begins a session that is new, and what it asks of a tree before a new turn comes into it."""
+    """How an errand begins a session that is new, and what it asks of a tree before a new turn comes into it.
 
-    kind: SessionKind
-    started_by: SessionRow | None
-    root: SessionRow | None
+    `arrived` is the place in the line of the turn whose end accepts it, in its own session.
+    """
+
+    errand: AcceptTurn
+    place: Callable[[], TreePlace]
     check_room: Callable[[SessionRow | None], None]
+    arrived: int | None = None
+
+
+class TreePlace(NamedTuple):
+    """Where a session belongs: the session and the turn that began it, and the session at the top."""
+
+    started_by: SessionRow | None = None
+    started_in: TurnRow | None = None
+    root: SessionRow | None = None
 
 
 def accept(
@@ -41,6 +52,8 @@ def accept(
         session = _make_session(tables, unit.session_id, new, changes, begun)
     # A turn that begins with items has arrived with the first of them.
     arrived = inbox.first_place(session, new.takes)
+    if arrived is None and begun is not None:
+        arrived = begun.arrived
     if arrived is None:
         changes.set(session, arrivals=session.arrivals + 1)
         arrived = session.arrivals
@@ -68,7 +81,8 @@ def _make_session(
 ) -> SessionRow:
     made = SessionRow(session_id, agent=new.agent, created_ms=new.now_ms)
     if begun is not None:
-        made.kind, made.started_by, made.root = begun.kind, begun.started_by, begun.root
+        made.kind, made.label = begun.errand.kind, begun.errand.label
+        made.started_by, made.started_in, made.root = begun.place()
     changes.put(tables.sessions, session_id, made)
     return made
 

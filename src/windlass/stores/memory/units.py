@@ -20,9 +20,9 @@ from windlass.ports import (
     WaitView,
 )
 from windlass.stores import facts, rules
-from windlass.stores.memory import errands, inbox, leases, news, turns
+from windlass.stores.memory import errands, inbox, leases, news, signals, turns
 from windlass.stores.memory.leases import Workers
-from windlass.stores.memory.rows import Changes, PageRow, Tables, TurnRow
+from windlass.stores.memory.rows import Changes, PageRow, SessionRow, Tables, TurnRow
 
 
 def apply(tables: Tables, workers: Workers, unit: Unit) -> UnitReceipt:
@@ -54,7 +54,10 @@ def _apply(tables: Tables, workers: Workers, unit: Unit, changes: Changes) -> Un
         news.tell(tables, "page", changes, turn=turn, position=unit.position)
     turns.hold_blobs(tables, turn, unit.blobs, changes)
     for wait in unit.waits:
-        _open_wait(tables, turn, wait, changes)
+        is_new = _open_wait(tables, turn, wait, changes)
+        # A wait that ends with its unit would take a signal along that the next one is to get.
+        if is_new and unit.commit is None:
+            signals.opened(tables, turn, wait, changes)
     if unit.parks:
         _park(tables, turn, changes)
     committed = None if unit.commit is None else _commit(tables, turn, unit, unit.commit, changes)
@@ -81,15 +84,17 @@ def _write_page(turn: TurnRow, unit: Unit, changes: Changes) -> None:
         changes.set(turn, state="running", answered=False)
 
 
-def _open_wait(tables: Tables, turn: TurnRow, wait: Wait, changes: Changes) -> None:
+def _open_wait(tables: Tables, turn: TurnRow, wait: Wait, changes: Changes) -> bool:
+    """Open a wait; return whether it is new."""
     owner = tables.waits.get(wait.key)
     if owner is not None:
         rules.check_same(owner.waits[wait.key].wait, wait, "Wait.key", field="Wait.key")
-        return
+        return False
     rules.check_wait(turn, wait)
     changes.put(turn.waits, wait.key, WaitView(wait=wait, page=turn.pages))
     changes.put(tables.waits, wait.key, turn)
     news.tell(tables, "opened", changes, turn=turn, wait=wait.key)
+    return True
 
 
 def _park(tables: Tables, turn: TurnRow, changes: Changes) -> None:
@@ -97,6 +102,14 @@ def _park(tables: Tables, turn: TurnRow, changes: Changes) -> None:
     if state == "parked" and turn.state != "parked":
         news.tell(tables, "parked", changes, turn=turn)
     changes.set(turn, state=state)
+
+
+def _hand_over(session: SessionRow, agent: str, changes: Changes) -> None:
+    """Give a session to another agent, with the turns that wait in it for the one that had it."""
+    for queued in session.unfinished.values():
+        if queued.state == "queued" and queued.agent == session.agent:
+            changes.set(queued, agent=agent)
+    changes.set(session, agent=agent)
 
 
 def _commit(
@@ -109,14 +122,16 @@ def _commit(
     changes.append(session.pages, PageRow(page, tuple(held)))
     usage = sum_usage((*session.usage, *end.usage))
     changes.set(session, head=session.head + 1, usage=usage)
+    if end.agent is not None:
+        _hand_over(session, end.agent, changes)
     changes.set(turn, state="done", head=session.head, commit_digest=end.digest(), end=page)
     changes.at_last(lambda: session.unfinished.pop(turn.id))
     news.tell(tables, "ended", changes, turn=turn)
     inbox.settle(turn, end.settle, changes)
-    for item in end.follow_ups:
-        inbox.put(tables, session, item, changes, now_ms=end.now_ms)
     for key, wait in turn.waits.items():
         if wait.state == "open":
             changes.put(turn.waits, key, replace(wait, state="superseded"))
             news.tell(tables, "answered", changes, turn=turn, wait=key)
+    for item in end.follow_ups:  # behind the waits: a signal is not for the turn that has ended
+        inbox.put(tables, session, item, changes, now_ms=end.now_ms)
     return facts.receipt_of(turn)

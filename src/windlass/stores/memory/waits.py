@@ -34,12 +34,19 @@ def settle(
     stands = rules.standing_answer(view.wait, answer)
     if view.state != "open":
         return rules.late_answer(view), view.answer == stands
+    end(tables, turn, view, stands, changes)
+    return rules.first_answer(stands, answer), False
+
+
+def end(
+    tables: Tables, turn: TurnRow, view: WaitView, stands: WaitAnswer, changes: Changes
+) -> None:
+    """End an open wait with this answer."""
     changes.put(turn.waits, view.wait.key, replace(view, state=stands.status, answer=stands))
     news.tell(tables, "answered", changes, turn=turn, wait=view.wait.key)
     # A parked turn goes on; one that has yet to park will not stay so.
     changes.set(turn, answered=True)
     _wake(turn, changes)
-    return rules.first_answer(stands, answer), False
 
 
 def cancel(tables: Tables, turn: TurnRow | None, reason: str, changes: Changes) -> CancelReceipt:

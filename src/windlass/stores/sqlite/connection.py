@@ -336,6 +336,11 @@ def _warm_log(db: apsw.Connection) -> None:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
 
 
+def is_reading(db: apsw.Connection) -> bool:
+    """Whether a connection stands at a moment of the file, outside of a transaction too: a query is not read to its end."""
+    return db.txn_state() != apsw.SQLITE_TXN_NONE
+
+
 def select(
     db: apsw.Connection, sql: str, values: tuple[Any, ...] | dict[str, Any] = ()
 ) -> list[Any]:

@@ -31,17 +31,19 @@ from windlass.stores.sqlite.rows import Rows, check_state
 Agents: TypeAlias = Collection[str] | None
 """The agents whose turns are wanted; None: of all."""
 
-# A queued turn is next if no older one of its session is unfinished, and no item that arrived earlier waits.
+# A queued turn is next if none of its session is under way, no older one is queued, and no item that arrived earlier waits.
+# Those that are parked are in none of the indexes that are walked here.
 _TURNS = (
     "SELECT open.no, sessions.id, turns.id, turns.agent, open.state, owner, until_ms FROM"
     " (SELECT no, session, arrived, state FROM turns INDEXED BY turns_open"
     "  WHERE state <> 'done' AND state <> 'parked'{where} ORDER BY no LIMIT -1) AS open"
     " CROSS JOIN sessions ON sessions.no = open.session CROSS JOIN turns ON turns.no = open.no"
     " LEFT JOIN workers ON workers.id = owner"
-    " WHERE open.state <> 'queued' OR NOT EXISTS (SELECT 1 FROM turns AS older INDEXED BY turns_open"
-    "  WHERE older.session = open.session AND older.arrived < open.arrived AND older.state <> 'done')"
+    " WHERE open.state <> 'queued' OR sessions.active IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM turns AS older INDEXED BY turns_open WHERE older.session = open.session"
+    "  AND older.arrived < open.arrived AND older.state <> 'done' AND older.state <> 'parked')"
     " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session = open.session AND inbox.arrived < open.arrived"
-    "  AND inbox.state IN ('pending', 'taken') AND inbox.state = 'pending')"
+    "  AND inbox.state IN ('pending', 'taken') AND inbox.due <> 'asked' AND inbox.state = 'pending')"
 )
 _OURS = " AND agent IN (SELECT value FROM json_each(:agents))"
 _OF_SESSION = " AND session = (SELECT no FROM sessions WHERE id = :session)"
@@ -67,11 +69,12 @@ _LEAF = "waits.turn = turns.no AND waits.state = 'open' AND waits.kind {kinds} (
 _INBOXES = (
     "SELECT sessions.id, sessions.agent, turns.id, is_now, oldest FROM"  # noqa: S608 - a constant
     " (SELECT session, min(no) AS oldest, min(arrived) AS place, max(due = 'now') AS is_now FROM inbox"
-    "  WHERE state IN ('pending', 'taken') AND state = 'pending' GROUP BY session) AS waiting"
+    "  WHERE state IN ('pending', 'taken') AND due <> 'asked' AND state = 'pending' GROUP BY session) AS waiting"
     " JOIN sessions ON sessions.no = waiting.session LEFT JOIN turns ON turns.no = sessions.active"
     " WHERE (turns.state <> 'parked'"
     "  OR sessions.active IS NULL AND NOT EXISTS (SELECT 1 FROM turns AS queued INDEXED BY turns_open"
-    "   WHERE queued.session = waiting.session AND queued.arrived < place AND queued.state <> 'done')"
+    "   WHERE queued.session = waiting.session AND queued.arrived < place AND queued.state <> 'done'"
+    "    AND queued.state <> 'parked')"
     f"  OR is_now AND EXISTS (SELECT 1 FROM waits WHERE {_LEAF.format(kinds='IN')})"
     f"  AND NOT EXISTS (SELECT 1 FROM waits WHERE {_LEAF.format(kinds='NOT IN')})"
     " ){where} ORDER BY oldest LIMIT :limit"

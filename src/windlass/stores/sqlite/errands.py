@@ -17,6 +17,7 @@ from windlass.ports import (
     CancelTurn,
     Errand,
     ErrandReceipt,
+    MoveSession,
     PostItem,
     Unit,
     UnitReceipt,
@@ -28,15 +29,20 @@ from windlass.stores import errands, rules
 from windlass.stores.sqlite import inbox, turns, waits
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.pages import Encoder, SplitPage
-from windlass.stores.sqlite.rows import Rows, SessionRow
+from windlass.stores.sqlite.rows import IS_UNFINISHED, Rows, SessionRow
 
 Asked: TypeAlias = tuple[SplitPage | None, ...]
 """The bytes of what is asked of the turns that errands accept, by the number of the errand."""
 
-# Of a deleted session no turn is left, so it counts for nothing.
 _AT_WORK = (
-    "SELECT count(*) FROM sessions WHERE root = ? AND no <> ? AND EXISTS"
-    " (SELECT 1 FROM turns WHERE turns.session = sessions.no AND state <> 'done')"
+    "SELECT count(*) FROM sessions WHERE root = ? AND no <> ? AND deleted_ms IS NULL"  # noqa: S608 - a constant
+    f" AND {IS_UNFINISHED}"
+)
+_MOVE = "UPDATE sessions SET started_by = ?, started_in = NULL WHERE no = ?"
+_NEW_ROOT = (
+    "WITH RECURSIVE moved (no) AS (SELECT ? UNION"
+    " SELECT sessions.no FROM moved JOIN sessions ON sessions.started_by = moved.no)"
+    " UPDATE sessions SET root = ? WHERE no IN moved"
 )
 
 
@@ -47,6 +53,11 @@ def names_in(told: Sequence[Errand]) -> Iterator[str]:
             case AcceptTurn():
                 turn = errand.turn
                 yield from (errand.session_id, errand.turn_id, turn.agent, *turn.takes)
+                yield from errand.known_in
+                if errand.parent is not None:
+                    yield errand.parent
+            case MoveSession():
+                yield from (errand.session_id, errand.to)
             case PostItem():
                 yield from (errand.session_id, errand.item.item_id)
             case CancelTurn():
@@ -76,8 +87,8 @@ def run_of_unit(
 ) -> tuple[ErrandReceipt, ...]:
     """Run the errands of a unit whose other parts have taken effect."""
     earlier: UnitReceipt | None = rows.earlier
-    starter = rows.session(unit.session_id)
-    mine = SqliteErrands(rows, encoder, asked, rules.time_of(unit), starter)
+    place, is_end = (unit.session_id, unit.turn_id), unit.commit is not None
+    mine = SqliteErrands(rows, encoder, asked, rules.time_of(unit), place, is_end=is_end)
     try:
         errands.check_rejects(mine, unit)
         return errands.run(mine, unit.errands, () if earlier is None else earlier.errands)
@@ -95,7 +106,7 @@ def known(rows: Rows, unit: Unit, encoder: Encoder) -> tuple[ErrandReceipt, ...]
 
 
 class SqliteErrands:
-    """The rows as errands change them; `starter` is the session of their unit."""
+    """The rows as errands change them; `starter` are session and turn of their unit, `is_end`: it ends that turn."""
 
     def __init__(
         self,
@@ -103,14 +114,16 @@ class SqliteErrands:
         encoder: Encoder,
         asked: Asked = (),
         now_ms: int = 0,
-        starter: SessionRow | None = None,
+        starter: tuple[str, str] | None = None,
+        *,
+        is_end: bool = False,
     ) -> None:
         self._rows = rows
         self._encoder = encoder
         self._asked = asked
         self._now_ms = now_ms
-        self._started_by: int | None = None if starter is None else starter.no
-        self._root = self._started_by if starter is None or starter.root is None else starter.root
+        self._starter = starter
+        self._is_end = is_end
         self._waits: dict[str, Wait] = {}
 
     @contextmanager
@@ -147,19 +160,49 @@ class SqliteErrands:
 
         def check_room(target: SessionRow | None) -> None:
             if errand.most is not None:
-                errands.check_room(self._at_work_beside(target), errand.most)
+                root = self._place_of(errand).root
+                errands.check_room(self._at_work_beside(target, root), errand.most)
 
-        place = turns.TreePlace(errand.kind, self._started_by, self._root)
+        if self._is_known_elsewhere(errand):
+            return True
         unit = Unit.accepting(errand.session_id, errand.turn_id, errand.turn)
         request = self._asked[number]
         assert request is not None  # noqa: S101 - it is encoded with the errand
-        begun = turns.Begun(place, check_room)
+        arrived = None
+        if self._is_end and self._starter is not None and self._starter[0] == errand.session_id:
+            arrived = self._rows.turn(
+                self._rows.session(errand.session_id), self._starter[1]
+            ).arrived
+        begun = turns.Begun(lambda: self._place_of(errand), check_room, arrived)
         return turns.admit(self._rows, unit, errand.turn, request, self._encoder, begun).known
 
-    def _at_work_beside(self, target: SessionRow | None) -> int:
-        """Return how many other sessions of the tree have unfinished turns."""
+    def _is_known_elsewhere(self, errand: AcceptTurn) -> bool:
+        found = (self._rows.find_session(name) for name in errand.known_in)
+        living = [one for one in found if one is not None and one.deleted_ms is None]
+        known = (self._rows.find_turn(session, errand.turn_id) for session in living)
+        return errands.is_known_elsewhere(
+            errand, (turn.digest for turn in known if turn is not None)
+        )
+
+    def _place_of(self, errand: AcceptTurn) -> turns.TreePlace:
+        """Return where a session that the errand makes belongs, as the tree is now."""
+        rows, above, turn_no = self._rows, None, None
+        if errand.parent is not None:
+            above = rows.session(errand.parent)
+        elif self._starter is not None and not errand.at_top:
+            session_id, turn_id = self._starter
+            above = rows.session(session_id)
+            turn_no = rows.turn(above, turn_id).no
+        label = self._encoder.words(errand.label or "") or None
+        if above is None:
+            return turns.TreePlace(errand.kind, label=label)
+        root = above.no if above.root is None else above.root
+        return turns.TreePlace(errand.kind, above.no, turn_no, root, label)
+
+    def _at_work_beside(self, target: SessionRow | None, root: int | None) -> int:
+        """Return how many other sessions of a tree have unfinished turns."""
         target_no = 0 if target is None else target.no
-        return int(first(self._rows.db, _AT_WORK, (self._root, target_no))[0])
+        return int(first(self._rows.db, _AT_WORK, (root, target_no))[0])
 
     def post(self, errand: PostItem) -> bool:
         """Put an item into an inbox; return whether it was known."""
@@ -177,6 +220,23 @@ class SqliteErrands:
         """Ask for a turn of a living session to end."""
         turn = self._rows.find_turn(self._rows.session(errand.session_id), errand.turn_id)
         return turns.cancel(self._rows, turn, self._encoder.words(errand.reason))
+
+    def move(self, errand: MoveSession) -> bool:
+        """Let a process belong to another session, with all below it; return whether it did before."""
+        rows = self._rows
+        session, to = rows.session(errand.session_id), rows.session(errand.to)
+        rules.check_moves(session, to, self._starter_of)
+        if session.started_by == to.no:
+            return True
+        rows.db.execute(_MOVE, (to.no, session.no))
+        rows.db.execute(_NEW_ROOT, (session.no, to.no if to.root is None else to.root))
+        rows.forget()  # any of them may be below it
+        return False
+
+    def _starter_of(self, session: SessionRow) -> SessionRow | None:
+        query = "SELECT id FROM sessions WHERE no = ?"
+        found = first(self._rows.db, query, (session.started_by,))
+        return None if found is None else self._rows.find_session(found[0])
 
     def reject(self, key: str, answer: WaitAnswer) -> None:
         """Answer a wait of the unit's own turn, if it is open."""

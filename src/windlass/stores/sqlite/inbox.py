@@ -6,15 +6,29 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, blobs_in
+from windlass.ports.inbox import InboxItem, InboxReceipt, ItemState, NewItem, When, blobs_in
 from windlass.ports.views import WithdrawReceipt
 from windlass.stores import rules
-from windlass.stores.sqlite import news
+from windlass.stores.sqlite import news, signals
 from windlass.stores.sqlite.connection import corrupt, first, select
 from windlass.stores.sqlite.pages import Encoder, unpack
 from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow
 
 _STATES = frozenset(get_args(ItemState))
+# What is to enter and what is asked for are in an index each, and both are said in the words of theirs.
+ENTERS = "state IN ('pending', 'taken') AND due <> 'asked'"
+_ASKED = "state = 'pending' AND due = 'asked'"
+_GIVE_BACK = (
+    "UPDATE inbox SET state = 'pending', turn = NULL, generation = NULL"  # noqa: S608 - constants
+    f" WHERE session = ? AND {ENTERS} AND turn = ? AND state = 'taken'"
+)
+_COUNT_WAITING = f"SELECT count(*) FROM inbox WHERE session = ? AND {ENTERS} AND state = 'pending'"  # noqa: S608 - constants
+_OPEN_ITEMS = (
+    "SELECT open.arrived, open.state, open.item, turns.id, open.generation FROM"  # noqa: S608 - constants
+    f" (SELECT * FROM inbox WHERE session = ? AND {ENTERS}"
+    f"  UNION ALL SELECT * FROM inbox WHERE session = ? AND {_ASKED}) AS open"
+    " LEFT JOIN turns ON turns.no = open.turn ORDER BY open.arrived"
+)
 
 
 def enqueue_in(
@@ -23,7 +37,7 @@ def enqueue_in(
     """Keep an item of a caller from outside, once, in a session that is there."""
     earlier: InboxReceipt | None = rows.earlier
     session = rows.session(session_id)
-    rules.check_enqueues(session)
+    rules.check_enqueues(session, item)
     receipt = enqueue(rows, session, item, encoder, now_ms)
     return earlier if earlier is not None and receipt.known else receipt
 
@@ -37,12 +51,16 @@ def enqueue(
         rules.check_same(known.digest, digest, f"item {item.item_id}", field="NewItem.item_id")
         return InboxReceipt(item_id=item.item_id, state=known.state, known=True)
     arrived = rows.next_arrival(session)
+    name = encoder.words(rules.signal_name(item) or "") or None
+    place = (session.no, item.item_id, arrived, item.when, name)
     rows.db.execute(
-        "INSERT INTO inbox (session, id, arrived, state, due, digest, ended_ms, item)"
-        " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
-        (session.no, item.item_id, arrived, item.when, digest, now_ms, encoder.pack(item)),
+        "INSERT INTO inbox (session, id, arrived, state, due, signal, digest, ended_ms, item)"
+        " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?)",
+        (*place, digest, now_ms, encoder.pack(item)),
     )
     news.tell(rows.db, "arrived", session=session.no)
+    if name is not None:
+        signals.posted(rows, session, name, encoder, now_ms)
     return InboxReceipt(item_id=item.item_id, state="pending")
 
 
@@ -71,7 +89,7 @@ def take(
         return ()
     found = select(
         rows.db,
-        "SELECT no, arrived, item FROM inbox WHERE session = ? AND state IN ('pending', 'taken')"
+        f"SELECT no, arrived, item FROM inbox WHERE session = ? AND {ENTERS}"  # noqa: S608 - a constant
         " AND (state = 'pending' AND due = 'now' OR turn = ?) ORDER BY arrived LIMIT ?",
         (session.no, turn.no, limit),
     )
@@ -94,11 +112,7 @@ def settle(rows: Rows, turn: TurnRow, settled: tuple[str, ...], now_ms: int) -> 
         )
         if not rows.db.changes():
             raise rules.not_taken(item_id)
-    rows.db.execute(
-        "UPDATE inbox SET state = 'pending', turn = NULL, generation = NULL"
-        " WHERE session = ? AND state IN ('pending', 'taken') AND turn = ? AND state = 'taken'",
-        (turn.session.no, turn.no),
-    )
+    rows.db.execute(_GIVE_BACK, (turn.session.no, turn.no))
 
 
 def withdraw(rows: Rows, session_id: str, item_id: str) -> WithdrawReceipt:
@@ -120,24 +134,14 @@ def read_first(rows: Rows, session_id: str, number: int) -> InboxItem:
 
 
 def count_waiting(rows: Rows, session: SessionRow) -> int:
-    """Return how many items no turn has taken."""
-    query = (
-        "SELECT count(*) FROM inbox"
-        " WHERE session = ? AND state IN ('pending', 'taken') AND state = 'pending'"
-    )
-    (count,) = first(rows.db, query, (session.no,))
+    """Return how many items are to enter that no turn has taken."""
+    (count,) = first(rows.db, _COUNT_WAITING, (session.no,))
     return int(count)
 
 
 def read_items(rows: Rows, session: SessionRow) -> tuple[InboxItem, ...]:
     """Return what waits or was taken and not settled, in order of arrival."""
-    found = select(
-        rows.db,
-        "SELECT inbox.arrived, inbox.state, inbox.item, turns.id, inbox.generation FROM inbox"
-        " LEFT JOIN turns ON turns.no = inbox.turn"
-        " WHERE inbox.session = ? AND inbox.state IN ('pending', 'taken') ORDER BY inbox.arrived",
-        (session.no,),
-    )
+    found = select(rows.db, _OPEN_ITEMS, (session.no, session.no))
     return tuple(
         _item(session.id, stored, arrived, state=state, turn_id=turn_id, generation=generation)
         for arrived, state, stored, turn_id, generation in found
@@ -149,10 +153,11 @@ class _Known(NamedTuple):
     state: ItemState
     digest: str
     arrived: int
+    when: When
 
 
 def _find(rows: Rows, session: SessionRow, item_id: str) -> _Known | None:
-    query = "SELECT no, state, digest, arrived FROM inbox WHERE session = ? AND id = ?"
+    query = "SELECT no, state, digest, arrived, due FROM inbox WHERE session = ? AND id = ?"
     found = first(rows.db, query, (session.no, item_id))
     if found is None:
         return None
@@ -169,6 +174,9 @@ def _item(session_id: str, stored: bytes, arrived: int, **shown: Any) -> InboxIt
 
 def awaited_blobs(rows: Rows) -> frozenset[str]:
     """Return the digests that items which wait refer to: nothing else holds on to them yet."""
-    query = "SELECT id, item FROM inbox WHERE state IN ('pending', 'taken')"
+    query = (
+        f"SELECT id, item FROM inbox WHERE {ENTERS}"  # noqa: S608 - constants
+        f" UNION ALL SELECT id, item FROM inbox WHERE {_ASKED}"
+    )
     items = (unpack(item, NewItem, place=f"item {name}") for name, item in select(rows.db, query))
     return frozenset(ref for item in items for ref in blobs_in(item.content))

@@ -152,9 +152,10 @@ def _lease(rows: Rows, worker_id: str, error: type[LeaseLost | InvalidInput] = I
 # That an item is pending says that it is one of both; it is said to have them from the index of those.
 _WAITING = (
     "SELECT min(arrived) FROM"
-    " (SELECT min(arrived) AS arrived FROM turns WHERE session = ? AND arrived < ? AND state <> 'done'"
+    " (SELECT min(arrived) AS arrived FROM turns WHERE session = ? AND arrived < ?"
+    "   AND state <> 'done' AND state <> 'parked'"
     "  UNION ALL SELECT min(arrived) FROM inbox WHERE session = ? AND arrived < ?"
-    "   AND state IN ('pending', 'taken') AND state = 'pending')"
+    "   AND state IN ('pending', 'taken') AND due <> 'asked' AND state = 'pending')"
 )
 
 

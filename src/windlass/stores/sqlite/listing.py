@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from windlass.ports.unit import CHAT
 from windlass.ports.views import SessionSummary, TurnSummary, WorkerView
 from windlass.stores.sqlite.connection import select
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.rows import Rows, check_state
 
 _SESSIONS = (
-    "SELECT sessions.id, sessions.agent, sessions.created_ms, sessions.head, turns.id, sessions.kind, starter.id"
-    " FROM sessions LEFT JOIN turns ON turns.no = sessions.active"
+    "SELECT sessions.id, sessions.agent, sessions.created_ms, sessions.head, turns.id, sessions.kind, starter.id,"
+    " top.id, sessions.label FROM sessions LEFT JOIN turns ON turns.no = sessions.active"
     " LEFT JOIN sessions AS starter ON starter.no = sessions.started_by"
+    " LEFT JOIN sessions AS top ON top.no = sessions.root"
     " WHERE sessions.id > :after AND sessions.deleted_ms IS NULL{where}"
     " ORDER BY sessions.id LIMIT :limit"
 )
@@ -20,7 +22,11 @@ _WHICH_SESSIONS = {
     "agent": " AND sessions.agent = :agent",
     "kind": " AND sessions.kind = :kind",
     "started_by": " AND sessions.started_by = (SELECT no FROM sessions WHERE id = :started_by)",
+    "root": " AND sessions.root = (SELECT no FROM sessions WHERE id = :root)",
+    "label": " AND sessions.label = :label",
 }
+# Said to have those of a kind from the index of all that are not chats, of which there may be few.
+_NOT_CHATS = " AND sessions.kind <> 'chat'"
 # Unfinished turns are found by their index, which says all that is asked, and a session's by its own. All others are
 # walked back by number; the plus sign keeps SQLite from doing that where an index is better.
 _TURNS = (
@@ -48,9 +54,17 @@ class WantedTurns(NamedTuple):
     limit: int
 
 
+def sessions_query(wanted: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the query for living sessions, and its values."""
+    where, values = _where(_WHICH_SESSIONS, wanted)
+    if wanted["kind"] not in (None, CHAT):
+        where += _NOT_CHATS
+    return _SESSIONS.format(where=where), values
+
+
 def list_sessions(rows: Rows, wanted: dict[str, Any]) -> tuple[SessionSummary, ...]:
     """Return living sessions by id."""
-    where, values = _where(_WHICH_SESSIONS, wanted)
+    query, values = sessions_query(wanted)
     return tuple(
         SessionSummary(
             session_id=session_id,
@@ -60,9 +74,11 @@ def list_sessions(rows: Rows, wanted: dict[str, Any]) -> tuple[SessionSummary, .
             active=active,
             kind=kind,
             started_by=started_by,
+            root=root,
+            label=label,
         )
-        for session_id, agent, created_ms, head, active, kind, started_by in select(
-            rows.db, _SESSIONS.format(where=where), values
+        for session_id, agent, created_ms, head, active, kind, started_by, root, label in select(
+            rows.db, query, values
         )
     )
 
@@ -73,8 +89,11 @@ def list_turns(rows: Rows, wanted: WantedTurns) -> tuple[TurnSummary, ...]:
     where, values = _where(_WHICH_TURNS, named._asdict())
     index, number = "", "no"
     if wanted.state not in (None, "done"):
-        index, number = " INDEXED BY turns_open", "+no"
-        where += " AND state <> 'done'"
+        is_parked = wanted.state == "parked"
+        index, number = f" INDEXED BY turns_{'parked' if is_parked else 'open'}", "+no"
+        where += (
+            " AND state = 'parked'" if is_parked else " AND state <> 'done' AND state <> 'parked'"
+        )
     elif wanted.session_id is not None:
         index, number = " INDEXED BY turns_by_id", "+no"
     found = select(rows.db, _TURNS.format(index=index, number=number, where=where), values)

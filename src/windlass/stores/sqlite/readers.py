@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from windlass.stores.sqlite.connection import as_windlass_error
+from windlass.stores.sqlite.connection import as_windlass_error, is_reading
 from windlass.stores.sqlite.files import FileIdentity
 from windlass.stores.sqlite.rows import Rows
 
@@ -62,15 +62,18 @@ class Readers:
             finally:
                 if db.in_transaction:  # a fault of the disk ends it early
                     db.execute("ROLLBACK")
+                # A refusal in the middle of a query keeps the query open, and the connection at that moment of the file.
+                is_good = not is_reading(db)
         except apsw.Error:
             # The next read opens the file anew; the trouble may be over by then.
             is_good = False
-            with suppress(apsw.Error):
-                db.close()
             raise
         finally:
             if is_good:
                 self._free.append(db)
+            else:
+                with suppress(apsw.Error):
+                    db.close()
 
     def _take(self) -> apsw.Connection:
         try:

@@ -79,9 +79,10 @@ def _active(db: apsw.Connection, session: SessionRow) -> str | None:
 
 
 def _queued(db: apsw.Connection, session: SessionRow) -> tuple[str, ...]:
-    # That they are not done follows; it is said to have them from the index of those.
+    # That they are neither done nor parked follows; it is said to have them from the index of those.
     query = (
-        "SELECT id FROM turns WHERE session = ? AND state <> 'done' AND state = 'queued'"
+        "SELECT id FROM turns WHERE session = ? AND state <> 'done' AND state <> 'parked'"
+        " AND state = 'queued'"
         " ORDER BY arrived"
     )
     return tuple(turn_id for (turn_id,) in select(db, query, (session.no,)))

@@ -6,13 +6,14 @@ removed because a listing failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import apsw
 
+from windlass.ports.unit import SessionKind
 from windlass.ports.views import DeleteReport, VacuumReport
 from windlass.stores import rules
 from windlass.stores.sqlite import connection, inbox, leases, news
@@ -20,7 +21,15 @@ from windlass.stores.sqlite.blobs import DAY_MS
 from windlass.stores.sqlite.connection import first, select
 from windlass.stores.sqlite.leases import Liveness
 from windlass.stores.sqlite.pages import Deleted, delete_pages
-from windlass.stores.sqlite.rows import Rows, SessionRow
+from windlass.stores.sqlite.rows import IS_UNFINISHED, Rows, SessionRow
+from windlass.stores.sqlite.writer import Operation
+
+_UNFINISHED = f"SELECT 1 FROM sessions WHERE no = ? AND {IS_UNFINISHED}"  # noqa: S608 - a constant
+
+
+# How many journals are reclaimed, and how many sessions deleted, before others may write.
+_JOURNALS, _SESSIONS = 100, 20
+F = TypeVar("F")
 
 
 class Reclaimed(NamedTuple):
@@ -38,15 +47,19 @@ def delete_session(rows: Rows, session_id: str, now_ms: int) -> Reclaimed:
     if earlier is not None and known is not None and known.deleted_ms == now_ms:
         return earlier
     tree = rules.tree_of(rows.session(session_id), partial(_started, rows))
-    unfinished = "SELECT 1 FROM turns WHERE session = ? AND state <> 'done'"
     for session in tree:
-        if first(rows.db, unfinished, (session.no,)) is not None:
+        if first(rows.db, _UNFINISHED, (session.no,)) is not None:
             raise rules.has_unfinished_turn(session)
-    gone = [_remove(rows, session, now_ms) for session in tree]
+    gone = _remove_all(rows, tree, now_ms)
+    report = DeleteReport(session_id=session_id, pages=gone.pages, bodies=gone.bodies)
+    return Reclaimed(report, gone.blobs)
+
+
+def _remove_all(rows: Rows, sessions: Sequence[SessionRow], now_ms: int) -> Deleted:
+    gone = [_remove(rows, session, now_ms) for session in sessions]
     rows.forget()
     pages, bodies = sum(one.pages for one in gone), sum(one.bodies for one in gone)
-    report = DeleteReport(session_id=session_id, pages=pages, bodies=bodies)
-    return Reclaimed(report, tuple(digest for one in gone for digest in one.blobs))
+    return Deleted(pages, bodies, tuple(digest for one in gone for digest in one.blobs))
 
 
 def _started(rows: Rows, session: SessionRow) -> list[SessionRow]:
@@ -75,6 +88,94 @@ def _remove(rows: Rows, session: SessionRow, now_ms: int) -> Deleted:
         blobs.extend(gone.blobs)
     news.tell(rows.db, "deleted", session=session.no)
     return Deleted(pages, bodies, tuple(blobs))
+
+
+_OLD_SESSION = (
+    "SELECT id FROM sessions WHERE kind = :kind AND kind <> 'chat' AND deleted_ms IS NULL{where}"  # noqa: S608 - constants
+    f" AND NOT {IS_UNFINISHED}"
+    " AND NOT EXISTS (SELECT 1 FROM turns WHERE session = sessions.no AND ended_ms >= :before)"
+    f" AND NOT EXISTS (SELECT 1 FROM inbox WHERE session = sessions.no AND {inbox.ENTERS})"
+    " AND NOT EXISTS (SELECT 1 FROM sessions AS below WHERE below.started_by = sessions.no"
+    "  AND below.kind <> 'chat' AND below.deleted_ms IS NULL)"
+    " AND (kind <> 'child' OR started_in IS NULL OR NOT EXISTS (SELECT 1 FROM log"
+    "  WHERE session = sessions.started_by AND strand = -sessions.started_in))"
+)
+
+
+def find_old_sessions(
+    rows: Rows, keep_ms: Mapping[SessionKind, int], now_ms: int
+) -> tuple[tuple[str, SessionKind], ...]:
+    """Find sessions that ended longer ago than their kind is kept, and have nothing but chats below them.
+
+    It may take long, so it is for a reader. Each is looked at again before it goes.
+    """
+    return tuple(
+        (session_id, kind)
+        for kind, kept_ms in keep_ms.items()
+        for (session_id,) in select(
+            rows.db, _OLD_SESSION.format(where=""), {"kind": kind, "before": now_ms - kept_ms}
+        )
+    )
+
+
+def delete_old(
+    rows: Rows,
+    found: Sequence[tuple[str, SessionKind]],
+    keep_ms: Mapping[SessionKind, int],
+    now_ms: int,
+) -> Reclaimed:
+    """Delete those of these sessions that are still old."""
+    query = _OLD_SESSION.format(where=" AND id = :id")
+    still = [
+        rows.session(session_id)
+        for session_id, kind in found
+        if select(
+            rows.db, query, {"kind": kind, "before": now_ms - keep_ms[kind], "id": session_id}
+        )
+    ]
+    gone = _remove_all(rows, still, now_ms)
+    return Reclaimed(VacuumReport(sessions=len(still), bodies=gone.bodies), gone.blobs)
+
+
+class Times(NamedTuple):
+    """The time, how long journals are kept, and how long sessions are, by kind."""
+
+    now_ms: int
+    retention_ms: int
+    keep_ms: Mapping[SessionKind, int]
+
+
+async def reclaim_in_steps(
+    look: Callable[..., Awaitable[Any]],
+    do: Callable[..., Operation[Any]],
+    times: Times,
+    gone: Liveness,
+) -> Reclaimed:
+    """Reclaim all that there is, some of it in each transaction: others may write in between."""
+    now_ms, retention_ms, keep_ms = times
+    old: Old = await look(find_old, now_ms, retention_ms)
+    steps: list[Reclaimed] = []
+    for some in _batches(old.turns, _JOURNALS):
+        report = await do(reclaim_journals, some, now_ms - retention_ms).durable()
+        steps.append(Reclaimed(report, ()))
+    is_found = bool(keep_ms)
+    while is_found:
+        found = await look(find_old_sessions, keep_ms, now_ms)
+        deleted = [
+            await do(delete_old, some, keep_ms, now_ms).durable()
+            for some in _batches(found, _SESSIONS)
+        ]
+        steps += deleted
+        # What began those that are gone now may go next.
+        is_found = any(step.report.sessions for step in deleted)
+    last: Reclaimed = await do(reclaim_rest, old.blobs, now_ms, retention_ms, gone).durable()
+    steps.append(last)
+    report = summed([cast("VacuumReport", step.report) for step in steps])
+    return Reclaimed(report, tuple(one for step in steps for one in step.blobs), last.workers)
+
+
+def _batches(found: Sequence[F], size: int) -> Iterator[Sequence[F]]:
+    return (found[at : at + size] for at in range(0, len(found), size))
 
 
 class Old(NamedTuple):
@@ -133,8 +234,10 @@ def reclaim_rest(
     rows: Rows, unused: Sequence[int], now_ms: int, retention_ms: int, gone: Liveness
 ) -> Reclaimed:
     """Reclaim what is neither a journal nor waits for one: items, blobs, workers, news."""
+    # A signal is settled while its turn goes on. As any item, it is known until the turn has ended, and as long after.
     rows.db.execute(
-        "DELETE FROM inbox WHERE state IN ('settled', 'withdrawn') AND ended_ms < ?",
+        "DELETE FROM inbox WHERE state IN ('settled', 'withdrawn') AND CASE WHEN turn IS NULL THEN ended_ms"
+        " ELSE (SELECT turns.ended_ms FROM turns WHERE turns.no = inbox.turn) END < ?",
         (now_ms - retention_ms,),
     )
     items = rows.db.changes()

@@ -25,7 +25,7 @@ _MAX_SESSIONS = 4_096
 
 SESSION_COLUMNS = (
     "no, agent, created_ms, deleted_ms, generation, owner, head, link, active, arrivals, parent, parent_head, usage,"
-    " kind, started_by, root"
+    " kind, started_by, root, label, started_in"
 )
 TURN_COLUMNS = (
     "no, id, state, arrived, strand, agent, digest, submitter, cancel, takeovers, takeover_mark, answered, head,"
@@ -35,6 +35,11 @@ _SESSION = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE session = ? AND id = ?"  # noqa: S608 - a constant
 _PAGE = "SELECT seq, link, page FROM log WHERE session = ? AND strand = ?"
 _PAGE_COUNT = "SELECT count(*) FROM log WHERE session = ? AND strand = ?"
+# Turns that are parked are in an index of their own, and both are said in the words of theirs.
+IS_UNFINISHED = (
+    "(EXISTS (SELECT 1 FROM turns WHERE session = sessions.no AND state <> 'done' AND state <> 'parked')"
+    " OR EXISTS (SELECT 1 FROM turns WHERE session = sessions.no AND state = 'parked'))"
+)
 _TURN_STATES = frozenset(get_args(TurnState))
 _KINDS = frozenset(get_args(SessionKind))
 
@@ -82,7 +87,8 @@ class SessionRow:
 
     __slots__ = (
         "active", "agent", "arrivals", "created_ms", "deleted_ms", "generation", "head", "head_checked", "id", "kind",
-        "link", "no", "owner", "parent", "parent_head", "root", "seen", "started_by", "turns", "usage",
+        "label", "link", "no", "owner", "parent", "parent_head", "root", "seen", "started_by", "started_in", "turns",
+        "usage",
     )  # fmt: skip
 
     def __init__(self, id: str) -> None:
@@ -95,7 +101,7 @@ class SessionRow:
         (
             self.no, self.agent, self.created_ms, self.deleted_ms, self.generation, self.owner, self.head,
             self.link, self.active, self.arrivals, self.parent, self.parent_head, self.usage,
-            self.kind, self.started_by, self.root,
+            self.kind, self.started_by, self.root, self.label, self.started_in,
         ) = values  # fmt: skip
         if self.kind not in _KINDS:
             raise corrupt(f"session {self.id}", "is of a kind that is none")

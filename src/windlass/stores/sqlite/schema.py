@@ -169,6 +169,31 @@ MIGRATIONS: tuple[str, ...] = (
         worker TEXT
     ) STRICT;
     """,
+    # A session has a label, and knows the turn that began it; of what errands begin most is deleted after a while, so
+    # tombstones are left out of what is looked at. A signal and the wait that asks for it are found by name;
+    # signals are in an index of their own, because nothing is due because of them. Nor is it because of a turn that is
+    # parked: thousands may be, for days, so they are in an index of their own, too.
+    """
+    ALTER TABLE sessions ADD COLUMN label TEXT;
+    ALTER TABLE sessions ADD COLUMN started_in INTEGER;
+    CREATE INDEX sessions_by_label ON sessions (label, id) WHERE label IS NOT NULL AND deleted_ms IS NULL;
+    CREATE INDEX sessions_by_kind ON sessions (kind, id) WHERE kind <> 'chat' AND deleted_ms IS NULL;
+    DROP INDEX sessions_by_root;
+    CREATE INDEX sessions_by_root ON sessions (root, id) WHERE root IS NOT NULL AND deleted_ms IS NULL;
+
+    ALTER TABLE inbox ADD COLUMN signal TEXT;
+    DROP INDEX inbox_waiting;
+    CREATE INDEX inbox_waiting ON inbox (session, arrived, state, due)
+        WHERE state IN ('pending', 'taken') AND due <> 'asked';
+    CREATE INDEX inbox_asked ON inbox (session, signal, arrived) WHERE state = 'pending' AND due = 'asked';
+
+    ALTER TABLE waits ADD COLUMN signal TEXT;
+    CREATE INDEX waits_open_by_turn ON waits (turn, signal) WHERE state = 'open';
+
+    DROP INDEX turns_open;
+    CREATE INDEX turns_open ON turns (session, arrived, state, agent) WHERE state <> 'done' AND state <> 'parked';
+    CREATE INDEX turns_parked ON turns (session, agent) WHERE state = 'parked';
+    """,
 )
 VERSION = len(MIGRATIONS)
 # The first version whose unfinished turns this release can go on with.

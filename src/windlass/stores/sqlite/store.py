@@ -26,7 +26,7 @@ from windlass.ports.unit import CHAT
 from windlass.ports.waits import check_turn_in_session
 from windlass.stores.bell import Bell
 from windlass.stores.errands import check_alone
-from windlass.stores.rules import WantedTurns, blob_digest, check_forked
+from windlass.stores.rules import WantedTurns, blob_digest, check_forked, check_kept
 from windlass.stores.sqlite import (
     blobs,
     connection,
@@ -55,8 +55,6 @@ Durability: TypeAlias = Literal["power", "process"]
 
 # FULL waits for the disk at every commit. NORMAL does not: what was answered outlives the process, not the power.
 SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
-# How many journals vacuum reclaims before others may write.
-_STEP = 100
 
 
 class SqliteStore:
@@ -327,7 +325,7 @@ class SqliteStore:
         wanted: reads.Wanted = "frame" if frame else "whole"
         return await self._look(reads.load_history, session_id, before, limit, wanted)
 
-    async def list_sessions(
+    async def list_sessions(  # noqa: PLR0913 - the port's
         self,
         *,
         after: str = "",
@@ -335,9 +333,12 @@ class SqliteStore:
         agent: str | None = None,
         kind: ports.SessionKind | None = CHAT,
         started_by: str | None = None,
+        root: str | None = None,
+        label: str | None = None,
     ) -> tuple[ports.SessionSummary, ...]:
         """Return living sessions, by id."""
         wanted = {"agent": agent, "kind": kind, "started_by": started_by}
+        wanted |= {"root": root, "label": label}
         return await self._look(listing.list_sessions, {"after": after, "limit": limit} | wanted)
 
     async def list_turns(
@@ -472,31 +473,30 @@ class SqliteStore:
         return await asyncio.to_thread(self._with_files, self._blobs.read, digest)
 
     async def vacuum(
-        self, *, now_ms: int, retention_ms: int, compact: bool = False
+        self,
+        *,
+        now_ms: int,
+        retention_ms: int,
+        compact: bool = False,
+        keep_ms: Mapping[ports.SessionKind, int] | None = None,
     ) -> ports.VacuumReport:
-        """Reclaim what nothing refers to and journals of turns that ended longer ago than that.
+        """Reclaim what nothing refers to, journals of turns that ended longer ago than that, and old sessions.
 
         Step by step: other writes wait for one step, and a lease is renewed between two. Only to compact the file, which
         gives its free pages back to the file system, is one step: others wait while what is in use is copied. That is
         done where it takes a moment and frees more than it copies; and whenever `compact` is wanted.
         """
-        old = await self._look(reclaim.find_old, now_ms, retention_ms)
-        reports: list[ports.VacuumReport] = []
-        for at in range(0, len(old.turns), _STEP):
-            some = old.turns[at : at + _STEP]
-            reports.append(
-                await self._do(reclaim.reclaim_journals, some, now_ms - retention_ms).durable()
-            )
-        rest = (old.blobs, now_ms, retention_ms, self._is_gone)
-        done = await self._do(reclaim.reclaim_rest, *rest).durable()
+        check_kept(keep_ms or {})
+        times = reclaim.Times(now_ms, retention_ms, dict(keep_ms or {}))
+        done = await reclaim.reclaim_in_steps(self._look, self._do, times, self._is_gone)
         for worker_id in done.workers:
             leases.sweep(self._worker_folder, worker_id)
         await self._remove_files(done.blobs)
         await self._do(blobs.sweep, self._blobs, now_ms).durable()
         place = self.path.name
         freed = await asyncio.to_thread(reclaim.give_back, self._connect, place, is_wanted=compact)
-        reports += (cast("ports.VacuumReport", done.report), ports.VacuumReport(freed_bytes=freed))
-        return reclaim.summed(reports)
+        report = cast("ports.VacuumReport", done.report)
+        return reclaim.summed((report, ports.VacuumReport(freed_bytes=freed)))
 
     # ---------------------------------------------------------------- inside
 

@@ -67,7 +67,8 @@ _INSERT_ENDED = (
 )
 _INSERT_SESSION = (
     "INSERT INTO sessions (id, agent, created_ms, generation, head, link, arrivals, parent, parent_head,"  # noqa: S608 - a constant
-    f" kind, started_by, root) VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?, ?, ?, ?) RETURNING {SESSION_COLUMNS}"
+    " kind, started_by, started_in, root, label) VALUES (?, ?, ?, 0, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)"
+    f" RETURNING {SESSION_COLUMNS}"
 )
 
 
@@ -81,18 +82,24 @@ class Origin(NamedTuple):
 
 
 class TreePlace(NamedTuple):
-    """What a session is for, and which tree it belongs to: the session that began it, and the one at the top."""
+    """What a session is for, and where it belongs: the session and the turn that began it, and the one at the top."""
 
     kind: SessionKind = CHAT
     started_by: int | None = None
+    started_in: int | None = None
     root: int | None = None
+    label: str | None = None
 
 
 class Begun(NamedTuple):
-    """How an errand begins a session that is new, and what it asks of a tree before a new turn comes into it."""
+    """How an errand begins a session that is new, and what it asks of a tree before a new turn comes into it.
 
-    place: TreePlace
+    `arrived` is the place in the line of the turn whose end accepts it, in its own session.
+    """
+
+    place: Callable[[], TreePlace]
     check_room: Callable[[SessionRow | None], None]
+    arrived: int | None = None
 
 
 def accept(
@@ -132,11 +139,14 @@ def admit(
         begun.check_room(session)
     if session is None:
         origin = Origin(0, strand_seed(session_id))
-        place = TreePlace() if begun is None else begun.place
+        place = TreePlace() if begun is None else begun.place()
         session = create_session(rows, session_id, turn.agent, turn.now_ms, origin, place)
     # A turn that begins with items has arrived with the first of them.
-    takes = turn.takes
-    arrived = inbox.first_place(rows, session, takes) if takes else rows.next_arrival(session)
+    arrived = None if begun is None else begun.arrived
+    if turn.takes:
+        arrived = inbox.first_place(rows, session, turn.takes)
+    if arrived is None:
+        arrived = rows.next_arrival(session)
     submitter = encoder.words(turn.submitter or "") or None
     by = encoder.words(turn.by or "") or None
     values = (session.no, turn_id, arrived, turn.agent, digest, submitter, by)
@@ -237,13 +247,26 @@ def commit(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> CommitRec
         (head, digest, turn.pages, end.now_ms, turn.no),
     )
     inbox.settle(rows, turn, end.settle, end.now_ms)
-    for item in end.follow_ups:
-        inbox.enqueue(rows, session, item, encoder, end.now_ms)
     waits.supersede_open(rows, turn)
+    for item in end.follow_ups:  # behind the waits: a signal is not for the turn that has ended
+        inbox.enqueue(rows, session, item, encoder, end.now_ms)
+    if end.agent is not None:
+        _hand_over(rows, session, end.agent)
     session.head, session.link, session.active, session.usage = head, link, None, packed
     turn.head, turn.commit_digest = head, digest
     session.turns.pop(turn.id, None)  # of those that have ended a session can have any number
     return receipt_of(turn)
+
+
+def _hand_over(rows: Rows, session: SessionRow, agent: str) -> None:
+    """Give a session to another agent, with the turns that wait in it for the one that had it."""
+    rows.db.execute("UPDATE sessions SET agent = ? WHERE no = ?", (agent, session.no))
+    moved = "UPDATE turns SET agent = ? WHERE session = ? AND state <> 'done' AND state = 'queued' AND agent = ?"
+    rows.db.execute(moved, (agent, session.no, session.agent))
+    for turn in session.turns.values():
+        if turn.state == "queued" and turn.agent == session.agent:
+            turn.agent = agent
+    session.agent = agent
 
 
 def _carry_blobs(rows: Rows, turn: TurnRow, number: int) -> None:

@@ -16,7 +16,7 @@ from windlass.journal import link_page
 from windlass.ports.unit import Unit, UnitReceipt
 from windlass.stores import rules
 from windlass.stores.rules import check_fence
-from windlass.stores.sqlite import errands, turns, waits
+from windlass.stores.sqlite import errands, signals, turns, waits
 from windlass.stores.sqlite.connection import first
 from windlass.stores.sqlite.leases import Liveness, start_turn
 from windlass.stores.sqlite.pages import INSERT_PAGE, Encoder, SplitPage, insert_page, use_blobs
@@ -27,7 +27,10 @@ def names_in(unit: Unit) -> tuple[str, ...]:
     """Return what a unit names besides its session and turn."""
     names = () if unit.accept is None else (unit.accept.agent, *unit.accept.takes)
     names = (*names, *errands.names_in(unit.errands))
-    return names if unit.commit is None else (*names, *unit.commit.settle)
+    end = unit.commit
+    if end is None:
+        return names
+    return (*names, *end.settle, *(() if end.agent is None else (end.agent,)))
 
 
 def apply_unit(
@@ -92,7 +95,10 @@ def apply_with_errands(rows: Rows, asked: errands.Asked, unit: Unit, *rest: Any)
 
 def _open_waits(rows: Rows, turn: TurnRow, unit: Unit, encoder: Encoder) -> None:
     for wait in unit.waits:
-        waits.open_wait(rows, turn, wait, encoder)
+        is_new = waits.open_wait(rows, turn, wait, encoder)
+        # A wait that ends with its unit would take a signal along that the next one is to get.
+        if is_new and unit.commit is None:
+            signals.opened(rows, turn, wait, encoder)
     if unit.parks:
         turns.set_state(rows, turn, rules.parked_state(turn))
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import apsw
 
-from windlass.ports.waits import Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
+from windlass.ports.waits import AnswerStatus, Wait, WaitAnswer, WaitReceipt, WaitState, WaitView
 from windlass.stores import rules
 from windlass.stores.sqlite import news
 from windlass.stores.sqlite.connection import corrupt, first, select
@@ -20,7 +20,8 @@ _WAITS = (
 _OPEN = "WHERE waits.state = 'open'"
 _WHERE = {
     "kind": " AND waits.kind = :kind",
-    "session": " AND waits.session = (SELECT no FROM sessions WHERE id = :session)",
+    # What is open is of the turn that its session is at.
+    "session": " AND waits.turn = (SELECT active FROM sessions WHERE id = :session)",
     "turn": " AND waits.turn = (SELECT turns.no FROM sessions JOIN turns ON turns.session = sessions.no"
     " WHERE sessions.id = :session AND turns.id = :turn)",
     "key": " AND key = :key",
@@ -32,21 +33,24 @@ _STATES = frozenset(get_args(WaitState))
 _UNANSWERED = frozenset({"open", "superseded"})
 
 
-def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> None:
-    """Open a wait; the same one again stays as it stands."""
+def open_wait(rows: Rows, turn: TurnRow, wait: Wait, encoder: Encoder) -> bool:
+    """Open a wait; the same one again stays as it stands. Return whether it is new."""
     known = find(rows.db, wait.key)
     packed = encoder.pack(wait)
     if known is not None:
         rules.check_same(encoder.pack(known.wait), packed, "Wait.key", field="Wait.key")
-        return
+        return False
     rules.check_wait(turn, wait)
+    name = encoder.words(rules.awaited_signal(wait) or "") or None
+    place = (wait.key, turn.session.no, turn.no, wait.kind, name, wait.expires_ms)
     rows.db.execute(
-        "INSERT INTO waits (key, session, turn, kind, state, consumed, expires_ms, wait, page)"
-        " VALUES (?, ?, ?, ?, 'open', 0, ?, ?, ?)",
-        (wait.key, turn.session.no, turn.no, wait.kind, wait.expires_ms, packed, turn.pages),
+        "INSERT INTO waits (key, session, turn, kind, signal, state, consumed, expires_ms, wait, page)"
+        " VALUES (?, ?, ?, ?, ?, 'open', 0, ?, ?, ?)",
+        (*place, packed, turn.pages),
     )
     number = rows.db.last_insert_rowid()
     news.tell(rows.db, "opened", session=turn.session.no, turn=turn.no, wait=number)
+    return True
 
 
 def find(db: apsw.Connection, key: str) -> WaitView | None:
@@ -91,15 +95,20 @@ def settle(
     rows: Rows, view: WaitView, answer: WaitAnswer, encoder: Encoder
 ) -> tuple[WaitReceipt, bool]:
     """Answer a wait; return what became of the answer, and whether this very one stood before."""
-    key, stands = view.wait.key, rules.standing_answer(view.wait, answer)
+    stands = rules.standing_answer(view.wait, answer)
     packed = encoder.pack(stands)
     if view.state != "open":
-        return rules.late_answer(view), _has_answer(rows.db, key, packed)
-    end = "UPDATE waits SET state = ?, answer = ? WHERE key = ? RETURNING session, turn, no"
-    session, turn, number = first(rows.db, end, (stands.status, packed, key))
-    news.tell(rows.db, "answered", session=session, turn=turn, wait=number)
-    _wake(rows, view.wait)
+        return rules.late_answer(view), _has_answer(rows.db, view.wait.key, packed)
+    end(rows, view.wait, stands.status, packed)
     return rules.first_answer(stands, answer), False
+
+
+def end(rows: Rows, wait: Wait, status: AnswerStatus, packed: bytes) -> None:
+    """End an open wait with an answer, of which these are the bytes."""
+    ended = "UPDATE waits SET state = ?, answer = ? WHERE key = ? RETURNING session, turn, no"
+    session, turn, number = first(rows.db, ended, (status, packed, wait.key))
+    news.tell(rows.db, "answered", session=session, turn=turn, wait=number)
+    _wake(rows, wait)
 
 
 def supersede_open(rows: Rows, turn: TurnRow) -> None:

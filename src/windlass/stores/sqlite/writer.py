@@ -32,7 +32,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from windlass.errors import StoreUnavailable, WindlassBug, WindlassError
-from windlass.stores.sqlite.connection import as_windlass_error, is_contention
+from windlass.stores.sqlite.connection import as_windlass_error, is_contention, is_reading
 from windlass.stores.sqlite.files import FileIdentity
 from windlass.stores.sqlite.rows import Rows
 
@@ -307,6 +307,7 @@ class Writer:
             else:
                 rows.db.execute("ROLLBACK")
                 rows.forget_session(operation.session_id)
+                self._check_not_reading()
             queue.popleft()
         except Exception:  # noqa: BLE001 - it is met again, and told then
             self._roll_back()
@@ -393,6 +394,12 @@ class Writer:
 
     def _attempt(self, batch: list[Operation[Any]]) -> bool:
         """Apply a batch in the transaction that was begun, and commit. False: it has to be tried again."""
+        is_settled = self._apply_and_commit(batch)
+        if any(operation.refusal is not None for operation in batch):
+            self._check_not_reading()
+        return is_settled
+
+    def _apply_and_commit(self, batch: list[Operation[Any]]) -> bool:
         for operation in batch:
             operation.attempts += 1
         try:
@@ -500,6 +507,14 @@ class Writer:
             if rows.db.in_transaction:
                 rows.db.execute("ROLLBACK")
         except apsw.Error:
+            self._let_go()
+
+    def _check_not_reading(self) -> None:
+        """Let go of a connection on which a query is open: it would stay at that moment of the file, and never lock it again.
+
+        A refusal that is raised in the middle of a query keeps it open for as long as a caller keeps the refusal.
+        """
+        if self._rows is not None and is_reading(self._rows.db):
             self._let_go()
 
     def _let_go(self) -> None:

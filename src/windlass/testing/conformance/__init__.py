@@ -21,7 +21,8 @@ _SUBJECTS = (
     "accepting", "leasing", "taking_over", "writing", "claiming", "waiting",
     "arriving", "entering", "lining_up", "committing", "forking", "importing", "keeping", "driving",
     "noticing", "claiming_turns", "listing",
-    "sending", "repeating", "dropping", "starting", "guarding",
+    "sending", "repeating", "dropping", "starting", "guarding", "handing_over", "signalling", "moving",
+    "retaining",
 )  # fmt: skip
 CHECKS: tuple[Check, ...] = tuple(
     check for subject in _SUBJECTS for check in claims_in(import_module(f"{__name__}.{subject}"))

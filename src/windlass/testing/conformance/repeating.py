@@ -11,6 +11,7 @@ from windlass.testing.conformance.checks import with_crash
 from windlass.testing.conformance.entries import reply
 from windlass.testing.conformance.errands import (
     YES,
+    begin,
     items_in,
     one_of_each,
     post,
@@ -122,3 +123,35 @@ async def an_end_and_its_errands_are_there_after_a_crash(scene: Scene, turn: Dri
 
     expect(statuses((await scene.write(unit)).errands), ["known"] * 4)
     expect(await items_in(scene, "s2"), ["i1", "i2"])
+
+
+async def a_turn_that_another_session_knows_is_not_accepted_again(scene: Scene) -> None:
+    await scene.run(begin("old", "t1"))
+    before = await scene.everything()
+
+    receipts = await scene.run(begin("new", "t1", known_in=("nowhere", "old")))
+
+    expect(statuses(receipts), ["known"])
+    expect(await scene.everything(), before)
+    expect(statuses(await scene.run(begin("new", "t2", known_in=("old",)))), ["done"])
+    expect((await scene.session("new")).queued, ("t2",))
+
+
+async def a_turn_that_another_session_knows_otherwise_is_dropped(
+    scene: Scene, turn: Driven
+) -> None:
+    await scene.run(begin("old", "t1", "go"))
+
+    (receipt,) = await scene.send(turn, begin("new", "t1", "stop", known_in=("old",)))
+
+    expect((receipt.status, receipt.code), ("dropped", "idempotency_conflict"))
+
+
+async def a_deleted_session_knows_no_turn(scene: Scene) -> None:
+    driven = await scene.begin(session_id="old")
+    await scene.commit(driven)
+    await scene.store.delete_session("old", now_ms=9)
+
+    receipts = await scene.run(begin("new", "t1", known_in=("old",)))
+
+    expect(statuses(receipts), ["done"])

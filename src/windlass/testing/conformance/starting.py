@@ -55,6 +55,12 @@ async def a_session_that_an_errand_makes_is_of_its_kind_and_in_the_tree(scene: S
     expect((summary.kind, summary.started_by), ("chat", "s1"))
 
 
+async def an_errand_may_make_a_session_that_belongs_to_no_other(scene: Scene, turn: Driven) -> None:
+    await scene.send(turn, begin("trigger", "t1", kind="trigger", at_top=True))
+
+    expect(await _tree(scene, "trigger"), ("trigger", None, None))
+
+
 async def a_session_that_callers_make_is_a_chat_at_the_top(scene: Scene, turn: Driven) -> None:
     expect(await _tree(scene, "s1"), ("chat", None, None))
     (summary,) = await scene.store.list_sessions()

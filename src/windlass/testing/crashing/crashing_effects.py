@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from windlass.api.agent import Agent
+from windlass.api.process import Process
 from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.ports import EmitModelEvent, Model, Reconciled, Tool, ToolContext, ToolProvider
 from windlass.ports.plugin import HOOKS, Plugin
@@ -20,6 +21,7 @@ from windlass.runtime.plugin_set import PluginSet, name_of
 from windlass.runtime.program import Program
 from windlass.testing.crashing.crash_point import Fuse, nth
 from windlass.tools import Toolbox
+from windlass.tools.agent_tool import AgentTool
 from windlass.tools.body import Body
 
 
@@ -70,6 +72,8 @@ def crashing_plugin(fuse: Fuse, plugin: Plugin) -> Plugin:
             is_unseen = not HOOKS[hook].recorded_in
             handed_on = staticmethod(getattr(plugin, hook))
             hooks[hook] = handed_on if is_unseen else _watched(fuse, plugin, hook)
+    # What it lets children use is written with each child, not as a hook's.
+    hooks["allot"] = staticmethod(plugin.allot)
     kind: type[Plugin] = type(type(plugin).__name__, (Plugin,), {**hooks, "__getattr__": _inner})
     crashing = kind()
     crashing.__dict__.update(_plugin=plugin, name=name_of(plugin), version=plugin.version)
@@ -104,11 +108,35 @@ class CrashingEffects:
         self.fuse = fuse
         self._bodies = bodies
         self._model_calls = 0
+        # Each agent and its copy: one that several call is one.
+        self._agents: dict[int, tuple[Any, Any]] = {}
 
     def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
-        """Return an agent whose model, tools and plugins have crash points."""
-        crashing: Any = copy.copy(agent)
-        crashing.compiled = lambda *given: self._program(agent.compiled(*given))
+        """Return an agent whose model, tools and plugins have crash points, and so have those of agents that it calls."""
+        known = self._agents.get(id(agent))
+        crashing: Any = None if known is None else known[1]
+        if crashing is None:
+            crashing = copy.copy(agent)
+            self._agents[id(agent)] = agent, crashing
+            crashing.compiled = lambda *given: self._program(agent.compiled(*given))
+            crashing.called = lambda: [self.agent(one) for one in agent.called()]
+        return crashing  # type: ignore[no-any-return]  # a copy, of the same type
+
+    def process(self, process: Process[Any]) -> Process[Any]:
+        """Return a process whose steps have crash points."""
+        crashing: Any = copy.copy(process)
+
+        def compiled(*given: Any) -> Program:
+            program = process.compiled(*given)
+            code = program.code
+            assert code is not None  # noqa: S101 - of a process
+            run = code.run
+            return msgspec.structs.replace(
+                program,
+                code=msgspec.structs.replace(code, run=lambda host: run(CrashingHost(self, host))),
+            )
+
+        crashing.compiled = compiled
         return crashing  # type: ignore[no-any-return]  # a copy, of the same type
 
     def _program(self, program: Program) -> Program:
@@ -130,7 +158,9 @@ class CrashingEffects:
         return model if isinstance(model, CrashingModel) else CrashingModel(self, model)
 
     def tool(self, tool: Tool) -> Tool:
-        """Return a tool with crash points."""
+        """Return a tool with crash points. An agent has its own where its model and its tools are."""
+        if isinstance(tool, AgentTool):
+            return tool
         return cast("Tool", CrashingTool(self.fuse, self._bodies.watched(tool)))
 
     def next_model_call(self) -> str:
@@ -202,6 +232,21 @@ class CrashingTool:
         found = await self._tool.reconcile(ctx, args)
         self._fuse.reach(f"after the reconciler of {call} answered")
         return found
+
+
+class CrashingHost:
+    """Stands behind the context of a process and runs its steps with crash points."""
+
+    def __init__(self, effects: CrashingEffects, host: Any) -> None:  # noqa: ANN401 - a host, or what stands for it
+        self._effects = effects
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a host has
+        return getattr(self._host, name)
+
+    async def call(self, tool: Tool, args: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Run a step."""
+        return await self._host.call(self._effects.tool(tool), args)
 
 
 class CrashingProvider:

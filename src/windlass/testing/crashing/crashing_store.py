@@ -13,6 +13,7 @@ from windlass.ports import (
     AnswerWait,
     CancelTurn,
     Errand,
+    MoveSession,
     PostItem,
     Store,
     Ticket,
@@ -51,6 +52,16 @@ _OUTCOMES = {
     journal.ReplyHooked: "what plugins made of a reply",
     journal.CallPresented: "what plugins made of a result",
     journal.TurnFinalized: "what plugins leave behind",
+    journal.CodeRan: "the end of the function",
+    journal.Slept: "the end of a sleep",
+    journal.ProcessAnswered: "an operation of the process",
+}
+
+
+_LATER = "a result that comes later"
+_CLAIMS: dict[type[Any], str] = {
+    journal.RunCodeCommand: "the beginning of the function",
+    journal.SleepCommand: "the beginning of a sleep",
 }
 
 
@@ -66,6 +77,7 @@ _ERRANDS: dict[type[Errand], str] = {
     PostItem: "an item for another session",
     AnswerWait: "an answer for another turn",
     CancelTurn: "a cancel for another turn",
+    MoveSession: "a process for another session",
 }
 
 
@@ -105,7 +117,7 @@ class WriteNames:
             if entry.reserved is not None:
                 return "a reservation"
             is_call = isinstance(command, journal.ToolCallCommand)
-            return f"intent of {call}" if is_call else "a result that comes later"
+            return f"intent of {call}" if is_call else _CLAIMS.get(type(command), _LATER)
         return self._outcome(entry, call)
 
     def _outcome(self, entry: journal.Recorded, call: str) -> str:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from windlass.journal import HistoryPage
+from windlass.journal import CallReturned, HistoryPage, ToolCallCommand
 from windlass.kernel import ConversationRecord, Part, Text, ToolCall, ToolResult, canonical
 from windlass.ports import Store
 from windlass.stores.memory import MemoryStore
@@ -121,7 +121,7 @@ async def read_ending(store: Store) -> Ending:
     """Read how all sessions of a store stand."""
     lines: list[str] = []
     after = ""
-    while page := await store.list_sessions(after=after, limit=_PAGE):
+    while page := await store.list_sessions(after=after, limit=_PAGE, kind=None):
         for one in page:
             lines += await _session(store, one.session_id)
         after = page[-1].session_id
@@ -136,6 +136,8 @@ async def _session(store: Store, session_id: str) -> list[str]:
     lines = [f"session {session_id}"]
     for number, page in enumerate(view.pages, start=1):
         lines += _turn(number, page)
+        if view.kind == "process":
+            lines += await _steps(store, session_id, page.turn_id)
     unfinished = (*((view.active,) if view.active is not None else ()), *view.queued)
     return [*lines, *("  a turn that has not ended" for _ in unfinished)]
 
@@ -146,6 +148,17 @@ def _turn(number: int, page: HistoryPage) -> Iterator[str]:
         if isinstance(node, ConversationRecord):
             for part in node.message.parts:
                 yield _part(node.message.role, part)
+
+
+async def _steps(store: Store, session_id: str, turn_id: str) -> list[str]:
+    """Return the steps of a process, which leave no message; those that run together end in any order."""
+    view = await store.load_turn(session_id, turn_id)
+    rows = () if view is None or view.is_reclaimed else view.journal().rows()
+    return sorted(
+        f"{_RESULT}{row.outcome.outcome.status} {row.command.name}: {_plain(row.outcome.outcome.value)}"
+        for row in rows
+        if isinstance(row.outcome, CallReturned) and isinstance(row.command, ToolCallCommand)
+    )
 
 
 _RESULT = "    result of "

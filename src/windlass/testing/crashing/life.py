@@ -132,6 +132,7 @@ class Life:
             clock=self._world.clock,
             deps=scenario.deps,
             approve=scenario.approve,
+            processes=[effects.process(one) for one in scenario.processes()],
             **scenario.settings,
         )
 

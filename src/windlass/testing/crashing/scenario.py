@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from windlass.api.agent import Agent
+from windlass.api.process import Process
 from windlass.api.runtime import Runtime
 from windlass.api.turn_result import TurnResult
 from windlass.errors import ConfigError, SessionParked
@@ -32,6 +33,7 @@ class Scenario:
         check: What must hold at the end, whatever died on the way. Raises, or returns False, if it does not. In a
             test this is called in the test's own event loop.
         allow_unknown: Whether a crash may leave it unknown if a tool acted, as the contract "once" says.
+        processes: Makes the processes; like `agents`, called in each process of the operating system.
         settings: Further settings of the Runtime, such as `{"models": [...]}`.
     """
 
@@ -42,6 +44,7 @@ class Scenario:
     answer: Callable[[Runtime[Any], Wait], object] | None = None
     check: Callable[[Any], object] | None = None
     allow_unknown: bool = True
+    processes: Callable[[], Sequence[Process[Any]]] = tuple
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -49,11 +52,11 @@ class Scenario:
         if isinstance(self.agents, (Agent, list, tuple)):
             wanted = "a function that makes them: a process that is started again has new ones"
             raise ConfigError.at("Scenario.agents", "agents", wanted)
-        for name in ("agents", "run"):
+        for name in ("agents", "processes", "run"):
             if not callable(getattr(self, name)):
                 found = type(getattr(self, name)).__name__
                 raise ConfigError.at(f"Scenario.{name}", found, "a function")
-        for name in ("store", "clock", "deps", "approve", "worker"):
+        for name in ("store", "clock", "deps", "approve", "worker", "processes"):
             if name in self.settings:
                 told = f"Scenario.settings: found {name}, which the scenario itself gives"
                 raise ConfigError(told, field=f"Scenario.settings.{name}")
@@ -75,19 +78,43 @@ class Rehearsal:
         self._scenario = scenario
         self._runtime = runtime
         self._clock = clock
+        self._was_answered = False
 
     async def play(self) -> object:
         """Run the program; return what it returned when nothing was left to wait for."""
         result = await self._run(None)
         for _ in range(_MAX_ROUNDS):
             await self._settle()
-            if not await self._go_on():
+            # What it was told is parked may have been answered since: while it still ran.
+            is_late = self._was_answered and _is_parked(result)
+            if not await self._go_on() and not is_late:
                 return _raised(result)
+            self._was_answered = False
             await self._settle()
             result = await self._run(result)
         raise AssertionError(f"the scenario still waits after {_MAX_ROUNDS} rounds of answers")
 
     async def _run(self, before: object) -> object:
+        """Run the program; while it waits for a turn that is parked, answer what that waits for, or move the clock."""
+        program = asyncio.get_running_loop().create_task(self._program(before))
+        try:
+            while not program.done():
+                await asyncio.wait({program}, timeout=_A_MOMENT_S)
+                if await self._is_stuck():
+                    self._was_answered = await self._go_on() or self._was_answered
+                    self._runtime._worker.kick()  # noqa: SLF001 - a test's way in
+            return program.result()
+        finally:
+            program.cancel()
+
+    async def _is_stuck(self) -> bool:
+        """Whether the program waits for a parked turn, and nothing is there to be driven."""
+        engine = self._runtime._worker  # noqa: SLF001 - a test's way in
+        if not engine.resting.has_idle_callers or engine.driving:
+            return False
+        return not await self._has_work() and engine.resting.has_idle_callers
+
+    async def _program(self, before: object) -> object:
         if isinstance(before, TurnResult):
             # The turn that was parked: a turn without an id would be another one, run again.
             return await self._runtime.turn(before.session_id, before.turn_id).result()
@@ -99,9 +126,21 @@ class Rehearsal:
     async def _settle(self) -> None:
         """Wait until nothing is driven, and nothing is there to be driven."""
         engine = self._runtime._worker  # noqa: SLF001 - a test's way in
-        while engine.driving or await self._has_work():
+        while engine.driving or await self._has_moved():
             engine.kick()
             await asyncio.sleep(_A_MOMENT_S)
+
+    async def _has_moved(self) -> bool:
+        """Whether something is there to be driven, or something was written while that was asked.
+
+        A turn that begins and ends in between is seen neither before nor after.
+        """
+        store = self._runtime._services.store  # noqa: SLF001 - a test's way in
+        before = (await store.changes(None)).mark
+        # A turn that was claimed a moment ago is not due any more, and not driven yet.
+        if await self._has_work() or await store.list_turns(state="running", limit=1):
+            return True
+        return before != (await store.changes(None)).mark
 
     async def _has_work(self) -> bool:
         runtime = self._runtime
@@ -113,14 +152,15 @@ class Rehearsal:
     async def _go_on(self) -> bool:
         """Answer the open waits, or move the clock to the first one that expires; say whether that changed anything."""
         runtime, answer = self._runtime, self._scenario.answer
-        waits = await runtime.waits()
+        # Children answer for themselves.
+        waits = [wait for wait in await runtime.waits() if wait.kind != "child"]
         if answer is not None:
             for wait in waits:
                 said = answer(runtime, wait)
                 if inspect.isawaitable(said):
                     await said
         left = await runtime.waits()
-        if {wait.key for wait in left} != {wait.key for wait in waits}:
+        if not {wait.key for wait in waits} <= {wait.key for wait in left}:
             return True
         ends_ms = [wait.expires_ms for wait in left if wait.expires_ms is not None]
         if not ends_ms:
@@ -130,6 +170,10 @@ class Rehearsal:
         services = self._runtime._services  # noqa: SLF001 - a test's way in
         services.store.renew(services.worker_id, until_ms=services.until_ms())
         return True
+
+
+def _is_parked(result: object) -> bool:
+    return isinstance(result, SessionParked) or (isinstance(result, TurnResult) and result.parked)
 
 
 def _raised(result: object) -> object:

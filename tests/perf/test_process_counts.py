@@ -1,0 +1,168 @@
+"""What processes cost, in counts that are the same on every run; and what those cost that are asleep.
+
+The bars: a step costs no more than an iteration with one call of a `once` tool, a start is one commit, and a scan that
+finds nothing due does not notice how many are asleep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.bars.background import step_instructions
+from bench.bars.turn_counts import iteration_instructions
+from tests.limits import HANGS_S
+from windlass import ProcessContext, Runtime, process
+from windlass.journal import derived_session_id
+from windlass.ports import AcceptTurn, NewTurn, TurnRequest
+from windlass.stores.sqlite import SqliteStore
+from windlass.testing import virtual_clock
+
+# Of an iteration with one call of a `once` tool.
+STEP_BAR = 1.0
+# As counted when it was last set, and 5 % more.
+STEP_INSTRUCTIONS = 4_540
+SLACK = 1.0 if sys.version_info[:2] == (3, 11) else 1.5
+SLEEPERS = 1_000
+DUE_MS = 1.0
+
+
+async def sound(i: int) -> str:
+    return f"{i}: 7 fathoms"
+
+
+@process
+async def soundings(ctx: ProcessContext[Any], n: int) -> int:
+    for i in range(n):
+        await ctx.step(sound, i)
+    return n
+
+
+@process
+async def wordy(ctx: ProcessContext[Any], n: int) -> int:
+    """Do the same, and tell of it."""
+    for i in range(n):
+        await ctx.step(sound, i)
+        await ctx.emit("sounded", i)
+    return n
+
+
+@process
+async def nap(ctx: ProcessContext[Any]) -> None:
+    await ctx.sleep(days=1)
+
+
+def test_a_step_costs_no_more_than_an_iteration_with_a_call(tmp_path: Path) -> None:
+    step = step_instructions(tmp_path, soundings)
+
+    assert step <= STEP_BAR * iteration_instructions(tmp_path).total()
+    assert step <= STEP_INSTRUCTIONS * SLACK
+
+
+def test_an_operation_more_per_step_is_seen(tmp_path: Path) -> None:
+    assert step_instructions(tmp_path, wordy) > STEP_INSTRUCTIONS
+
+
+# --- commits -----------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def client(tmp_path: Path) -> AsyncIterator[tuple[Runtime[Any], Any]]:
+    """A runtime that drives nothing, and its writer."""
+    store = SqliteStore(tmp_path / "p.db", durability="process")
+    await store.open()
+    try:
+        async with Runtime(store=store, clock=virtual_clock()) as rt:
+            yield rt, store._writer
+    finally:
+        await store.close()
+
+
+async def test_a_start_is_one_commit(tmp_path: Path) -> None:
+    async with client(tmp_path) as (rt, writer):
+        await rt.processes.start("soundings", id="first", n=1)
+        before = writer.commits
+        handle = await rt.processes.start("soundings", id="p", n=1)
+        assert writer.commits - before == 1
+        # What a signal adds is seen.
+        await handle.signal("go")
+        assert writer.commits - before == 2
+
+
+async def test_steps_commit_once_each(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "p.db", durability="process")
+    await store.open()
+    found = []
+    try:
+        async with Runtime(store=store, clock=virtual_clock(), processes=[soundings]) as rt:
+            for n in (1, 21):
+                before = store._writer.commits
+                handle = await rt.processes.start(soundings, n=n)
+                await handle.result(timeout=HANGS_S)
+                found.append(store._writer.commits - before)
+    finally:
+        await store.close()
+    assert found[1] - found[0] == 20
+
+
+# --- those that are asleep ---------------------------------------------------------------------
+
+
+async def put_to_sleep(rt: Runtime[Any], n: int) -> None:
+    """Start so many processes and wait until all of them are asleep."""
+    worker, store = rt._worker, rt._services.store
+    secret, now_ms = store.secret, rt._services.clock.now_ms()
+    errands = [
+        AcceptTurn(
+            session_id=derived_session_id(secret, "process", f"nap-{at}"),
+            turn_id="run",
+            turn=NewTurn(
+                agent="process:nap",
+                request=TurnRequest(overrides={"args": {}, "process_id": f"nap-{at}"}),
+                now_ms=now_ms,
+            ),
+            kind="process",
+            label=f"nap-{at}",
+        )
+        for at in range(n)
+    ]
+    await store.run_errands(errands, now_ms=now_ms)
+    async with asyncio.timeout(HANGS_S):
+        while worker.driving or (await store.due(now_ms, agents=("process:nap",))).turns:
+            worker.kick()
+            await asyncio.sleep(0)
+
+
+async def test_a_thousand_that_are_asleep_cost_a_scan_nothing(tmp_path: Path) -> None:
+    clock = virtual_clock()
+    store = SqliteStore(tmp_path / "p.db", durability="process")
+    await store.open()
+    try:
+        async with Runtime(store=store, clock=clock, processes=[nap]) as rt:
+            await put_to_sleep(rt, SLEEPERS)
+            assert len(await rt.processes.list(state="waiting", limit=SLEEPERS)) == SLEEPERS
+            assert not rt._worker.driving
+            before, now_ms = store._writer.commits, clock.now_ms()
+            taken = []
+            for _ in range(50):
+                began = time.process_time()
+                due = await store.due(now_ms, agents=("process:nap",), worker_id="w")
+                taken.append((time.process_time() - began) * 1000)
+                assert (due.turns, due.waits, due.inboxes) == ((), (), ())
+            for _ in range(20):
+                await rt._worker.look()
+            # Looking only reads, and keeps nothing of those that sleep.
+            assert store._writer.commits == before
+            assert median(taken) <= DUE_MS
+            assert not rt._worker._cache._sessions
+            clock.advance(86_400)
+            due = await store.due(clock.now_ms(), agents=("process:nap",))
+            assert due.waits  # the red proof: what is due is found
+    finally:
+        await store.close()
