@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.durability.recording_vfs import unregistered_name
 from tests.durability.test_store_faults import FAULTS
 from tests.limits import HANGS_S
 from tests.runtime.turns import UNTIL_MS, begin
+from tests.scenarios.stage import until
 from windlass import Agent, Runtime
 from windlass.errors import StoreUnavailable
 from windlass.stores.sqlite import SqliteStore
@@ -52,9 +54,19 @@ def held_files(folder: Path) -> list[str]:
     return found
 
 
+OLDER: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _older_threads_are_not_counted() -> None:
+    """A dead life of another test may still be leaving when this one begins."""
+    OLDER.clear()
+    OLDER.update(threading.enumerate())
+
+
 def own_threads() -> list[str]:
-    """Return the threads of runtimes and stores; those in which plain functions ran wait for the next one, whatever closes."""
-    names = [one.name for one in threading.enumerate()]
+    """Return the threads of this test's runtimes and stores; those in which plain functions ran wait for the next one, whatever closes."""
+    names = [one.name for one in threading.enumerate() if one not in OLDER]
     return [name for name in names if name.startswith("windlass-") and name != "windlass-tool"]
 
 
@@ -113,6 +125,30 @@ async def test_every_disk_call_of_closing_may_fail(
         if not await close_under(template, tmp_path / str(nth), vfs, fault):
             return
     pytest.fail(f"closing makes more than {MAX_N} calls of this kind")
+
+
+async def test_closing_that_is_cancelled_before_a_thread_has_begun_it_still_closes(
+    template: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "w.db"
+    shutil.copy(template, path)
+    store = SqliteStore(path)
+    await store.open()
+    gate = threading.Event()
+    loop = asyncio.get_running_loop()
+    busy = ThreadPoolExecutor(max_workers=1)
+    loop.set_default_executor(busy)
+    blocker = loop.run_in_executor(None, gate.wait)
+    closing = asyncio.create_task(store.close())
+    await until(lambda: busy._work_queue.qsize() == 1)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert own_threads() == ["windlass-writer"]
+
+    gate.set()
+    await blocker
+    await until(lambda: own_threads() == held_files(tmp_path) == [])
 
 
 async def test_a_worker_that_the_disk_refuses_holds_no_lock(template: Path, tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ class SqliteStore:
     async def close(self) -> None:
         """Write what is waiting, give up the workers' sessions, and let go of the file.
 
+        If this is cancelled, it raises at once, and the file is closed in the background.
+
         Raises:
             StoreError: the workers could not be signed off. Threads, locks and files are released all the same.
         """
@@ -131,7 +133,7 @@ class SqliteStore:
         self._check_process()
         # From the last line up, and each whatever became of those before.
         async with AsyncExitStack() as ending:
-            ending.push_async_callback(asyncio.to_thread, self._close_file)
+            ending.push_async_callback(self._close_in_thread)
             ending.callback(setattr, self, "_pid", None)
             for worker_id in tuple(self._locks):
                 ending.push_async_callback(self.leave, worker_id)
@@ -562,6 +564,11 @@ class SqliteStore:
         self.store_id, self.secret = found.store_id, found.secret
         self._readers = readers
         self._bell = Bell(file.version_now, file.version.let_go)
+
+    async def _close_in_thread(self) -> None:
+        # Without the shield, a cancel would also withdraw the call if no thread had begun it yet.
+        loop = asyncio.get_running_loop()
+        await asyncio.shield(loop.run_in_executor(None, self._close_file))
 
     def _close_file(self) -> None:
         self._readers.close()
