@@ -25,7 +25,9 @@ from tests.runtime.turns import UNTIL_MS, begin
 from tests.scenarios.stage import until
 from windlass import Agent, Runtime
 from windlass.errors import StoreUnavailable
+from windlass.kernel import ModelReply
 from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite.writer import Operation
 from windlass.testing import FunctionModel, say
 
 ROOT = Path(__file__).parents[2]
@@ -226,6 +228,32 @@ async def test_closing_that_fails_alone_is_told_when_all_is_released(
 
     assert held_files(tmp_path) == []
     assert own_threads() == []
+
+
+async def test_a_renewal_that_is_under_way_has_ended_when_closing_has(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    class SlowStore(SqliteStore):
+        def renew(self, worker_id: str, *, until_ms: int) -> Operation[None]:
+            begun.set()
+            threading.Event().wait(0.3)
+            return super().renew(worker_id, until_ms=until_ms)
+
+    gate = asyncio.Event()
+
+    async def answer(_: object) -> ModelReply:
+        await gate.wait()
+        return say("hello")
+
+    store = SlowStore(tmp_path / "w.db")
+    await store.open()
+    runtime = Runtime(Agent("a", model=FunctionModel(answer)), store=store, lease_s=0.1)
+    async with runtime:
+        await runtime.session("s").submit("hi")
+        await until(begun.is_set)
+        gate.set()
+    assert not [name for name in own_threads() if "lease" in name]
+    await store.close()
 
 
 async def test_a_runtime_that_cannot_be_opened_says_why_and_not_how_closing_went(

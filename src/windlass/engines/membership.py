@@ -18,6 +18,8 @@ from windlass.runtime.retention import Retention
 from windlass.runtime.services import Services
 
 _log = logging.getLogger("windlass")
+# How long a thread that was told to end may take: far longer than it does.
+_KEEPER_S = 1.0
 
 
 class Membership:
@@ -28,6 +30,7 @@ class Membership:
         self._is_busy = is_busy
         self._joining = asyncio.Lock()
         self._is_over = threading.Event()
+        self._keeper: threading.Thread | None = None
 
     async def join(self) -> str:
         """Become a worker of the store; return its id."""
@@ -41,12 +44,13 @@ class Membership:
         worker_id = await services.store.join(
             until_ms=services.until_ms(), now_ms=services.clock.now_ms()
         )
-        threading.Thread(
+        self._keeper = threading.Thread(
             target=self._keep_lease,
             args=(worker_id, asyncio.get_running_loop()),
             name=f"windlass-lease-{worker_id}",
             daemon=True,
-        ).start()
+        )
+        self._keeper.start()
         services.worker_id = worker_id
         return worker_id
 
@@ -68,8 +72,13 @@ class Membership:
     async def stop(self) -> None:
         """Give the sessions up, so that other workers need not wait for the lease to end."""
         self._is_over.set()
-        if self._services.worker_id:
-            await self._services.store.leave(self._services.worker_id)
+        try:
+            if self._services.worker_id:
+                await self._services.store.leave(self._services.worker_id)
+        finally:
+            if self._keeper is not None:
+                # It was told before, and hands a renewal in without waiting for it: it ends at once.
+                self._keeper.join(_KEEPER_S)
 
 
 _COMPACT = "compact"
