@@ -85,6 +85,7 @@ _COMPACT = "compact"
 # A script that runs for less than a minute does not pay for housekeeping.
 _FIRST_MS = 60_000
 _EVERY_MS = 6 * 3_600_000
+_TIDY_S = 0.25
 
 
 async def begin_with_item(services: Services, inbox: DueInbox) -> None:
@@ -127,15 +128,24 @@ def _request_of(item: InboxItem) -> TurnRequest:
 
 
 class Housekeeping:
-    """Tells the store every few hours to reclaim what the retention no longer covers."""
+    """Says when to tidy up, and tells the store every few hours to reclaim what the retention no longer covers."""
 
     def __init__(self, services: Services, *, retention: Retention) -> None:
         self._services = services
         self._retention = retention
         self._due_ms = services.clock.now_ms() + _FIRST_MS
+        self._next_s = 0.0
 
-    async def tidy(self) -> None:
-        """Reclaim, if it is time. A store that cannot do it now is asked again next time."""
+    def is_time(self) -> bool:
+        """Whether to tidy up in this look: a busy worker looks thousands of times a minute."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._next_s:
+            return False
+        self._next_s = now_s + _TIDY_S
+        return True
+
+    async def reclaim(self) -> None:
+        """Reclaim what the retention no longer covers, every few hours. A store that cannot do it now is asked again next time."""
         now_ms = self._services.clock.now_ms()
         if now_ms < self._due_ms:
             return

@@ -6,14 +6,17 @@ that is missing three sessions below is what its caller is told of, and what its
 Law 1. A turn that waits for nothing but children and timers goes on for its caller as long as one of those does.
 Law 2. What a resting turn waits for are the leaves: the waits that something outside has to answer. A timer counts as one
     if it is far off, because its caller would be kept for as long.
+Law 3. A turn is read again only if something was written in a session where it gets on, or was driven there to an end.
+    While such a session is driven here, nothing is read: the end of that drive is told.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,7 +24,7 @@ from windlass.engines.drives import Drives
 from windlass.errors import EngineError, SessionDeleted, StoreUnavailable, UnknownSession
 from windlass.ports import Store, TurnView, Wait, WaitView
 from windlass.ports.waits import waits_for_itself
-from windlass.runtime.hand_off import last_turn
+from windlass.runtime.hand_off import NO_PAGES, last_view
 from windlass.runtime.services import Services
 from windlass.runtime.store_watch import StoreWatch
 from windlass.runtime.turn_record import TurnRecord
@@ -45,14 +48,20 @@ class Leaves(NamedTuple):
     sessions: tuple[str, ...] = ()
 
 
-async def leaves_of(store: Store, view: TurnView, now_ms: int, depth: int = 0) -> Leaves:
+IsDriven: TypeAlias = Callable[[str], object]
+"""Says whether a turn of a session is driven in this process: then the session need not be read."""
+
+
+async def leaves_of(
+    store: Store, view: TurnView, now_ms: int, is_driven: IsDriven, depth: int = 0
+) -> Leaves:
     """Return what is at the end of all that a parked turn waits for."""
     leaves: list[Wait] = []
     moving: list[str] = []
     has_moving = False
     for wait in _open_waits(view):
         if wait.kind == "child" and depth < _MAX_DEPTH:
-            below = await _below(store, wait, now_ms, depth)
+            below = await _below(store, wait, now_ms, is_driven, depth)
             has_moving = has_moving or below.is_moving
             leaves += below.waits
             moving += below.sessions
@@ -70,20 +79,57 @@ def _open_waits(view: TurnView) -> Sequence[Wait]:
     return [one.wait for one in view.waits if one.state == "open"]
 
 
-async def _below(store: Store, wait: Wait, now_ms: int, depth: int) -> Leaves:
+async def _below(store: Store, wait: Wait, now_ms: int, is_driven: IsDriven, depth: int) -> Leaves:
     """Return the leaves of the turn that a `child` wait names."""
     named = wait.detail if isinstance(wait.detail, dict) else {}
     session_id, turn_id = str(named.get("session", "")), str(named.get("turn", ""))
+    moving = Leaves(is_moving=True, waits=(), sessions=(session_id,))
+    if is_driven(session_id):
+        return moving
     try:
-        turn_id = await last_turn(store, session_id, turn_id)
-        child = await store.load_turn(session_id, turn_id)
+        child = await last_view(store, session_id, turn_id)
     except SessionDeleted:
         child = None
     if child is None:
         return Leaves(is_moving=False, waits=(wait,))  # only its own turn can say more
     if child.state != "parked":
-        return Leaves(is_moving=True, waits=(), sessions=(session_id,))
-    return await leaves_of(store, child, now_ms, depth + 1)
+        return moving
+    return await leaves_of(store, child, now_ms, is_driven, depth + 1)
+
+
+class _Caller:
+    """A caller that waits for a turn that is not driven here.
+
+    `sessions`: where the turn gets on. `is_stale`: something happened there since the turn was read.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: set[str] = set()
+        self.is_stale = False
+        self._news = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has seen all that happened."""
+        return not self._news.is_set()
+
+    def wake(self) -> None:
+        """Let it look what this process knows of its turn."""
+        self._news.set()
+
+    def tell(self) -> None:
+        """Let it look what the store knows of its turn."""
+        self.is_stale = True
+        self._news.set()
+
+    async def wait(self) -> None:
+        """Wait to be woken, or for so long that the turn is read again in any case."""
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await self._news.wait()
+        except TimeoutError:
+            self.is_stale = True
+        self._news.clear()
 
 
 class Resting:
@@ -94,8 +140,8 @@ class Resting:
         self._drives = drives
         self._watch = watch
         self._n_callers = 0
-        # What wakes those of them whose turn is not driven here.
-        self._elsewhere: set[asyncio.Event] = set()
+        # Those of them whose turn is not driven here.
+        self._elsewhere: set[_Caller] = set()
         # What wakes those who may wait for days, with the sessions that they wait for: nothing else wakes them.
         self._patient: dict[asyncio.Event, tuple[str, ...]] = {}
         self._is_closing = False
@@ -108,22 +154,30 @@ class Resting:
     @property
     def has_idle_callers(self) -> bool:
         """Whether a caller waits for a turn that is not driven here, and has seen all that happened."""
-        return any(not news.is_set() for news in (*self._elsewhere, *self._patient))
+        is_idle = any(caller.is_idle for caller in self._elsewhere)
+        return is_idle or any(not news.is_set() for news in self._patient)
 
     def close(self) -> None:
         """Wake all callers: their turns go on when another runtime opens."""
         self._is_closing = True
-        for news in (*self._elsewhere, *self._patient):
+        for caller in self._elsewhere:
+            caller.tell()
+        for news in self._patient:
             news.set()
 
-    def tell(self, session_id: str | None = None) -> None:
-        """Say that something happened here, in a session or anywhere: callers look again."""
-        for news in self._elsewhere:
-            news.set()
-        if session_id is not None and self._patient:
-            for news, sessions in self._patient.items():
-                if session_id in sessions:
-                    news.set()
+    def wake(self) -> None:
+        """Say that turns may be driven here that were not, or cannot be."""
+        for caller in self._elsewhere:
+            caller.wake()
+
+    def tell(self, session_id: str) -> None:
+        """Say that the drive of a turn has ended here: those who wait for its session look again."""
+        for caller in self._elsewhere:
+            if session_id in caller.sessions:
+                caller.tell()
+        for news, sessions in self._patient.items():
+            if session_id in sessions:
+                news.set()
 
     async def outcome(self, session_id: str, turn_id: str) -> TurnRecord | TurnView:
         """Wait until a turn rests; return its record, or the turn as it is parked, with its leaves for waits.
@@ -201,44 +255,60 @@ class Resting:
             yield news
 
     async def _at_rest(self, session_id: str, turn_id: str) -> TurnRecord | TurnView | None:
-        """Return a turn that is not driven here, if it rests; else wait for news of it and return None."""
+        """Return a turn that is not driven here, if it rests; else wait until that may have changed, and return None."""
         found = await self._look(session_id, turn_id)
-        if isinstance(found, (TurnRecord, TurnView)):
+        if not isinstance(found, tuple):
             return found
-        news = asyncio.Event()
+        caller, drives = _Caller(), self._drives
         with ExitStack() as leaving:
-            self._elsewhere.add(news)
-            leaving.callback(self._elsewhere.discard, news)
-            for one in dict.fromkeys((session_id, *found)):
-                leaving.callback(await self._watch.follow(one, news.set))
-            # From here on nothing is missed; what came before is looked at once more.
-            while (again := await self._look(session_id, turn_id)) == found:
-                if self._drives.get(session_id, turn_id) is not None:
-                    return None
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_S):
-                        await news.wait()
-                news.clear()
-        return again if isinstance(again, (TurnRecord, TurnView)) else None
+            self._elsewhere.add(caller)
+            leaving.callback(self._elsewhere.discard, caller)
+            while isinstance(found, tuple):
+                await self._follow(caller, (session_id, *found), leaving)
+                while not (caller.is_stale or (session_id, turn_id) in drives.outages):
+                    if drives.get(session_id, turn_id) is not None:
+                        return None
+                    await caller.wait()
+                caller.is_stale = False
+                found = await self._look(session_id, turn_id, since=NO_PAGES)
+        return None
 
-    async def _look(self, session_id: str, turn_id: str) -> TurnRecord | TurnView | tuple[str, ...]:
-        """Return a turn that rests, or the other sessions in which it gets on."""
+    async def _follow(self, caller: _Caller, sessions: Iterable[str], leaving: ExitStack) -> None:
+        """Tell a caller what happens in these sessions. What happened since they were read makes it stale."""
+        for one in sessions:
+            if one in caller.sessions:
+                continue
+            caller.sessions.add(one)
+            leaving.callback(await self._watch.follow(one, partial(self._news_of, caller, one)))
+            if one not in self._drives.by_session:
+                caller.is_stale = True
+
+    def _news_of(self, caller: _Caller, session_id: str) -> None:
+        """Tell a caller that something was written in a session. Of one that is driven here, the end is told."""
+        if session_id not in self._drives.by_session:
+            caller.tell()
+
+    async def _look(
+        self, session_id: str, turn_id: str, since: int = 0
+    ) -> TurnRecord | TurnView | tuple[str, ...]:
+        """Return a turn that rests, with its journal from a page on, or the other sessions in which it gets on."""
         failure = self._drives.failures.pop((session_id, turn_id), None)
         if failure is not None:
             raise failure
         self._refuse_if_closing(f"turn {turn_id}")
-        services = self._services
-        view = await services.store.load_turn(session_id, turn_id)
+        services, by_session = self._services, self._drives.by_session
+        view = await services.store.load_turn(session_id, turn_id, since=since)
         if view is not None and view.page is not None:
             return TurnRecord.of_page(session_id, view.page, view.journal() if view.pages else None)
         if view is not None and view.state == "parked":
             # A caller that asks again and again lets others work meanwhile, also where no store takes time.
             await asyncio.sleep(0)
-            leaves = await leaves_of(services.store, view, services.clock.now_ms())
+            now_ms = services.clock.now_ms()
+            leaves = await leaves_of(services.store, view, now_ms, by_session.__contains__)
             if not leaves.is_moving:
                 return _with_leaves(view, leaves.waits)
             return leaves.sessions
-        if view is None and session_id not in self._drives.by_session:
+        if view is None and session_id not in by_session:
             raise UnknownSession(f"turn {turn_id}: is not known", field="turn_id")
         outage = self._drives.outages.get((session_id, turn_id))
         if outage is not None:

@@ -295,11 +295,12 @@ class Worker:
             await self._take_due(due)
             for inbox in due.inboxes:
                 await self._open_inbox(inbox)
-            self._cache.evict(self._drives.by_session)
-            self.services.feeds.tidy()
-            await self._housekeeping.tidy()
+            if self._housekeeping.is_time():
+                self._cache.evict(self._drives.by_session)
+                self.services.feeds.tidy()
+                await self._housekeeping.reclaim()
         finally:
-            self.resting.tell()
+            self.resting.wake()
 
     async def _due(self, now_ms: int) -> Due:
         agents, worker_id = tuple(self.programs), self.services.worker_id
@@ -450,9 +451,13 @@ class Worker:
         lease, view, drives = claimed.lease, claimed.turn, self._drives
         key = (lease.session_id, lease.turn_id)
         with drives.taking_up(key):
-            memory = self._cache.taken(claimed.session)
-            is_new = claimed.session.kind == "child" and not view.pages
-            is_quiet = is_new and not claimed.session.waiting
+            session = claimed.session
+            memory = self._cache.taken(session)
+            is_child = session.kind == "child"
+            is_quiet = is_child and not view.pages and not session.waiting
+            # Behind a child's turn, or one that goes on, seldom comes another: the next look in its time finds that.
+            if session.waiting or session.queued or not (is_child or view.pages):
+                self._busy_sessions.add(session.session_id)
             await self._drive_known(
                 memory, view, lease.generation, lease.takeovers, is_quiet=is_quiet
             )
@@ -483,6 +488,7 @@ class Worker:
         view = await services.store.load_turn(session_id, turn_id)
         assert view is not None  # noqa: S101 - it was taken over
         memory = await self._cache.current(session_id)
+        self._busy_sessions.add(session_id)
         await self._drive_known(memory, view, lease.generation, lease.takeovers)
 
     async def _drive_known(
@@ -494,7 +500,6 @@ class Worker:
         *,
         is_quiet: bool = False,
     ) -> None:
-        self._busy_sessions.add(memory.session_id)
         program = self.programs.get(view.agent)
         if program is None or view.request is None or memory.session_id in self._drives.by_session:
             return

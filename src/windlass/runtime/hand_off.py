@@ -18,7 +18,7 @@ from windlass.kernel import Chain, HistoryView, Message
 from windlass.kernel.messages import InputOrigin, Text
 from windlass.kernel.outcomes import HandedOff, Outcome, Stopped
 from windlass.kernel.tool_call import as_text
-from windlass.ports import NewTurn, Store, TurnRequest
+from windlass.ports import NewTurn, Store, TurnRequest, TurnView
 from windlass.ports.hand_off import MAX_HAND_OFFS, Handed, handed, turn_after
 from windlass.ports.unit import AcceptTurn
 from windlass.runtime.program import HandoffView
@@ -77,17 +77,27 @@ def turn_that_follows(turn: Turn, outcome: HandedOff, by: str | None, now_ms: in
 
 async def last_turn(store: Store, session_id: str, turn_id: str) -> str:
     """Return the last turn of a chain of hand-offs; without a hand-off, the turn itself."""
-    last = turn_id
+    try:
+        last = await last_view(store, session_id, turn_id)
+    except SessionDeleted:
+        last = None
+    return turn_id if last is None else last.turn_id
+
+
+async def last_view(store: Store, session_id: str, turn_id: str) -> TurnView | None:
+    """Return the last turn of a chain of hand-offs without its journal; None if the first is not known.
+
+    Raises:
+        SessionDeleted: the session was deleted.
+    """
+    last: TurnView | None = None
     for _ in range(MAX_HAND_OFFS + 1):
-        try:
-            view = await store.load_turn(session_id, turn_id, since=NO_PAGES)
-        except SessionDeleted:
-            return last
+        view = await store.load_turn(session_id, turn_id, since=NO_PAGES)
         if view is None:
-            return last
-        last = turn_id
+            break
+        last = view
         if not isinstance(view.outcome, HandedOff):
-            return last
+            break
         turn_id = turn_after(turn_id)
     return last
 
