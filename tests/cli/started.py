@@ -140,12 +140,14 @@ class Chat:
         deadline = time.monotonic() + HANGS_S
         while self._read():
             assert time.monotonic() < deadline, f"it does not end:\n{self.screen}"
+        self._child.wait()  # closing alone does not wait long enough for a busy machine
         self._child.close()
         status: int | None = self._child.exitstatus
         return status
 
     def close(self) -> None:
-        self._child.close(force=True)
+        if not self._child.closed and self._child.isalive():
+            self.kill()
 
     def _read_for(self, seconds: float) -> bool:
         """Read until it asks again or time is up; return whether the process is still there."""
