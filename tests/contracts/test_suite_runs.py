@@ -117,3 +117,8 @@ def test_a_soak_runs_random_and_crash_tests_deeper_and_nothing_else(tmp_path: Pa
 
     assert "2 passed, 1 deselected" in done.stdout
     assert "settings.max_examples=300" in done.stdout
+
+
+def test_what_is_about_the_disk_is_on_the_disk() -> None:
+    on_disk = {path.parts[1] for run in suite.runs() if run.is_about_disk for path in run.paths}
+    assert on_disk == {"conformance", "durability", "perf", "stores"}
