@@ -36,10 +36,10 @@ from windlass.journal.redaction import cleaned
 from windlass.kernel import Chain, ConversationRecord, Message, canonical
 from windlass.kernel.history import check_history
 from windlass.ports import ImportedSession, ImportedTurn, Store
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.turn_record import attached_to, messages_in
 
 FORMAT: Final = 1
-_NO_PAGES = 2**31
 T = TypeVar("T")
 Record = dict[str, Any]
 # Archives are read on threads, where decoders cannot be made any more.
@@ -105,7 +105,7 @@ async def export_session(
     }
     records: list[Record] = [head]
     for page in view.pages:
-        turn = await store.load_turn(session_id, page.turn_id, since=_NO_PAGES)
+        turn = await store.load_turn(session_id, page.turn_id, since=NO_PAGES)
         # A page that it shares with the session it was forked from is no turn of its own.
         is_own = turn is not None and turn.page == page
         records.append(_turn_record(page, turn.request_digest if turn and is_own else None))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from os import urandom
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from windlass.api.process_status import NO_PAGES, ProcessStatus, ending_of, status_of, turn_of
+from windlass.api.process_status import ProcessStatus, ending_of, status_of, turn_of
 from windlass.api.process_step import as_plain
 from windlass.api.trees import delete_tree
 from windlass.api.watcher import AT_END, Watcher
@@ -40,6 +40,7 @@ from windlass.ports import (
 )
 from windlass.ports.inbox import Wake
 from windlass.ports.process import FIRST_TURN, TOLD, ProcessSpec
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.children import next_turn_id
 from windlass.runtime.turn_record import TurnRecord
 

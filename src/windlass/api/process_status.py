@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from windlass.engines.admission import Admission
 
 ProcessState: TypeAlias = Literal["queued", "running", "waiting", "done", "failed", "cancelled"]
-NO_PAGES = 2**31
-"""The page of a journal to start at, for a reader that wants no pages."""
 
 
 class ProcessStatus(JsonValue, kw_only=True):

@@ -11,7 +11,6 @@ import msgspec
 from windlass.api.process import Process
 from windlass.api.process_handle import ProcessHandle, refusal
 from windlass.api.process_status import (
-    NO_PAGES,
     ProcessState,
     ProcessStatus,
     status_of,
@@ -22,6 +21,7 @@ from windlass.guards import check_id, check_text
 from windlass.guards.limits import check_page
 from windlass.ports import Model, TurnInfo
 from windlass.ports.process import PROGRAM, AnyProcess, beginning, process_name, process_ref
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.program import Program
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from windlass.kernel import FinishedValue, Json
 from windlass.kernel.value import Value, thaw
 from windlass.ports import SessionSummary, TurnState, TurnSummary
 from windlass.ports.trigger import EmitReceipt
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.emitting import (
     Emission,
     Emitter,
@@ -31,8 +32,6 @@ _MOST = 1_000
 _PAGE = 1_000
 # From how many occurrences to read the subscribers of a source that other programs declare.
 _RECENT = 20
-# The page of a journal to start at, for a reader that wants no pages.
-_NO_PAGES = 2**31
 
 
 class Occurrence(Value, kw_only=True):
@@ -109,7 +108,7 @@ class Triggers:
             self._admission.worker.kick(errand.session_id)
             return self._receipt("accepted", emission, errand.session_id)
         for session_id in (errand.session_id, *errand.known_in):
-            view = await store.load_turn(session_id, errand.turn_id, since=_NO_PAGES)
+            view = await store.load_turn(session_id, errand.turn_id, since=NO_PAGES)
             if view is not None:
                 return self._receipt("known", emission, session_id)
         return self._receipt("known", emission, errand.session_id)  # deleted between the two
@@ -192,7 +191,7 @@ class Triggers:
 
     async def _occurrence(self, source: str, turn: TurnSummary) -> Occurrence:
         store = self._admission.services.store
-        view = await store.load_turn(turn.session_id, turn.turn_id, since=_NO_PAGES)
+        view = await store.load_turn(turn.session_id, turn.turn_id, since=NO_PAGES)
         said = {} if view is None or view.request is None else view.request.overrides
         outcome = None if view is None else view.outcome
         decided: dict[str, Any] = {}

@@ -32,9 +32,9 @@ from windlass.ports import (
 )
 from windlass.ports.hand_off import handed
 from windlass.ports.unit import CHAT
+from windlass.ports.views import NO_PAGES
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.body import RUNS_IN
-from windlass.runtime.hand_off import NO_PAGES
 from windlass.runtime.services import Services
 from windlass.runtime.starting import NONE_GIVEN
 from windlass.runtime.turn_record import TurnRecord

@@ -10,7 +10,7 @@ from windlass.errors import ConfigError
 from windlass.kernel import HandedOff, Outcome
 from windlass.ports import NewTurn, Store
 from windlass.ports.hand_off import turn_after
-from windlass.runtime.hand_off import NO_PAGES
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.program import Program
 from windlass.runtime.starting import NONE_GIVEN
 

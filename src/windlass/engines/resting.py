@@ -23,8 +23,9 @@ import msgspec
 from windlass.engines.drives import Drives
 from windlass.errors import EngineError, SessionDeleted, StoreUnavailable, UnknownSession
 from windlass.ports import Store, TurnView, Wait, WaitView
+from windlass.ports.views import NO_PAGES
 from windlass.ports.waits import waits_for_itself
-from windlass.runtime.hand_off import NO_PAGES, last_view
+from windlass.runtime.hand_off import last_view
 from windlass.runtime.services import Services
 from windlass.runtime.store_watch import StoreWatch
 from windlass.runtime.turn_record import TurnRecord

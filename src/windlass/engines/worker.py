@@ -47,10 +47,10 @@ from windlass.ports import (
     WaitAnswer,
 )
 from windlass.ports.children import Tree
+from windlass.ports.views import NO_PAGES
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.drive import Parked
 from windlass.runtime.folded import FoldedTurns
-from windlass.runtime.hand_off import NO_PAGES
 from windlass.runtime.program import Program
 from windlass.runtime.retention import Retention
 from windlass.runtime.services import Services

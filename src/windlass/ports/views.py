@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from windlass.errors import JournalCorrupt, WindlassError
 from windlass.journal import HistoryPage, JournalPage, TurnJournal, UsageLine
@@ -11,6 +11,9 @@ from windlass.kernel import Outcome, Value
 from windlass.ports.inbox import InboxItem
 from windlass.ports.unit import CHAT, CommitReceipt, Lease, SessionKind, TurnRequest, TurnState
 from windlass.ports.waits import Wait, WaitView
+
+NO_PAGES: Final = 2**31
+"""The page to begin at, for a reader of a turn that wants none of its journal: such a look is short."""
 
 
 class SessionView(Value, kw_only=True):

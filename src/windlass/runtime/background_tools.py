@@ -14,6 +14,7 @@ from windlass.errors import ToolError, WindlassBug
 from windlass.kernel import ToolSpec
 from windlass.ports import CancelTurn, SessionSummary, TurnView
 from windlass.ports.tool import Tool, ToolContext
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.body import CallHost
 from windlass.runtime.turn import Turn
 from windlass.tools import DynamicTool
@@ -22,7 +23,6 @@ from windlass.tools.declaration import is_background
 BACKGROUND: Final = "background:"
 """The prefix of the names of programs that run the background tools of an agent."""
 _PAGE: Final = 100
-_NO_PAGES: Final = 2**31
 _SECOND_MS: Final = 1_000
 _LIST = ToolSpec(
     name="processes",
@@ -122,7 +122,7 @@ async def _unfinished(turn: Turn, summary: SessionSummary) -> TurnView | None:
     session = await store.load_session(summary.session_id, history=False)
     for turn_id in (session.active, *session.queued):
         if turn_id is not None:
-            view = await store.load_turn(summary.session_id, turn_id, since=_NO_PAGES)
+            view = await store.load_turn(summary.session_id, turn_id, since=NO_PAGES)
             if view is not None and view.state != "done":
                 return view
     return None

@@ -21,14 +21,13 @@ from windlass.kernel.tool_call import as_text
 from windlass.ports import NewTurn, Store, TurnRequest, TurnView
 from windlass.ports.hand_off import MAX_HAND_OFFS, Handed, handed, turn_after
 from windlass.ports.unit import AcceptTurn
+from windlass.ports.views import NO_PAGES
 from windlass.runtime.program import HandoffView
 from windlass.runtime.turn import Turn
 
 # What the caller wants of the answer, and who learns of it: these apply to the turn that gives the answer.
 _GOES_ALONG = ("output", "ends", "tree")
 _NO_TASK = "Go on from here."
-NO_PAGES = 2**31
-"""The page of a journal to start at, for a reader that wants no pages."""
 
 
 def decided_hand_off(turn: Turn, outcome: HandedOff) -> Outcome:

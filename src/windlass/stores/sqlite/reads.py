@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import apsw
 
-from windlass.journal import HistoryPage, JournalPage, check_link, strand_seed
+from windlass.journal import HistoryPage, JournalPage, bodies, check_link, strand_seed
 from windlass.ports.unit import TurnRequest
-from windlass.ports.views import InboxView, SessionView, TurnView
+from windlass.ports.views import NO_PAGES, InboxView, SessionView, TurnView
 from windlass.stores import facts
 from windlass.stores.sqlite import history, inbox, waits
 from windlass.stores.sqlite.connection import corrupt, first, select
@@ -20,8 +20,12 @@ from windlass.stores.sqlite.rows import Rows, SessionRow, TurnRow, load_pages, r
 Wanted: TypeAlias = Literal["whole", "frame", "none"]
 """How much of a session's history is to be read."""
 
-# How many turns of history may be read while the event loop waits.
+# How many turns of history, and how long a request, may be read while the event loop waits.
 _SHORT = 4
+_SHORT_BYTES = 16_384
+
+LONG: Final = "long"
+"""The answer of a glance at a turn that wants a thread of its own."""
 
 
 def glance_at_session(rows: Rows, session_id: str, wanted: Wanted) -> SessionView | None:
@@ -88,18 +92,38 @@ def _queued(db: apsw.Connection, session: SessionRow) -> tuple[str, ...]:
     return tuple(turn_id for (turn_id,) in select(db, query, (session.no,)))
 
 
+def glance_at_turn(
+    rows: Rows, session_id: str, turn_id: str, since: int
+) -> TurnView | Literal["long"] | None:
+    """Return a turn without its journal, or that there is none, if that is read in no time; else LONG."""
+    turn = _found_turn(rows, session_id, turn_id)
+    if turn is None:
+        return None
+    if turn.state == "done" or (since < NO_PAGES and turn.strand is not None):
+        return LONG
+    # A long text has a row of its own, and the page refers to it.
+    query = "SELECT length(page) > ? OR instr(page, ?) FROM log WHERE session = ? AND strand = ? AND seq = 0"
+    found = first(rows.db, query, (_SHORT_BYTES, bodies.MARK, turn.session.no, -turn.no))
+    if found is None or found[0]:
+        return LONG
+    return view_turn(rows, turn, (), since)
+
+
 def load_turn(rows: Rows, session_id: str, turn_id: str, since: int = 0) -> TurnView | None:
     """Return a turn, with its journal from a page on while that is kept; None if there is none of this id."""
-    if rows.find_session(session_id) is None:
-        return None
-    session = rows.session(session_id)
-    turn = rows.find_turn(session, turn_id)
+    turn = _found_turn(rows, session_id, turn_id)
     if turn is None:
         return None
     pages: list[JournalPage] = []
     if turn.strand is not None:
         pages, _ = load_pages(rows.db, turn, since)
     return view_turn(rows, turn, pages, since)
+
+
+def _found_turn(rows: Rows, session_id: str, turn_id: str) -> TurnRow | None:
+    if rows.find_session(session_id) is None:
+        return None
+    return rows.find_turn(rows.session(session_id), turn_id)
 
 
 def view_turn(rows: Rows, turn: TurnRow, pages: Sequence[JournalPage], since: int = 0) -> TurnView:

@@ -300,7 +300,10 @@ class SqliteStore:
     ) -> ports.TurnView | None:
         """Return a turn as it stands; None if there is none of this id."""
         self._encoder.check_names(session_id, turn_id)
-        return await self._look(reads.load_turn, session_id, turn_id, since)
+        self._check_process()
+        asked = (session_id, turn_id, since)
+        found = self._readers.glance(reads.glance_at_turn, asked)
+        return await self._look(reads.load_turn, *asked) if found == reads.LONG else found
 
     async def load_session(
         self, session_id: str, *, history: bool = True, frame: bool = False
