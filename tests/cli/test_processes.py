@@ -100,6 +100,8 @@ def test_wrong_words_say_what_was_wanted(tmp_path: Path) -> None:
     for words, said in (
         (("signal", "o"), "wanted the name of the signal, and JSON"),
         (("signal", "o", "paid", "{"), "payload: not valid JSON"),
+        (("start", "order", "--args", "{"), "args: not valid JSON"),
+        (("start", "order", "--args", "[1]"), "args: found list, wanted a JSON object"),
         (("status", "o", "more"), "wanted no more words"),
         (("status", "o"), "process o: is not known"),
         (("dance", "o"), "action"),

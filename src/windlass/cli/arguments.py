@@ -80,17 +80,25 @@ def _app() -> cyclopts.App:
     return app
 
 
-def read_edit(text: str) -> dict[str, Any]:
-    """Return arguments that were written as JSON.
+def read_json(field: str, text: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what was written as JSON, for this field.
+
+    Raises:
+        InvalidInput: the text is not JSON.
+    """
+    try:
+        return canonical.parse(text)
+    except ValueError as error:
+        raise InvalidInput(f"{field}: not valid JSON: {error}", field=field) from None
+
+
+def read_arguments(field: str, text: str) -> dict[str, Any]:
+    """Return arguments that were written as JSON, for this field.
 
     Raises:
         InvalidInput: the text is not a JSON object.
     """
-    try:
-        found = canonical.parse(text)
-    except ValueError as error:
-        raise InvalidInput(f"edit: not valid JSON: {error}", field="edit") from None
+    found = read_json(field, text)
     if not isinstance(found, dict):
-        kind = type(found).__name__
-        raise InvalidInput.at("edit", kind, "a JSON object with all arguments of the call")
+        raise InvalidInput.at(field, type(found).__name__, "a JSON object with all arguments")
     return found

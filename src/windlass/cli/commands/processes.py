@@ -28,7 +28,6 @@ from windlass.cli.terminal import (
     wait_title,
 )
 from windlass.errors import InvalidInput, NoOutput
-from windlass.kernel import canonical
 from windlass.runtime.system_clock import SystemClock
 
 Action: TypeAlias = Literal["start", "status", "result", "signal", "cancel", "transfer", "delete"]
@@ -108,7 +107,7 @@ def process(  # noqa: PLR0913 - the options of all actions
     """
     if action == "start":
         _check_words(words, (0, 0, "no more words"))
-        return _start(id, arguments.read_edit(args), as_, session, store, json=json)
+        return _start(id, arguments.read_arguments("args", args), as_, session, store, json=json)
     _check_words(words, _WORDS.get(action, (0, 0, "no more words")))
     acts: dict[Action, Act] = {
         "status": lambda one: one.status(),
@@ -171,12 +170,7 @@ def _check_words(words: tuple[str, ...], rule: tuple[int, int, str]) -> None:
 
 
 def _payload(words: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
-    if not words:
-        return None
-    try:
-        return canonical.parse(words[0])
-    except ValueError as error:
-        raise InvalidInput(f"payload: not valid JSON: {error}", field="payload") from None
+    return arguments.read_json("payload", words[0]) if words else None
 
 
 def _about(status: ProcessStatus) -> str:

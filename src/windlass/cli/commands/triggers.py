@@ -8,13 +8,11 @@ from cyclopts import Parameter
 
 from windlass.api.triggers import Occurrence, TriggerView
 from windlass.cli.agents import choose_source
-from windlass.cli.arguments import JsonOption, StoreOption
+from windlass.cli.arguments import JsonOption, StoreOption, read_json
 from windlass.cli.opening import with_runtime
 from windlass.cli.output import Record, plain, write_json
 from windlass.cli.settings import read_settings
 from windlass.cli.terminal import as_json, console, line, one_line, print_table
-from windlass.errors import InvalidInput
-from windlass.kernel import canonical
 
 _WIDTH = 48
 
@@ -89,7 +87,7 @@ def trigger(  # noqa: PLR0913 - an event and its options
         declared: the Source in your code as module:name, which checks the event before it is stored
     """
     known = () if declared is None else (choose_source(declared, read_settings(store=store)),)
-    value = _parsed(event)
+    value = read_json("event", event)
     got = with_runtime(
         store, lambda runtime: runtime.triggers.emit(source, value, key=key), triggers=known
     )
@@ -105,13 +103,6 @@ def trigger(  # noqa: PLR0913 - an event and its options
     )
     told = f"{got.status}: {what}; to see it: windlass triggers {source}"
     console().print(line((told, "")), soft_wrap=True)
-
-
-def _parsed(event: str) -> object:
-    try:
-        return canonical.parse(event)
-    except ValueError as error:
-        raise InvalidInput(f"event: not valid JSON: {error}", field="event") from None
 
 
 def _about(one: Occurrence) -> str:

@@ -111,7 +111,7 @@ def approve(
         edit: other arguments for the call, all of them, as JSON
         remember: for this call, or for the session
     """
-    args = None if edit is None else arguments.read_edit(edit)
+    args = None if edit is None else arguments.read_arguments("edit", edit)
     name = read_settings(by=by).by
 
     def give(runtime: Runtime[Any], whole: str) -> Awaitable[WaitReceipt]:

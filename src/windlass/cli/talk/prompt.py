@@ -15,7 +15,7 @@ import msgspec
 from rich.panel import Panel
 from rich.text import Text
 
-from windlass.cli.arguments import read_edit
+from windlass.cli.arguments import read_arguments
 from windlass.cli.keys import environment
 from windlass.cli.talk.screen import Screen
 from windlass.cli.terminal import as_json, exact, risk_of, short_key, wait_args, whole_call
@@ -149,7 +149,7 @@ def _answer(word: str, rest: str, wait: Wait, read_line: ReadLine) -> Answer | N
     if word in ("s", "session"):
         return Answer(kind="yes", remember="session")
     if word in ("e", "edit"):
-        edit = read_edit(read_line("arguments > ", as_json(wait_args(wait) or {})))
+        edit = read_arguments("edit", read_line("arguments > ", as_json(wait_args(wait) or {})))
         return Answer(kind="yes", edit=edit)
     return None
 
