@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.limits import HANGS_S
-from tests.scenarios.stage import DAY_S, Desk, Stage
+from tests.scenarios.stage import DAY_S, Desk, Stage, until
 from tests.scenarios.workers import worker
 from windlass import Agent, Runtime, tool
-from windlass.errors import Forbidden, SessionParked
+from windlass.engines.resting import Resting
+from windlass.errors import Forbidden, SessionParked, StoreUnavailable
 from windlass.kernel import Finished, Text
 from windlass.ports import (
     AcceptTurn,
@@ -132,6 +133,39 @@ async def test_a_turn_whose_child_is_at_work_does_not_rest(stage: Stage) -> None
         await parent.end()
         result = await asyncio.wait_for(waiting, HANGS_S)
         assert result.text == "Led."
+
+
+@pytest.mark.parametrize("is_out", [False, True], ids=["", "after an outage"])
+async def test_a_caller_reads_nothing_while_a_child_is_at_work(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, is_out: bool
+) -> None:
+    looks: list[str] = []
+    look = Resting._look
+
+    async def noted(self: Resting, session_id: str, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as that one
+        looks.append(session_id)
+        return await look(self, session_id, *given, **named)
+
+    monkeypatch.setattr(Resting, "_look", noted)
+    desk = Desk(is_open=False)
+    agent = worker(desk, ScriptedModel([call("work"), say("Done.")]), name="child")
+    async with stage.runtime(agent) as rt:
+        parent = Parent(rt)
+        await parent.begin()
+        await parent.park(parent.child("kid"))
+        waiting = asyncio.get_running_loop().create_task(rt.turn("parent", "t").result())
+        await asyncio.wait_for(desk.entered.wait(), HANGS_S)
+        await until(lambda: rt._worker.resting.has_idle_callers)
+        looks.clear()
+        if is_out:
+            rt._worker._drives.outages["parent", "t"] = StoreUnavailable("the disk is full")
+        rt._worker.resting.wake()
+        for _ in range(500):
+            await asyncio.sleep(0)
+        # The worker looks four times a second, and wakes the caller: it reads then, in an outage.
+        assert len(looks) <= (3 if is_out else 0)
+        waiting.cancel()
+        desk.gate.set()
 
 
 async def test_a_question_of_its_own_is_told_whatever_its_children_do(stage: Stage) -> None:

@@ -266,10 +266,12 @@ class Resting:
             leaving.callback(self._elsewhere.discard, caller)
             while isinstance(found, tuple):
                 await self._follow(caller, (session_id, *found), leaving)
-                while not (caller.is_stale or (session_id, turn_id) in drives.outages):
+                while not caller.is_stale:
                     if drives.get(session_id, turn_id) is not None:
                         return None
                     await caller.wait()
+                    # Why the turn cannot go on now is told to its caller.
+                    caller.is_stale = caller.is_stale or (session_id, turn_id) in drives.outages
                 caller.is_stale = False
                 found = await self._look(session_id, turn_id, since=NO_PAGES)
         return None
