@@ -23,6 +23,8 @@ from tests.limits import times
 
 N_RANDOM = times(6)
 N_KILLS = 5
+# How often a planted fault is looked for.
+MOST_PLAYED = 10
 LONGEST_S = 1.2
 PATIENCE_S = 3.0
 WRITES = (
@@ -134,10 +136,15 @@ def test_each_fact_is_told_once_whenever_drivers_and_observers_are_killed(tmp_pa
 def test_the_verdict_notices_what_goes_wrong_for_those_who_watch(
     tmp_path: Path, mutant: str, plan: Plan, finding: str
 ) -> None:
+    plan = plan._replace(mutant=mutant, patience_s=PATIENCE_S)
     with Nurseries(tmp_path) as nurseries:
-        played = nurseries.play(tmp_path / "0", plan._replace(mutant=mutant, patience_s=PATIENCE_S))
-    findings = asyncio.run(judge(played.folder)).findings
-    assert [found for found in findings if found.startswith(finding)] != [], findings
+        # On a busy machine a driver may die before its observer has noted what it was shown.
+        for at in range(MOST_PLAYED):
+            played = nurseries.play(tmp_path / str(at), plan)
+            findings = asyncio.run(judge(played.folder)).findings
+            if any(found.startswith(finding) for found in findings):
+                return
+    pytest.fail(f"{mutant} was not noticed in {MOST_PLAYED} plays: {findings}")
 
 
 def shown(kind: str, **said: object) -> Line:
