@@ -134,14 +134,14 @@ class Housekeeping:
         self._services = services
         self._retention = retention
         self._due_ms = services.clock.now_ms() + _FIRST_MS
-        self._next_s = 0.0
+        self._next_s = self._next_ms = 0.0
 
     def is_time(self) -> bool:
         """Whether to tidy up in this look: a busy worker looks thousands of times a minute."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s < self._next_s:
+        now_s, now_ms = asyncio.get_running_loop().time(), self._services.clock.now_ms()
+        if now_s < self._next_s and now_ms < self._next_ms:
             return False
-        self._next_s = now_s + _TIDY_S
+        self._next_s, self._next_ms = now_s + _TIDY_S, now_ms + _TIDY_S * 1000
         return True
 
     async def reclaim(self) -> None:

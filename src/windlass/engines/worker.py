@@ -298,7 +298,7 @@ class Worker:
             if self._housekeeping.is_time():
                 self._cache.evict(self._drives.by_session)
                 self.services.feeds.tidy()
-                await self._housekeeping.reclaim()
+            await self._housekeeping.reclaim()
         finally:
             self.resting.wake()
 
