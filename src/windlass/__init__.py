@@ -25,12 +25,27 @@ if TYPE_CHECKING:
     from windlass.api.turn_result import TurnResult
     from windlass.errors import ToolDenied, ToolError, ToolUncertain
     from windlass.kernel import events
-    from windlass.kernel.messages import Message, Reasoning, Text, ToolCall, ToolResult
-    from windlass.kernel.model_call import Generation, ModelReply, ModelRequest, Usage
+    from windlass.kernel.messages import (
+        Citation,
+        Message,
+        Reasoning,
+        ServerToolCall,
+        Text,
+        ToolCall,
+        ToolResult,
+    )
+    from windlass.kernel.model_call import (
+        Generation,
+        ModelReply,
+        ModelRequest,
+        ServerTool,
+        Usage,
+        WebSearch,
+    )
     from windlass.kernel.outcomes import Finished, FinishedByTool, FinishedValue, HandedOff, Stopped
     from windlass.kernel.tool_call import EndTurn, FailTurn, HandOff, ToolSpec
     from windlass.ports.children import Child, ChildView
-    from windlass.ports.model import AttemptFailed, Model, ReasoningChunk, TextChunk
+    from windlass.ports.model import AttemptFailed, CallChunk, Model, ReasoningChunk, TextChunk
     from windlass.ports.plugin import Plugin
     from windlass.ports.policy import Allow, Approve, Ask, Deny, ToolPolicy
     from windlass.ports.tool import Again, Done, NotDone, Pending, ToolContext, Unknown
@@ -52,8 +67,10 @@ __all__ = [
     "AttemptFailed",
     "BatchItem",
     "BatchProgress",
+    "CallChunk",
     "Child",
     "ChildView",
+    "Citation",
     "Deny",
     "Done",
     "EmitReceipt",
@@ -85,6 +102,8 @@ __all__ = [
     "Runtime",
     "Schedule",
     "ScheduleView",
+    "ServerTool",
+    "ServerToolCall",
     "Session",
     "Source",
     "Stopped",
@@ -105,6 +124,7 @@ __all__ = [
     "Unknown",
     "Usage",
     "Wait",
+    "WebSearch",
     "WindlassError",
     "__version__",
     "errors",
@@ -128,8 +148,10 @@ _WHERE = {
     "AttemptFailed": "windlass.ports.model",
     "BatchItem": "windlass.api.batch",
     "BatchProgress": "windlass.api.progress",
+    "CallChunk": "windlass.ports.model",
     "Child": "windlass.ports.children",
     "ChildView": "windlass.ports.children",
+    "Citation": "windlass.kernel.messages",
     "Deny": "windlass.ports.policy",
     "Done": "windlass.ports.tool",
     "EmitReceipt": "windlass.ports.trigger",
@@ -161,6 +183,8 @@ _WHERE = {
     "Runtime": "windlass.api.runtime",
     "Schedule": "windlass.api.schedule",
     "ScheduleView": "windlass.api.schedules",
+    "ServerTool": "windlass.kernel.model_call",
+    "ServerToolCall": "windlass.kernel.messages",
     "Session": "windlass.api.session",
     "Source": "windlass.api.trigger",
     "Stopped": "windlass.kernel.outcomes",
@@ -181,6 +205,7 @@ _WHERE = {
     "Unknown": "windlass.ports.tool",
     "Usage": "windlass.kernel.model_call",
     "Wait": "windlass.ports.waits",
+    "WebSearch": "windlass.kernel.model_call",
     "events": "windlass.kernel.events",
     "on": "windlass.api.trigger",
     "process": "windlass.api.process",

@@ -21,6 +21,7 @@ from windlass.cli.health import (
 )
 from windlass.cli.main import main
 from windlass.models.local.weights import Progress, Weights
+from windlass.models.names import PROVIDERS
 
 MOUNTS = """\
 22 1 8:1 / / rw - ext4 /dev/sda1 rw
@@ -208,8 +209,33 @@ def test_models_say_why_they_are_not_ready(tmp_path: Path) -> None:
     assert found["anthropic"]["why"] == "set ANTHROPIC_API_KEY"
     assert found["google"]["why"] == "set GEMINI_API_KEY or GOOGLE_API_KEY"
     assert found["anthropic"]["ready"] is False
+    assert found["vertex-anthropic"]["why"] == "set GOOGLE_CLOUD_PROJECT"
+    assert found["bedrock-anthropic"]["why"] == "set AWS_REGION"
     assert found["ollama"]["ready"] is True
     assert found["demo"]["ready"] is True
+
+
+def test_models_tell_what_each_provider_needs_and_can_do(tmp_path: Path) -> None:
+    env = clean_environment(AZURE_OPENAI_API_KEY="canary-azure-11")
+    found = {
+        each["provider"]: each
+        for each in values(windlass("models", "--json", cwd=tmp_path, env=env))
+    }
+
+    assert found["openrouter"] == {
+        "provider": "openrouter",
+        "example": "openrouter:NAME",
+        "extra": "openai",
+        "can": ["tools", "think", "schemas", "search"],
+        "key": ["OPENROUTER_API_KEY"],
+        "address": "https://openrouter.ai/api/v1",
+        "address_variables": [],
+        "ready": False,
+        "why": "set OPENROUTER_API_KEY",
+    }
+    assert found["groq"]["can"] == ["tools", "think"]
+    assert found["azure"]["why"] == "set AZURE_OPENAI_ENDPOINT"
+    assert found["azure"]["address_variables"] == ["AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL"]
 
 
 def test_the_models_fit_a_terminal_of_80_columns(tmp_path: Path) -> None:
@@ -217,11 +243,8 @@ def test_the_models_fit_a_terminal_of_80_columns(tmp_path: Path) -> None:
         "models", cwd=tmp_path, env=clean_environment(COLUMNS="80")
     ).stdout.splitlines()
 
-    assert heads.split() == ["provider", "model", "name", "ready", "why"]
-    assert [row.split()[0] for row in rows[: rows.index("")]] == [
-        "anthropic", "openai", "openai-chat", "ollama", "openrouter", "vllm", "llamacpp", "google",
-        "local", "demo",
-    ]  # fmt: skip
+    assert heads.split() == ["provider", "ready", "why", "its", "models", "can"]
+    assert [row.split()[0] for row in rows[: rows.index("")]] == [*PROVIDERS, "demo"]
     assert all(len(row) <= 80 and ": " not in row for row in rows[: rows.index("")])
 
 
@@ -245,7 +268,7 @@ def test_a_missing_extra_is_named_in_short_with_the_command_below(
 
     told = capsys.readouterr().out
     assert re.search(
-        r"^anthropic +anthropic:NAME +no +needs the extra anthropic *$", told, re.MULTILINE
+        r"^anthropic +no +needs the extra anthropic +tools think schemas", told, re.MULTILINE
     )
     assert told.endswith(
         "to install an extra: pip install '.[EXTRA]' in a checkout of windlass"

@@ -12,7 +12,7 @@ from rich.console import Console
 from scripts.small_terminal import SmallTerminal
 from windlass.cli.talk.prompt import Answer, ask, read_message
 from windlass.cli.talk.screen import Screen, Streamed
-from windlass.kernel import events
+from windlass.kernel import Citation, events
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.ports import Wait
 
@@ -93,6 +93,48 @@ def test_a_turn_that_stopped_says_why() -> None:
     ended = events.TurnEnded(outcome=Stopped(reason="limit", detail="too many tokens"))
 
     assert shown(STARTED, delta("So f"), ended) == "  ■ stopped: limit (too many tokens)"
+
+
+def aside(text: str, of: str = "m1") -> events.TextDelta:
+    return events.TextDelta(text=text, phase="commentary", correlation_id=of)
+
+
+TOLD = events.ModelFinished(
+    iteration=1,
+    text="It rains.",
+    correlation_id="m1",
+    commentary="I look it up.",
+    citations=(
+        Citation(url="https://a.example/rain", title="Rain \x1b[31mnow"),
+        Citation(url="https://b.example"),
+    ),
+    server_tools=("web_search: weather",),
+)
+PAGES = "[1] Rain \\u001b[31mnow https://a.example/rain\n[2] https://b.example"
+
+
+def test_commentary_stands_before_the_answer_and_pages_below_it() -> None:
+    found = shown(STARTED, aside("I look"), aside(" it up."), delta("It "), delta("rains."), TOLD)
+
+    assert found == f"I look it up.\n  → web_search: weather\nIt rains.\n{PAGES}"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_commentary_that_was_missed_is_shown_with_the_fact(is_terminal: bool) -> None:
+    found = shown(STARTED, TOLD, is_terminal=is_terminal)
+
+    assert found == f"  → web_search: weather\nI look it up.\nIt rains.\n{PAGES}"
+
+
+def test_commentary_under_way_is_seen_and_goes_with_its_retraction() -> None:
+    gone = events.Retracted(correlation_ids=("m1",))
+
+    assert shown(STARTED, aside("I look")) == "I look"
+    assert (
+        shown(STARTED, aside("I look"), gone, delta("Yes.", "m2"), finished("Yes.", "m2")) == "Yes."
+    )
+    taken = shown(STARTED, aside("I look"), delta("It"), gone)
+    assert taken == "I look\n  ↩ taken back: the text above was not recorded"
 
 
 def test_without_a_terminal_only_facts_are_written() -> None:

@@ -87,9 +87,11 @@ def test_the_project_is_published_under_that_name_and_imported_under_its_own() -
 
     assert project["name"] == DISTRIBUTION == "windlass-runtime"
     assert project["scripts"] == {"windlass": "windlass.cli.main:main"}
-    assert extras["all"] == ["windlass-runtime[anthropic,cli,google,local,openai,prices,schedules]"]
+    assert extras["all"] == [
+        "windlass-runtime[anthropic,bedrock,cli,google,local,openai,prices,schedules,vertex]"
+    ]
     assert {extra for extra in extras if extra != "all"} == {
-        "anthropic", "cli", "google", "local", "openai", "prices", "schedules",
+        "anthropic", "bedrock", "cli", "google", "local", "openai", "prices", "schedules", "vertex",
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from windlass.kernel import (
     CheckpointPassed,
     ChildEvent,
     ChildUsage,
+    Citation,
     Code,
     CodeFinished,
     CodeOutput,
@@ -79,6 +80,8 @@ from windlass.kernel import (
     RunCheckpoint,
     RunCode,
     ScheduleFinal,
+    ServerTool,
+    ServerToolCall,
     StartCheckpoint,
     StartCode,
     StartModel,
@@ -89,6 +92,7 @@ from windlass.kernel import (
     TextDelta,
     ToolCall,
     ToolFinished,
+    ToolInputDelta,
     ToolOutcome,
     ToolProgress,
     ToolResult,
@@ -102,6 +106,7 @@ from windlass.kernel import (
     Value,
     WaitOpened,
     WaitResolved,
+    WebSearch,
 )
 from windlass.kernel.projector import SentPrefix
 
@@ -186,6 +191,16 @@ stopped = Stopped(reason="max_iterations", detail="enough")
 
 PARTS: dict[str, Value] = {
     "Text": text,
+    "Citation": Citation(url="https://a.example", title="A", quote="so", start=0, end=5),
+    "Citation.least": Citation(),
+    "Text.said": Text(
+        text="Hello.",
+        phase="final_answer",
+        citations=(Citation(url="https://a.example"),),
+        replay={"index": "x"},
+    ),
+    "ServerToolCall": ServerToolCall(name="web_search", text="weather", replay={"id": "x"}),
+    "ServerToolCall.least": ServerToolCall(name="web_search"),
     "Reasoning": Reasoning(text="Hm.", replay={"sig": "x"}),
     "Reasoning.least": Reasoning(),
     "ToolCall": call,
@@ -230,6 +245,13 @@ MODEL_CALLS: dict[str, Value] = {
     "SentPrefix": SentPrefix(first="0" * 64, count=65, digest="1" * 64, rendering=7),
     "SentPrefix.least": SentPrefix(first="0" * 64, count=65, digest="1" * 64),
     "Generation.variant": Generation(variant="high"),
+    "WebSearch": WebSearch(max_uses=2, allowed_domains=("a.example",)),
+    "WebSearch.blocked": WebSearch(blocked_domains=("b.example",)),
+    "WebSearch.least": WebSearch(),
+    "ServerTool": ServerTool(provider="openai", spec={"type": "code_interpreter"}),
+    "Generation.server_tools": Generation(
+        server_tools=(WebSearch(), ServerTool(provider="openai", spec={"type": "x"}))
+    ),
 }
 
 TOOL_CALLS: dict[str, Value] = {
@@ -280,6 +302,17 @@ EVENTS: dict[str, Value] = {
     ),
     "UsageReported": UsageReported(
         id="e-1", correlation_id="c-1", iteration=1, usage=usage, cumulative=usage + usage
+    ),
+    "ModelFinished.told": ModelFinished(
+        iteration=1,
+        text="hi",
+        commentary="I look.",
+        citations=(Citation(url="https://a.example", title="A"),),
+        server_tools=("web_search: weather",),
+    ),
+    "TextDelta.phase": TextDelta(text="he", phase="commentary"),
+    "ToolInputDelta": ToolInputDelta(
+        id="e-1", correlation_id="c-1", call_id="c", name="look", text='{"a'
     ),
     "TextDelta": TextDelta(id="e-1", correlation_id="c-1", text="he"),
     "ReasoningDelta": ReasoningDelta(id="e-1", correlation_id="c-1", text="hm"),

@@ -19,6 +19,7 @@ from hypothesis.strategies import SearchStrategy
 from windlass.kernel import (
     Attachment,
     CheckpointDelivery,
+    Citation,
     Code,
     CodeOutput,
     CompletedToolCall,
@@ -38,6 +39,7 @@ from windlass.kernel import (
     PluginOrigin,
     ProcessOrigin,
     Reasoning,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolOutcome,
@@ -47,6 +49,7 @@ from windlass.kernel import (
     TurnIds,
     Usage,
 )
+from windlass.kernel.model_call import ReplyPart
 
 SESSION_ID = "s"
 
@@ -126,6 +129,25 @@ def reasonings() -> SearchStrategy[Reasoning]:
 
 
 @cache
+def said_words() -> SearchStrategy[Text]:
+    """Words as providers mark them: of a phase, with pages that they rest on, with a blob."""
+    return st.builds(
+        Text,
+        text=words(),
+        phase=st.sampled_from((None, None, "commentary", "final_answer", "draft")),
+        citations=st.sampled_from(((), (), (Citation(url="https://a.example", title="A"),))),
+        replay=st.sampled_from((None, None, {"annotations": []})),
+    )
+
+
+@cache
+def server_calls() -> SearchStrategy[ServerToolCall]:
+    """Tools that the provider ran itself, with and without the blob that lets them be shown again."""
+    replays = st.sampled_from((None, {"id": "ws_1"}))
+    return st.builds(ServerToolCall, name=st.just("web_search"), text=words(), replay=replays)
+
+
+@cache
 def call_ids() -> SearchStrategy[str]:
     return st.sampled_from((*_CALL_IDS, *_GUESSED))
 
@@ -153,7 +175,7 @@ def tool_calls() -> SearchStrategy[ToolCall]:
     )
 
 
-def _reply(parts: Sequence[Text | Reasoning | ToolCall], terminal: str, usage: Usage) -> ModelReply:
+def _reply(parts: Sequence[ReplyPart], terminal: str, usage: Usage) -> ModelReply:
     return ModelReply(parts=tuple(parts), terminal=terminal, usage=usage)
 
 
@@ -174,8 +196,8 @@ def usual_replies() -> SearchStrategy[ModelReply]:
 @cache
 def odd_replies() -> SearchStrategy[ModelReply]:
     """Any mixture of parts under any terminal reason, empty ones too."""
-    part: SearchStrategy[Text | Reasoning | ToolCall] = st.one_of(
-        tool_calls(), st.builds(Text, text=words()), reasonings()
+    part: SearchStrategy[ReplyPart] = st.one_of(
+        tool_calls(), st.builds(Text, text=words()), said_words(), reasonings(), server_calls()
     )
     terminals = st.sampled_from(_TERMINALS * 6 + _ENDING_TERMINALS)
     return st.builds(_reply, st.lists(part, max_size=5), terminals, usages())

@@ -17,6 +17,7 @@ from tests.kernel.builders import (
 )
 from windlass.kernel import (
     CheckpointPassed,
+    Done,
     Error,
     Finished,
     ModelReply,
@@ -96,6 +97,19 @@ def test_an_empty_reply_to_a_question_is_the_providers_error(nothing: ModelReply
     )
     assert turn.outcome == stopped
     assert turn.records == ()
+
+
+def test_the_provider_s_reason_for_an_empty_reply_reaches_the_operator() -> None:
+    quiet = ModelReply(diagnostic="ended with reasoning only, status completed")
+
+    effects = reply_to(machine(), quiet)
+
+    done = effects[-1]
+    assert isinstance(done, Done)
+    assert done.outcome == Stopped(
+        reason="provider_error",
+        detail="The model returned an empty reply. ended with reasoning only, status completed",
+    )
 
 
 def test_an_empty_reply_to_an_empty_history_is_the_providers_error_too() -> None:

@@ -47,6 +47,7 @@ from windlass.kernel import (
     StartModel,
     TextDelta,
     ToolFinished,
+    ToolInputDelta,
     ToolOutcome,
     ToolProgress,
     ToolSpec,
@@ -63,6 +64,7 @@ from windlass.kernel import (
 PREVIEWS: list[Event] = [
     ModelStarted(iteration=0, message_count=1, tools=("add",)),
     TextDelta(text="a"),
+    ToolInputDelta(call_id="c", name="look", text="{"),
     ReasoningDelta(text="a"),
     ToolStarted(call_id="c", name="n", args={"a": 1}),
     ToolProgress(call_id="c", name="n", data={"done": 0.5}),

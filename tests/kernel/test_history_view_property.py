@@ -22,7 +22,6 @@ from windlass.kernel import (
     ModelMessage,
     ModelRequest,
     ProjectorView,
-    Reasoning,
     Text,
     ToolCall,
     ToolResult,
@@ -34,7 +33,7 @@ from windlass.testing import broken_rules
 IDS = st.sampled_from([f"m{at}" for at in range(12)] + ["absent"])
 MARK = "message "
 WORDS = st.builds(Text, text=world.words())
-THOUGHTS = st.builds(Reasoning, text=world.words(), replay=st.sampled_from((None, {"sig": "s"})))
+THOUGHTS = world.reasonings() | world.server_calls()
 
 
 @st.composite

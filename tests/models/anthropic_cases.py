@@ -24,7 +24,7 @@ from windlass.kernel import (
     Usage,
 )
 from windlass.kernel.messages import ToolStatus
-from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.model import CallChunk, ReasoningChunk, TextChunk
 
 NAME = f"anthropic:{wire.MODEL}"
 USAGE = Usage(input_tokens=25, output_tokens=15)
@@ -61,6 +61,10 @@ def request(*messages: ModelMessage, **fields: Any) -> ModelRequest:
 
 def call(call_id: str, city: str, raw: str) -> ToolCall:
     return ToolCall(call_id=call_id, name="get_weather", args={"city": city}, raw=raw)
+
+
+def shown_call(call_id: str, text: str) -> CallChunk:
+    return CallChunk(call_id=call_id, name="get_weather", text=text)
 
 
 def result(call_id: str, *parts: Any, status: ToolStatus = "ok") -> ToolResult:
@@ -202,7 +206,7 @@ HIDDEN = {"type": "redacted_thinking", "data": wire.REDACTED}
 ENDPOINT = "http://127.0.0.1:18231"
 
 
-def kept(blob: dict[str, Any]) -> dict[str, Any]:
+def kept(blob: object) -> dict[str, Any]:
     return {"route": ROUTE.format(url=ENDPOINT), "blob": blob}
 
 
@@ -239,7 +243,10 @@ CASES: dict[str, Case] = {
             call("toolu_1", "Zürich ☀", '{"city": "Zürich \\u2600"}'),
             terminal="tool_use",
         ),
-        (TextChunk(text="Let me see."),),
+        (
+            TextChunk(text="Let me see."),
+            *(shown_call("toolu_1", piece) for piece in ('{"ci', 'ty": "Zür', 'ich \\u2600"}')),
+        ),
         sent_tools,
     ),
     "parallel_tools": Case(
@@ -254,7 +261,7 @@ CASES: dict[str, Case] = {
             call("toolu_2", "Rome", '{"city": "Rome"}'),
             terminal="tool_use",
         ),
-        (),
+        (shown_call("toolu_1", '{"city": "Paris"}'), shown_call("toolu_2", '{"city": "Rome"}')),
     ),
     "required_tool": Case(
         request(tools=(WEATHER,), tool_choice="required", variant="high"),
@@ -408,7 +415,7 @@ CASES: dict[str, Case] = {
     ),
     "unknown_terminal": Case(
         request(),
-        wire.answer(wire.text(0, "Wait"), reason="pause_turn"),
-        reply("Wait", terminal="pause_turn"),
+        wire.answer(wire.text(0, "Wait"), reason="new_in_2027"),
+        reply("Wait", terminal="new_in_2027"),
     ),
 }

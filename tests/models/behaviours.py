@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pytest
+from msgspec.structs import replace
 
 from tests.limits import HANGS_S
 from tests.models.wire_server import (
@@ -30,7 +31,15 @@ from tests.models.wire_server import (
 )
 from windlass.errors import Malformed, ProviderError, Rejected, Throttled, Unavailable
 from windlass.kernel import ModelReply, ModelRequest
-from windlass.ports.model import READ_BLOB, Model, ModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import (
+    READ_BLOB,
+    AttemptFailed,
+    CallChunk,
+    Model,
+    ModelEvent,
+    ReasoningChunk,
+    TextChunk,
+)
 
 BEHAVIOURS = (
     "text",
@@ -96,17 +105,26 @@ class Case(NamedTuple):
 
 
 def joined(events: list[ModelEvent]) -> tuple[ModelEvent, ...]:
-    """Return events with neighbours of one kind made one: how a text was cut is not part of a claim."""
+    """Return events with neighbours of one kind made one: how a text was cut is not part of a claim.
+
+    Words of two phases, and the arguments of two calls, stay two.
+    """
     found: list[ModelEvent] = []
     for event in events:
         last = found[-1] if found else None
-        if isinstance(event, TextChunk) and isinstance(last, TextChunk):
-            found[-1] = TextChunk(text=last.text + event.text)
-        elif isinstance(event, ReasoningChunk) and isinstance(last, ReasoningChunk):
-            found[-1] = ReasoningChunk(text=last.text + event.text)
-        else:
-            found.append(event)
+        if isinstance(last, (TextChunk, ReasoningChunk, CallChunk)) and not isinstance(
+            event, AttemptFailed
+        ):
+            longer = replace(last, text=last.text + event.text)
+            if replace(event, text=longer.text) == longer:
+                found[-1] = longer
+                continue
+        found.append(event)
     return tuple(found)
+
+
+def _is_one(last: CallChunk, event: CallChunk) -> bool:
+    return (last.call_id, last.name) == (event.call_id, event.name)
 
 
 async def ask(

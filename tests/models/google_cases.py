@@ -25,7 +25,7 @@ from windlass.kernel import (
 )
 from windlass.models.google import GoogleModel
 from windlass.models.route import Route, replay_blob
-from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.model import CallChunk, ReasoningChunk, TextChunk
 
 Body: TypeAlias = dict[str, Any]
 
@@ -93,7 +93,7 @@ def sent_tools(body: Body) -> None:
     assert add == {
         "name": "add",
         "description": "Add two numbers.",
-        "parameters_json_schema": ADD.parameters,
+        "parametersJsonSchema": ADD.parameters,
     }
     assert now == {"name": "now", "description": "The time."}
     assert "toolConfig" not in body
@@ -132,21 +132,20 @@ def sent_required(body: Body) -> None:
 def sent_images(body: Body) -> None:
     words, image, unknown = body["contents"][0]["parts"]
     assert words == {"text": "What is this?"}
-    # Base64 for URLs, as the SDK writes it; Google takes both.
-    assert image == {"inlineData": {"mime_type": "image/png", "data": "iVBOR_8="}}
+    assert image == {"inlineData": {"mimeType": "image/png", "data": "iVBOR/8="}}
     assert unknown == {"text": "[attachment film.mp4]"}
 
 
 def sent_files(body: Body) -> None:
     file, note = body["contents"][0]["parts"]
-    assert base64.urlsafe_b64decode(file["inlineData"]["data"]) == b"%PDF-1.7"
+    assert base64.b64decode(file["inlineData"]["data"]) == b"%PDF-1.7"
     assert note == {"text": "[attachment note.md]\n# Grüße"}
 
 
 def sent_result_image(body: Body) -> None:
     result, image = body["contents"][-1]["parts"]
     assert result["functionResponse"]["response"] == {"output": "Here:\n[attachment chart.png]"}
-    assert base64.urlsafe_b64decode(image["inlineData"]["data"]) == b"\x89PNG\xff"
+    assert base64.b64decode(image["inlineData"]["data"]) == b"\x89PNG\xff"
 
 
 def sent_schema(body: Body) -> None:
@@ -158,7 +157,7 @@ def sent_schema(body: Body) -> None:
 def sent_generation(body: Body) -> None:
     config = body["generationConfig"]
     thinking = config.pop("thinkingConfig")
-    assert thinking == {"include_thoughts": True, "thinking_budget": 8192}
+    assert thinking == {"includeThoughts": True, "thinkingBudget": 8192}
     assert config == {
         "temperature": 0.5,
         "topP": 0.9,
@@ -206,7 +205,10 @@ TOOLS = Case(
         usage=USED,
         terminal="tool_use",
     ),
-    shown=(TextChunk(text="I add."),),
+    shown=(
+        TextChunk(text="I add."),
+        CallChunk(call_id="call-7", name="add", text='{"a":1,"b":2}'),
+    ),
     sent=sent_tools,
 )
 THOUGHTS = {
@@ -282,7 +284,7 @@ class Google(Behaviours):
             ),
             shown=(ReasoningChunk(text="**Greeting**"), TextChunk(text="Hello")),
             sent=lambda body: _is(
-                body["generationConfig"]["thinkingConfig"], {"include_thoughts": True}
+                body["generationConfig"]["thinkingConfig"], {"includeThoughts": True}
             ),
         ),
         # What is replayed depends on the server's address: see test_signatures_* below.

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.limits import HANGS_S
-from tests.models.local_scene import STORY, model_of, runtime, teller
+from tests.models.local_scene import STORY, answer, model_of, runtime, teller
 from windlass.kernel.events import TextDelta
 
 WORDS = 24
@@ -26,12 +26,14 @@ async def main(step: str, way: str, address: str, folder: str) -> None:
             async with rt.session("s").stream(STORY, turn_id="t") as turn:
                 shown = [event async for event in turn if _hang_at_words(event)]
                 raise AssertionError(f"the turn ended, after {len(shown)} events")
-        resumed = await rt.turn("s", "t").result(timeout=HANGS_S)
-        whole = await rt.session("other").run(STORY, turn_id="t")
+        handle = rt.turn("s", "t")
+        resumed = await handle.result(through_parks=["provider"], timeout=HANGS_S)
+        whole = await answer(rt, "other", STORY, turn_id="t")
         history = await rt.session("s").history()
     said = [message.role for message in history]
     lost = resumed.usage.lost
-    sys.stdout.write(json.dumps([resumed.text, whole.text, said, resumed.usage.calls, lost]))
+    ended = [str(each.outcome) for each in (resumed, whole)]
+    sys.stdout.write(json.dumps([resumed.text, whole.text, said, resumed.usage.calls, lost, ended]))
 
 
 def _hang_at_words(event: object) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.limits import HANGS_S
 from tests.models.local_server import MODEL
-from windlass import Agent, Generation, Runtime, tool
+from windlass import Agent, Generation, Runtime, TurnResult, tool
 from windlass.models.anthropic import AnthropicModel
 from windlass.models.capabilities import Capabilities
 from windlass.models.local import LocalModel
@@ -72,3 +73,12 @@ def _greedy(n_tokens: int) -> Generation:
 def runtime(folder: Path, *agents: Agent[Any, Any]) -> Runtime[Any]:
     """Return a runtime on one file."""
     return Runtime(*agents, store=f"sqlite:///{folder / 'a.db'}", durability="process")
+
+
+async def answer(rt: Runtime[Any], session: str, text: str, **options: Any) -> TurnResult[Any]:
+    """Run a turn to its end: a server that is busy is waited for, and the turn goes on by itself."""
+    result = await rt.session(session).run(text, **options)
+    if result.parked:
+        handle = rt.turn(session, result.turn_id)
+        result = await handle.result(through_parks=["provider"], timeout=HANGS_S)
+    return result

@@ -10,7 +10,7 @@ from tests.models.wire_server import Played
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, ToolSpec
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import Generation, Usage
-from windlass.ports.model import TextChunk
+from windlass.ports.model import CallChunk, TextChunk
 
 Sent = dict[str, Any]
 MODEL = "gpt-4o"
@@ -194,7 +194,10 @@ CASES: dict[str, Case] = {
             usage=USED,
             terminal="tool_use",
         ),
-        shown=(TextChunk(text="Looking."),),
+        shown=(
+            TextChunk(text="Looking."),
+            CallChunk(call_id="call_1", name="get_weather", text='{"city":"Paris"}'),
+        ),
         sent=sent_tools,
     ),
     "parallel_tools": Case(
@@ -204,6 +207,10 @@ CASES: dict[str, Case] = {
             parts=(weather("Paris", "call_1"), weather("Rome", "call_2")),
             usage=USED,
             terminal="tool_use",
+        ),
+        shown=(
+            CallChunk(call_id="call_1", name="get_weather", text='{"city":"Paris"}'),
+            CallChunk(call_id="call_2", name="get_weather", text='{"city":"Rome"}'),
         ),
     ),
     "required_tool": Case(

@@ -10,7 +10,7 @@ from tests.models.wire_server import Played
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, ToolSpec
 from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
 from windlass.kernel.model_call import Generation, Usage
-from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.model import CallChunk, ReasoningChunk, TextChunk
 
 Sent = dict[str, Any]
 MODEL = "gpt-5"
@@ -51,6 +51,7 @@ def paris(call_id: str = "call_7tRz") -> ToolCall:
     )
 
 
+WRITTEN = CallChunk(call_id="call_7tRz", name="get_weather", text='{"city":"Paris"}')
 PARIS = ('{"ci', 'ty":"P', 'aris"}')
 
 
@@ -91,8 +92,7 @@ def sent_required(body: Sent) -> None:
     assert body["tool_choice"] == "required"
 
 
-BLOB = {
-    "id": "rs_0",
+THOUGHT = {
     "type": "reasoning",
     "summary": [
         {"type": "summary_text", "text": "Look it up."},
@@ -100,6 +100,7 @@ BLOB = {
     ],
     "encrypted_content": "gAAAAABo-whole",
 }
+BLOB = {"id": "rs_0", **THOUGHT}
 
 
 def thought(route: str) -> Reasoning:
@@ -107,9 +108,9 @@ def thought(route: str) -> Reasoning:
 
 
 def sent_replay(body: Sent) -> None:
-    # The thought of this very route goes back as it came; that of another one stays behind.
+    # The thought of this very route goes back, without its id; that of another one stays behind.
     assert body["input"][1:] == [
-        BLOB,
+        THOUGHT,
         {
             "type": "function_call",
             "call_id": "call_7tRz",
@@ -188,10 +189,7 @@ def sent_generation(body: Sent) -> None:
     assert not {"temperature", "top_p", "seed", "stop"} & set(body)
 
 
-TALK = (
-    said("user", Text(text="What is the weather in Paris?")),
-    said("assistant", paris()),
-)
+TALK = (said("user", Text(text="What is the weather in Paris?")), said("assistant", paris()))
 
 
 CASES: dict[str, Case] = {
@@ -221,7 +219,7 @@ CASES: dict[str, Case] = {
         asked(tools=(WEATHER,)),
         Played(wire.completed(wire.message("Looking."), wire.call("get_weather", PARIS, 1))),
         ModelReply(parts=(Text(text="Looking."), paris()), usage=USED, terminal="tool_use"),
-        shown=(TextChunk(text="Looking."),),
+        shown=(TextChunk(text="Looking."), WRITTEN),
         sent=sent_tools,
     ),
     "parallel_tools": Case(

@@ -125,6 +125,14 @@ class TestAnthropic(Behaviours):
         body = await self.body(request(*later, tools=(WEATHER,), variant="high"))
         assert body["thinking"] == {"type": "enabled", "budget_tokens": 24_576}
 
+    async def test_words_beside_results_do_not_bring_thinking_back(self) -> None:
+        """The API asks for the thought before the last set of calls and results, whatever stands beside them."""
+        begun = [user("W?"), assistant(call("c1", "Paris", ""))]
+        results = result("c1", "sunny")
+        for behind in ([user(results, "Be quick.")], [user(results), user("Be quick.")]):
+            asked = request(*begun, *behind, tools=(WEATHER,), variant="high")
+            assert "thinking" not in await self.body(asked)
+
     async def test_newer_models_are_told_how_hard_to_try(self) -> None:
         body = await self.body(request(variant="low", output=CITY), model="claude-opus-5")
         assert body["thinking"] == {"type": "adaptive", "display": "summarized"}

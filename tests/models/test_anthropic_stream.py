@@ -122,6 +122,7 @@ async def test_what_is_unknown_is_passed_over() -> None:
     comments = b": a comment\n\nid: 7\nretry: 10\n\n"
     found, shown = await read_bytes(comments + sse(*events))
     assert found.parts == (Text(text="Y"),)
+    assert found.diagnostic == "left out of the reply: server_thing"
     assert shown == (TextChunk(text="Y"),)
 
 
@@ -192,6 +193,11 @@ async def test_a_thought_without_a_signature_is_kept_but_not_shown_again() -> No
     unsigned = wire.answer(wire.thinking(0, "Hm.", signature=""), wire.text(1, "Yes."))
     found, _ = await read_bytes(unsigned.body)
     assert found.parts[0] == Reasoning(text="Hm.")
+
+
+async def test_a_thought_that_no_store_takes_as_it_came_costs_no_words() -> None:
+    found, _ = await read_bytes(wire.answer(wire.thinking(0, "a\0b"), wire.text(1, "Yes.")).body)
+    assert found.parts == (Reasoning(text="a\ufffdb"), Text(text="Yes."))
 
 
 async def test_a_closed_model_opens_again() -> None:

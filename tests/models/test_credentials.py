@@ -35,6 +35,12 @@ def test_a_given_key_goes_anywhere_and_wins() -> None:
         ("openai-chat", "OPENAI_API_KEY"),
         ("google", "GEMINI_API_KEY or GOOGLE_API_KEY"),
         ("openrouter", "OPENROUTER_API_KEY"),
+        ("deepseek", "DEEPSEEK_API_KEY"),
+        ("fireworks", "FIREWORKS_API_KEY"),
+        ("groq", "GROQ_API_KEY"),
+        ("mistral", "MISTRAL_API_KEY"),
+        ("together", "TOGETHER_API_KEY"),
+        ("xai", "XAI_API_KEY"),
     ],
 )
 def test_a_missing_key_is_refused_naming_the_variable(provider: str, variable: str) -> None:
@@ -63,6 +69,58 @@ def test_an_address_beside_the_key_in_the_environment_may_have_it() -> None:
     assert key_for("openai", None, env).reveal() == "canary-openai-1"
     with pytest.raises(ConfigError, match="another address"):
         key_for("openai", "https://evil.example", env)
+
+
+AZURE = {"AZURE_OPENAI_API_KEY": "canary-azure-11"}
+
+
+@pytest.mark.parametrize(
+    ("named", "address"),
+    [
+        (
+            {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com"},
+            "https://me.openai.azure.com/openai/v1",
+        ),
+        (
+            {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com/"},
+            "https://me.openai.azure.com/openai/v1",
+        ),
+        (
+            {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com/openai/v1/"},
+            "https://me.openai.azure.com/openai/v1",
+        ),
+        (
+            {
+                "AZURE_OPENAI_BASE_URL": "https://gate.example/x",
+                "AZURE_OPENAI_ENDPOINT": "https://y",
+            },
+            "https://gate.example/x",
+        ),
+    ],
+)
+def test_a_provider_with_a_host_for_each_customer_is_found_by_its_variable(
+    named: dict[str, str], address: str
+) -> None:
+    env = {**AZURE, **named}
+    for provider in ("azure", "azure-responses"):
+        assert base_url_for(provider, None, env) == address
+        assert key_for(provider, None, env).reveal() == "canary-azure-11"
+        with pytest.raises(
+            ConfigError, match=r"AZURE_OPENAI_API_KEY is for https://.* is not sent"
+        ):
+            key_for(provider, "https://evil.example/openai/v1", env)
+
+
+def test_a_provider_without_a_home_names_the_variables_of_its_address() -> None:
+    wanted = (
+        "base_url: found none, wanted the address of the azure server, "
+        "or the environment variable AZURE_OPENAI_ENDPOINT or AZURE_OPENAI_BASE_URL"
+    )
+    with pytest.raises(ConfigError) as raised:
+        base_url_for("azure", None, AZURE)
+    assert str(raised.value) == wanted
+    with pytest.raises(ConfigError, match="is for the address that the environment names"):
+        key_for("azure", "https://evil.example", AZURE)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
@@ -127,4 +185,4 @@ def test_every_key_that_was_handed_out_is_taken_out_of_foreign_text() -> None:
 def test_providers_on_the_network_are_asked_over_https_unless_they_are_here() -> None:
     for source in KEY_SOURCES.values():
         is_here = source.base_url.startswith("http://localhost")
-        assert is_here or source.base_url.startswith("https://")
+        assert is_here or source.base_url.startswith("https://") or source.host_variable

@@ -19,7 +19,7 @@ ASKED: dict[str, tuple[Callable[[Any], object], object, object]] = {
     "openai": (lambda body: body["reasoning"]["effort"], "high", "low"),
     "openai-chat": (lambda body: body["reasoning"]["effort"], "high", "low"),
     "google": (
-        lambda body: body["generationConfig"]["thinkingConfig"]["thinking_budget"],
+        lambda body: body["generationConfig"]["thinkingConfig"]["thinkingBudget"],
         24_576,
         2_048,
     ),

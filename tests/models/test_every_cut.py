@@ -15,15 +15,23 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from tests.models.behaviours import KEY, ClosableModel
+from tests.models.behaviours import KEY, ClosableModel, joined
 from tests.models.wire_server import every_byte, in_random_pieces
 from windlass.errors import ProviderError, Unavailable
-from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Reasoning, Text, ToolCall
+from windlass.kernel import (
+    Citation,
+    ModelMessage,
+    ModelReply,
+    ModelRequest,
+    Reasoning,
+    Text,
+    ToolCall,
+)
 from windlass.models.anthropic import AnthropicModel
-from windlass.models.google import GoogleModel, _connect_soon, _cut_as_events
+from windlass.models.google import GoogleModel
 from windlass.models.openai_chat import OpenAIChatModel
 from windlass.models.openai_responses import OpenAIResponsesModel
-from windlass.ports.model import ModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import CallChunk, ModelEvent, ReasoningChunk, TextChunk
 
 HI = ModelRequest(model="m", messages=(ModelMessage(role="user", parts=(Text(text="Hi"),)),))
 THOUGHT, WORDS = "Hm, „Zürich“…", "Grüße 🌍 und 漢字"
@@ -55,9 +63,11 @@ def block(at: int, start: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[
     return [begun, *carried, {"type": "content_block_stop", "index": at}]
 
 
+CLAUDE_CITED = {"type": "web_search_result_location", "url": "https://z.test", "title": "東京"}
 CLAUDE_TEXT = block(
     1,
     {"type": "text", "text": ""},
+    {"type": "citations_delta", "citation": CLAUDE_CITED},
     *({"type": "text_delta", "text": piece} for piece in (WORDS[:7], WORDS[7:])),
 )
 CLAUDE = wire(
@@ -68,11 +78,20 @@ CLAUDE = wire(
         {"type": "thinking_delta", "thinking": THOUGHT},
     ),
     *CLAUDE_TEXT,
+    *block(
+        2,
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "input_json_delta", "partial_json": '{"query":"Zür'},
+        {"type": "input_json_delta", "partial_json": 'ich"}'},
+    ),
+    *block(
+        3, {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"title": "東京"}]}
+    ),
     *(
         event
         for at, args in enumerate(CITIES)
         for event in block(
-            2 + at,
+            4 + at,
             {"type": "tool_use", "id": f"c{at}", "name": "see", "input": {}},
             {"type": "input_json_delta", "partial_json": written(args)[:9]},
             {"type": "input_json_delta", "partial_json": written(args)[9:]},
@@ -102,8 +121,11 @@ def called(at: int, **function: str) -> dict[str, Any]:
 
 CHAT_TEXT = (delta(content=WORDS[:7]), delta(content=WORDS[7:]))
 CHAT = wire(
-    delta(reasoning=THOUGHT),
+    # Thoughts as Mistral writes them, and as most do; sources as OpenRouter does.
+    delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT[:5]}]}]),
+    delta(reasoning=THOUGHT[5:]),
     *CHAT_TEXT,
+    delta(annotations=[{"type": "url_citation", "url_citation": {"url": "https://ü.example"}}]),
     *(called(at, name="see", arguments=written(args)[:9]) for at, args in enumerate(CITIES)),
     *(called(at, arguments=written(args)[9:]) for at, args in enumerate(CITIES)),
     delta("tool_calls"),
@@ -148,6 +170,40 @@ RESPONSE = wire(
     ),
     {"type": "response.completed", "response": {"status": "completed", "model": "m"}},
 )
+SEARCH = {"type": "web_search_call", "action": {"query": "Zürich 🌍"}}
+SOURCE = {"type": "url_citation", "url": "https://ü.example", "title": "漢字", "start_index": 0}
+ANSWER = {"type": "message", "phase": "final_answer", "content": []}
+WITH_SOURCES = [{"type": "output_text", "text": WORDS, "annotations": [SOURCE]}]
+RESPONSE_ITEMS = wire(
+    {
+        "type": "response.output_item.added",
+        "output_index": 0,
+        "item": {"type": "message", "phase": "commentary"},
+    },
+    *item(
+        0,
+        {"type": "message", "content": [{"type": "output_text", "text": THOUGHT}]},
+        {"type": "response.output_text.delta", "delta": THOUGHT},
+    ),
+    *item(1, SEARCH),
+    {"type": "response.output_item.added", "output_index": 2, "item": ANSWER},
+    *item(
+        2,
+        {**ANSWER, "content": WITH_SOURCES},
+        {"type": "response.output_text.delta", "delta": WORDS},
+    ),
+    {
+        "type": "response.output_item.added",
+        "output_index": 3,
+        "item": {"type": "function_call", "call_id": "c0", "name": "see"},
+    },
+    *item(
+        3,
+        {"type": "function_call", "call_id": "c0", "name": "see", "arguments": written(CITIES[1])},
+        {"type": "response.function_call_arguments.delta", "delta": written(CITIES[1])},
+    ),
+    {"type": "response.completed", "response": {"status": "completed", "model": "m"}},
+)
 RESPONSE_ERROR = wire(
     *RESPONSE_TEXT, {"type": "error", "code": "server_error", "message": "Überlastet 🌍"}
 )
@@ -156,7 +212,7 @@ RESPONSE_ERROR = wire(
 # --- Google ---------------------------------------------------------------------------------------------
 
 
-def said(*parts: dict[str, Any], **fields: str) -> dict[str, Any]:
+def said(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, **fields}]}
 
 
@@ -164,12 +220,23 @@ GEMINI_TEXT = (said({"text": WORDS[:7]}), said({"text": WORDS[7:]}))
 GEMINI = wire(
     said({"text": THOUGHT, "thought": True}),
     *GEMINI_TEXT,
+    said({"executableCode": {"id": "x", "code": "print('東京')"}, "thoughtSignature": "c2ln"}),
+    said({"codeExecutionResult": {"id": "x", "output": "東京"}}),
     said(
         *(
             {"functionCall": {"id": f"c{at}", "name": "see", "args": args}}
             for at, args in enumerate(CITIES)
         ),
         finishReason="STOP",
+        groundingMetadata={
+            "groundingChunks": [{"web": {"uri": "https://z.test", "title": "Zürich"}}],
+            "groundingSupports": [
+                {
+                    "segment": {"startIndex": 8, "endIndex": 12, "text": "🌍"},
+                    "groundingChunkIndices": [0],
+                }
+            ],
+        },
     ),
     end="\r\n\r\n",
 )
@@ -204,13 +271,63 @@ class Playing(httpx2.AsyncBaseTransport):
         return httpx2.Response(200, headers=headers, stream=Pieces(self.pieces), request=request)
 
 
+SHOWN = [TextChunk(text=WORDS[:7]), TextChunk(text=WORDS[7:])]
+
+
+def check_whole(found: Any, shown: list[ModelEvent]) -> None:  # noqa: ANN401 - as it came
+    told = joined([event for event in shown if not isinstance(event, CallChunk)])
+    assert told == joined([ReasoningChunk(text=THOUGHT), *SHOWN])
+    assert [(type(part), getattr(part, "text", "")) for part in found.parts[:2]] == [
+        (Reasoning, THOUGHT),
+        (Text, WORDS),
+    ]
+    calls = [part for part in found.parts if isinstance(part, ToolCall)]
+    assert [(call.call_id, call.name, call.args) for call in calls] == [
+        ("c0", "see", CITIES[0]),
+        ("c1", "see", CITIES[1]),
+    ]
+    assert found.terminal == "tool_use"
+
+
+def check_chat(found: Any, shown: list[ModelEvent]) -> None:  # noqa: ANN401 - as it came
+    check_whole(found, shown)
+    previews = [
+        "".join(e.text for e in shown if isinstance(e, CallChunk) and e.call_id == f"c{at}")
+        for at in (0, 1)
+    ]
+    assert previews == [written(args) for args in CITIES]
+    assert [each.url for each in found.parts[1].citations] == ["https://ü.example"]
+
+
+def check_error(found: Any, shown: list[ModelEvent]) -> None:  # noqa: ANN401 - as it came
+    kind, message = found
+    assert shown == SHOWN
+    assert kind is Unavailable
+    assert "Überlastet 🌍" in message
+
+
 class Adapter(NamedTuple):
     """A model on a given HTTP client, an answer with everything in it, and one that ends in an error."""
 
     make: Callable[[httpx2.AsyncClient], ClosableModel]
     whole: bytes
     error: bytes
-    hooks: dict[str, list[Any]] | None = None
+    check: Callable[[Any, list[ModelEvent]], None] = check_whole
+
+
+def check_items(found: Any, shown: list[ModelEvent]) -> None:  # noqa: ANN401 - as it came
+    assert shown == [
+        TextChunk(text=THOUGHT, phase="commentary"),
+        TextChunk(text=WORDS, phase="final_answer"),
+        CallChunk(call_id="c0", name="see", text=written(CITIES[1])),
+    ]
+    said, searched, answered, call = found.parts
+    assert (said.text, said.phase) == (THOUGHT, "commentary")
+    assert (searched.name, searched.text) == ("web_search", "Zürich 🌍")
+    assert searched.replay["blob"] == SEARCH
+    assert (answered.text, answered.phase) == (WORDS, "final_answer")
+    assert answered.citations == (Citation(url="https://ü.example", title="漢字", start=0),)
+    assert (call.args, found.text) == (CITIES[1], WORDS)
 
 
 ADAPTERS = {
@@ -221,18 +338,23 @@ ADAPTERS = {
         lambda client: OpenAIChatModel("m", dialect="openrouter", api_key=KEY, http_client=client),
         CHAT,
         CHAT_ERROR,
+        check=check_chat,
     ),
     "openai": Adapter(
         lambda client: OpenAIResponsesModel("m", api_key=KEY, http_client=client),
         RESPONSE,
         RESPONSE_ERROR,
     ),
+    "openai, its own items": Adapter(
+        lambda client: OpenAIResponsesModel("m", api_key=KEY, http_client=client),
+        RESPONSE_ITEMS,
+        RESPONSE_ERROR,
+        check=check_items,
+    ),
     "google": Adapter(
         lambda client: GoogleModel("m", api_key=KEY, http_client=client),
         GEMINI,
         GEMINI_ERROR,
-        # As those of the client that the adapter makes itself.
-        {"request": [_connect_soon], "response": [_cut_as_events]},
     ),
 }
 
@@ -247,38 +369,14 @@ async def outcome(
         return (type(error), str(error)), shown
 
 
-SHOWN = [TextChunk(text=WORDS[:7]), TextChunk(text=WORDS[7:])]
-
-
-def check_whole(found: Any, shown: list[ModelEvent]) -> None:  # noqa: ANN401 - as it came
-    assert shown == [ReasoningChunk(text=THOUGHT), *SHOWN]
-    assert [(type(part), getattr(part, "text", "")) for part in found.parts[:2]] == [
-        (Reasoning, THOUGHT),
-        (Text, WORDS),
-    ]
-    calls = [part for part in found.parts if isinstance(part, ToolCall)]
-    assert [(call.call_id, call.name, call.args) for call in calls] == [
-        ("c0", "see", CITIES[0]),
-        ("c1", "see", CITIES[1]),
-    ]
-    assert found.terminal == "tool_use"
-
-
-def check_error(found: Any, shown: list[ModelEvent]) -> None:  # noqa: ANN401 - as it came
-    kind, message = found
-    assert shown == SHOWN
-    assert kind is Unavailable
-    assert "Überlastet 🌍" in message
-
-
 @pytest.mark.parametrize("ends", ["well", "in an error"])
 @pytest.mark.parametrize("name", ADAPTERS)
 async def test_cut_at_every_byte_the_events_are_the_same(name: str, ends: str) -> None:
     adapter = ADAPTERS[name]
     body = adapter.whole if ends == "well" else adapter.error
-    check = check_whole if ends == "well" else check_error
+    check = adapter.check if ends == "well" else check_error
     playing = Playing()
-    async with httpx2.AsyncClient(transport=playing, event_hooks=adapter.hooks) as client:
+    async with httpx2.AsyncClient(transport=playing) as client:
         model = adapter.make(client)
         playing.pieces = [body]
         wanted = await outcome(model)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import httpx2
 import pytest
 
-from tests.models.behaviours import KEY
-from tests.models.google_cases import SIGNATURE, Google
+from tests.models.behaviours import KEY, ask
+from tests.models.google_cases import SIGNATURE, TEXT, Google
 from tests.models.wire_google import call, ended, said, stream
+from tests.models.wire_server import Played, WireServer
 from windlass import Agent, tool
+from windlass.errors import Rejected
 from windlass.models.google import GoogleModel
 
 
-# The SDK warns of a word that it does not know, once for each.
-@pytest.mark.filterwarnings("ignore:.* is not a valid FinishReason:UserWarning")
 class TestGoogle(Google):
     """The table."""
 
@@ -47,6 +48,18 @@ async def test_a_turn_gives_back_what_was_signed() -> None:
     assert [one["id"] for one in given] == [part["functionCall"]["id"] for part in called["parts"]]
     assert [one["response"] for one in given] == [{"output": "3"}, {"output": "7"}]
     assert asked["parts"] == [{"text": "1+2, 3+4?"}]
+
+
+async def test_a_client_of_ones_own_does_not_follow_a_redirect_with_the_key() -> None:
+    async with WireServer({"POST /elsewhere": TEXT.answer}) as other:
+        moved = Played(b"", 307, {"location": f"{other.url}/elsewhere"})
+        async with (
+            httpx2.AsyncClient(follow_redirects=True) as http,
+            Google().playing(moved, http_client=http) as (_, model),
+        ):
+            with pytest.raises(Rejected, match="a redirect, which is not followed"):
+                await ask(model, TEXT.request)
+        assert other.requests == []
 
 
 def test_the_name_is_the_provider_and_the_model() -> None:

@@ -13,29 +13,22 @@ from tests.models.behaviours import KEY, ask
 from tests.models.google_cases import (
     ADD,
     BLOBS,
-    NOT_MINE,
-    NOW,
     PNG,
     SHAPE,
-    SIGNATURE,
     TEXT,
     Google,
-    args,
     assistant,
     finished,
     request,
-    route,
     sent_schema,
     user,
 )
 from tests.models.wire_google import call, ended, said, stream
 from tests.models.wire_server import Played, WireServer
 from windlass.errors import InvalidInput, Malformed, Rejected, Throttled, Unavailable
-from windlass.kernel import Generation, Reasoning, Text, ToolCall, ToolResult, Usage
+from windlass.kernel import Generation, Text, ToolCall, ToolResult, Usage
 from windlass.models.capabilities import capabilities_of
 from windlass.models.google import GoogleModel
-from windlass.models.route import Route, replay_blob
-from windlass.ports.model import TextChunk
 
 GOOGLE = Google()
 
@@ -53,11 +46,13 @@ GOOGLE = Google()
         ("PROHIBITED_CONTENT", "content_filter"),
         ("SPII", "content_filter"),
         ("IMAGE_SAFETY", "content_filter"),
+        ("MODEL_ARMOR", "content_filter"),
         ("LANGUAGE", "provider_error"),
         ("OTHER", "provider_error"),
         ("MALFORMED_FUNCTION_CALL", "provider_error"),
         ("UNEXPECTED_TOOL_CALL", "provider_error"),
         ("TOO_MANY_TOOL_CALLS", "provider_error"),
+        ("MISSING_THOUGHT_SIGNATURE", "provider_error"),
     ],
 )
 async def test_a_finish_reason_has_its_terminal(reason: str, terminal: str) -> None:
@@ -76,16 +71,46 @@ async def test_no_finish_reason_of_the_sdk_is_unknown_here() -> None:
     assert {reason.value for reason in FinishReason} - set(_TERMINALS) == {_UNSAID}
 
 
-async def test_a_blocked_prompt_is_a_content_filter_and_says_why() -> None:
-    blocked = {
-        "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+async def test_a_finish_reason_is_told_with_geminis_own_words() -> None:
+    chunk = ended(reason="MODEL_ARMOR")
+    chunk["candidates"][0]["finishMessage"] = "The response violated a filter."
+    async with GOOGLE.playing(stream(chunk)) as (_, model):
+        reply, _ = await ask(model, request())
+    assert (reply.terminal, reply.parts) == ("content_filter", ())
+    told = "Gemini ended the reply with MODEL_ARMOR: The response violated a filter."
+    assert reply.diagnostic == told
+
+
+def blocked(reason: str, **feedback: str) -> dict[str, Any]:
+    return {
+        "promptFeedback": {"blockReason": reason, **feedback},
         "usageMetadata": {"promptTokenCount": 11, "totalTokenCount": 11},
     }
-    async with GOOGLE.playing(stream(blocked)) as (_, model):
-        reply, shown = await ask(model, request())
-    assert (reply.terminal, reply.parts, shown) == ("content_filter", (), ())
-    assert reply.diagnostic == "Gemini refused the prompt: PROHIBITED_CONTENT"
-    assert reply.usage == Usage(input_tokens=11)
+
+
+async def test_a_blocked_prompt_is_a_content_filter_and_says_why() -> None:
+    from google.genai.types import BlockedReason  # noqa: PLC0415 - as late as the adapter does
+
+    for reason in (*(each.value for each in BlockedReason), "REASON_OF_TOMORROW"):
+        async with GOOGLE.playing(stream(blocked(reason))) as (_, model):
+            reply, shown = await ask(model, request())
+        assert (reply.terminal, reply.parts, shown) == ("content_filter", (), ())
+        assert reply.diagnostic == f"Gemini refused the prompt: {reason}"
+        assert reply.usage == Usage(input_tokens=11)
+
+
+async def test_a_blocked_prompt_is_told_with_geminis_own_words() -> None:
+    answer = stream(blocked("MODEL_ARMOR", blockReasonMessage="A filter was violated."))
+    async with GOOGLE.playing(answer) as (_, model):
+        reply, _ = await ask(model, request())
+    assert reply.diagnostic == "Gemini refused the prompt: MODEL_ARMOR: A filter was violated."
+
+
+async def test_an_empty_reply_says_that_it_is_empty() -> None:
+    async with GOOGLE.playing(stream(ended())) as (_, model):
+        reply, _ = await ask(model, request())
+    assert (reply.parts, reply.terminal) == ((), "stop")
+    assert reply.diagnostic == "Gemini ended the reply without a word"
 
 
 async def test_a_reason_with_every_chunk_does_not_end_the_reply_early() -> None:
@@ -103,113 +128,6 @@ async def test_a_call_at_the_output_limit_is_whole() -> None:
     [made] = reply.parts
     assert isinstance(made, ToolCall)
     assert (reply.terminal, made.raw) == ("output_limit", '{"a":1,"b":2}')
-
-
-# --- signatures -----------------------------------------------------------------------------
-
-
-async def test_signatures_come_back_on_the_parts_they_came_with() -> None:
-    answer = stream(
-        said({"text": "Hm.", "thought": True, "thoughtSignature": SIGNATURE}),
-        said({"text": "So.", "thought": True}),
-        said({"text": "Let me "}),
-        said({"text": "add.", "thoughtSignature": SIGNATURE}),
-        said({"text": " Now"}),
-        said(call("add", SIGNATURE, args={"a": 1, "b": 2}, id="c1")),
-        said(call("now", id="c2")),
-        ended(),
-    )
-    async with GOOGLE.playing(answer) as (server, model):
-        reply, _ = await ask(model, request(tools=(ADD, NOW)))
-        home = route(server.url)
-        of_text = replay_blob({"on": "text", "signature": SIGNATURE}, home)
-        assert reply.parts[:5] == (
-            Reasoning(
-                text="Hm.",
-                replay=replay_blob({"on": "thought", "signature": SIGNATURE}, home),
-            ),
-            Reasoning(text="So.", replay=of_text),
-            Text(text="Let me add."),
-            Text(text=" Now"),
-            ToolCall(
-                call_id="c1",
-                name="add",
-                **args(a=1, b=2),
-                replay=replay_blob({"on": "call", "signature": SIGNATURE}, home),
-            ),
-        )
-        await ask(model, request(user("Hi"), assistant(*reply.parts), user("Go on")))
-    assert server.requests[1].json["contents"][1]["parts"] == [
-        {"text": "Hm.", "thought": True, "thoughtSignature": SIGNATURE},
-        {"text": "Let me add.", "thoughtSignature": SIGNATURE},
-        {"text": " Now"},
-        {
-            "functionCall": {"id": "c1", "name": "add", "args": {"a": 1, "b": 2}},
-            "thoughtSignature": SIGNATURE,
-        },
-        {"functionCall": {"id": "c2", "name": "now", "args": {}}},
-    ]
-
-
-async def test_a_signature_on_an_empty_last_part_is_of_the_words_before_it() -> None:
-    answer = stream(said({"text": "Hello"}), ended({"text": "", "thoughtSignature": SIGNATURE}))
-    async with GOOGLE.playing(answer) as (server, model):
-        reply, shown = await ask(model, request())
-        assert reply.parts == (
-            Reasoning(
-                replay=replay_blob({"on": "text", "signature": SIGNATURE}, route(server.url))
-            ),
-            Text(text="Hello"),
-        )
-        assert shown == (TextChunk(text="Hello"),)
-        await ask(model, request(user("Hi"), assistant(*reply.parts), user("Go on")))
-    assert server.requests[1].json["contents"][1]["parts"] == [
-        {"text": "Hello", "thoughtSignature": SIGNATURE}
-    ]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        Route("google", "https://other.test", wire.MODEL),
-        Route("anthropic", "https://other.test", wire.MODEL),
-        None,
-    ],
-    ids=["another host", "another provider", "another model"],
-)
-async def test_signatures_of_another_route_stay_behind(other: Route | None) -> None:
-    async with GOOGLE.playing(TEXT.answer) as (server, model):
-        made = other or route(server.url, "gemini-2.5-pro")
-        said_then = assistant(
-            Reasoning(
-                text="Hm.", replay=replay_blob({"on": "thought", "signature": SIGNATURE}, made)
-            ),
-            Reasoning(replay=replay_blob({"on": "text", "signature": SIGNATURE}, made)),
-            Text(text="Hello"),
-            ToolCall(
-                call_id="c1",
-                name="now",
-                replay=replay_blob({"on": "call", "signature": SIGNATURE}, made),
-            ),
-        )
-        then = user(ToolResult(call_id="c1", name="now", content=(Text(text="noon"),)))
-        await ask(model, request(user("Hi"), said_then, then))
-    assert server.requests[0].json["contents"][1]["parts"] == [
-        {"text": "Hello"},
-        {
-            "functionCall": {"id": "c1", "name": "now", "args": {}},
-            "thoughtSignature": NOT_MINE,
-        },
-    ]
-
-
-async def test_a_message_of_nothing_but_foreign_thoughts_is_left_out() -> None:
-    foreign = Reasoning(text="Hm.", replay={"route": "elsewhere", "blob": "x"})
-    async with GOOGLE.playing(TEXT.answer) as (server, model):
-        await ask(model, request(user("One"), assistant(foreign), user("Two")))
-    assert server.requests[0].json["contents"] == [
-        {"role": "user", "parts": [{"text": "One"}, {"text": "Two"}]}
-    ]
 
 
 # --- calls ----------------------------------------------------------------------------------
@@ -285,7 +203,7 @@ async def test_without_thoughts_none_are_asked_for() -> None:
     async with GOOGLE.playing(TEXT.answer) as (server, model):
         await ask(model, request(variant="none"))
     thinking = server.requests[0].json["generationConfig"]["thinkingConfig"]
-    assert thinking == {"include_thoughts": False, "thinking_budget": 0}
+    assert thinking == {"includeThoughts": False, "thinkingBudget": 0}
 
 
 async def test_newer_models_are_told_a_level() -> None:
@@ -296,10 +214,7 @@ async def test_newer_models_are_told_a_level() -> None:
         await ask(model, request(variant="low"))
         await model.aclose()
     thinking = server.requests[0].json["generationConfig"]["thinkingConfig"]
-    assert {k: str(v).lower() for k, v in thinking.items()} == {
-        "include_thoughts": "true",
-        "thinking_level": "low",
-    }
+    assert thinking == {"includeThoughts": True, "thinkingLevel": "LOW"}
 
 
 async def test_what_a_model_cannot_is_not_asked_of_it() -> None:
@@ -349,9 +264,9 @@ async def test_a_refusal_in_mid_stream_has_the_class_of_its_code() -> None:
     assert "No." in str(error)
 
 
-async def test_an_error_without_a_code_is_malformed() -> None:
+async def test_an_error_without_a_code_is_passing() -> None:
     error = await GOOGLE.fault(Played(b'data: {"error": {"message": "What?"}}\n\n'))
-    assert type(error) is Malformed
+    assert type(error) is Unavailable
 
 
 @pytest.mark.parametrize("count", [-1, 2**63, "many", 1.5, [1]])
@@ -380,7 +295,18 @@ async def test_parts_that_nobody_asked_for_are_named_and_left_out() -> None:
     async with GOOGLE.playing(stream(said({"text": "Look"}, image), ended())) as (_, model):
         reply, _ = await ask(model, request())
     assert (reply.parts, reply.terminal) == ((Text(text="Look"),), "stop")
-    assert reply.diagnostic == "left out of the reply: inline_data"
+    assert reply.diagnostic == "left out of the reply: inlineData"
+
+
+async def test_what_is_left_out_is_named_also_where_the_reply_ends_early() -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    answer = stream(said(image), ended(reason="MAX_TOKENS"))
+    async with GOOGLE.playing(answer) as (_, model):
+        reply, _ = await ask(model, request())
+    assert reply.terminal == "output_limit"
+    assert reply.diagnostic == (
+        "Gemini ended the reply with MAX_TOKENS; left out of the reply: inlineData"
+    )
 
 
 async def test_text_that_cannot_be_stored_is_repaired() -> None:

@@ -17,7 +17,7 @@ from tests.limits import HANGS_S
 from windlass import Agent, Generation, Runtime, tool
 from windlass.errors import ConfigError, InvalidInput, Rejected
 from windlass.kernel import ModelMessage, ModelReply, ModelRequest, Text, ToolCall, ToolSpec
-from windlass.kernel.model_call import ToolChoice
+from windlass.kernel.model_call import ToolChoice, WebSearch
 from windlass.kernel.value import Json
 from windlass.models.local import LocalModel
 from windlass.models.names import model_named
@@ -239,6 +239,12 @@ def test_it_says_what_it_is(model: LocalModel) -> None:
 async def test_it_thinks_in_one_way_only(model: LocalModel) -> None:
     with pytest.raises(InvalidInput, match="local:smollm2 has: none at all"):
         await heard(model, replace(asked(), variant="high"))
+
+
+async def test_it_cannot_search(model: LocalModel) -> None:
+    searching = Generation(server_tools=(WebSearch(),))
+    with pytest.raises(InvalidInput, match="WebSearch for"):
+        await heard(model, replace(asked(), generation=searching))
 
 
 def test_it_is_found_by_its_name() -> None:

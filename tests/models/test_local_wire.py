@@ -19,6 +19,7 @@ from tests.models.local_scene import (
     STORY,
     WIRES,
     Station,
+    answer,
     forecaster,
     model_of,
     runtime,
@@ -73,7 +74,7 @@ async def test_three_wire_formats_carry_the_same_words(address: str, tmp_path: P
     for way in WIRES:
         model = model_of(way, address)
         async with runtime(tmp_path, teller(model, 16)) as rt:
-            said.add((await rt.session(way).run("Say hello.")).text)
+            said.add((await answer(rt, way, "Say hello.")).text)
         await model.aclose()  # type: ignore[attr-defined]  # adapters have it, the port has not
     assert len(said) == 1
 
@@ -81,10 +82,7 @@ async def test_three_wire_formats_carry_the_same_words(address: str, tmp_path: P
 async def test_a_tool_is_called_with_arguments_of_its_schema(model: Model, tmp_path: Path) -> None:
     station = Station()
     async with runtime(tmp_path, forecaster(model, station)) as rt:
-        result = await rt.session("s").run("Write <tool_call> for the weather in Paris.")
-        if result.parked:  # a server that is busy is waited for; the turn goes on by itself
-            handle = rt.turn("s", result.turn_id)
-            result = await handle.result(through_parks=["provider"], timeout=HANGS_S)
+        result = await answer(rt, "s", "Write <tool_call> for the weather in Paris.")
 
     (called,) = result.tool_calls
     assert (called.name, called.outcome.status) == ("weather", "ok")
@@ -108,7 +106,7 @@ async def test_a_cancelled_turn_stops_the_model_and_the_session_goes_on(
             result = await turn.result(timeout=HANGS_S)
         if way in WIRES:
             await until(lambda: not _is_busy(address))
-        after = await rt.session("s").run("Say hello.", generation=Generation(max_output_tokens=8))
+        after = await answer(rt, "s", "Say hello.", generation=Generation(max_output_tokens=8))
 
     assert result.outcome == Stopped(reason="cancelled", detail="enough")
     assert any(isinstance(event, Retracted) for event in seen)
@@ -127,8 +125,8 @@ def test_a_turn_killed_in_the_middle_of_a_reply_is_finished_by_another_process(
         told, _ = other.communicate(timeout=HANGS_S)
 
     assert other.returncode == 0
-    resumed, whole, roles, calls, lost = json.loads(told)
-    assert resumed == whole != ""
+    resumed, whole, roles, calls, lost, ended = json.loads(told)
+    assert resumed == whole != "", ended
     assert roles == ["user", "assistant"]
     assert (calls, lost) == (1, 0)
 

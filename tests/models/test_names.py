@@ -10,7 +10,10 @@ import pytest
 from windlass.api.adapters import KnownModels, find_model
 from windlass.errors import ConfigError
 from windlass.models.anthropic import AnthropicModel
+from windlass.models.credentials import KEY_SOURCES
 from windlass.models.names import PROVIDERS, model_named
+from windlass.models.openai_chat import OpenAIChatModel
+from windlass.models.openai_chat.dialects import DIALECTS
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +28,23 @@ def test_a_name_makes_the_model_of_its_provider(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(model, AnthropicModel)
     assert model.name == "anthropic:claude-sonnet-4-5"
     assert isinstance(find_model("anthropic:claude-sonnet-4-5"), AnthropicModel)
+
+
+def test_every_dialect_but_the_generic_one_has_a_name() -> None:
+    assert {"openai", *PROVIDERS} >= set(DIALECTS) - {"generic"}
+
+
+@pytest.mark.parametrize("provider", sorted(set(DIALECTS) - {"generic", "openai"}))
+def test_a_host_makes_a_model_of_its_dialect(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = KEY_SOURCES[provider]
+    monkeypatch.setenv(source.variables[0], "canary-names-2")
+    if source.host_variable:
+        monkeypatch.setenv(source.host_variable, "https://mine.example")
+    model = model_named(f"{provider}:some-model")
+    assert isinstance(model, OpenAIChatModel)
+    assert (model.name, model.dialect) == (f"{provider}:some-model", DIALECTS[provider])
 
 
 def test_a_name_without_a_provider_is_nobodys() -> None:
@@ -49,7 +69,8 @@ def test_a_name_without_a_provider_names_them_all_and_what_is_built_in() -> None
         KnownModels().of("gpt-4o")
 
     assert str(told.value).endswith(
-        "Providers: anthropic, openai, openai-chat, ollama, openrouter, vllm, llamacpp, google, local. "
+        "Providers: anthropic, openai, openai-chat, google, vertex, openrouter, azure, deepseek, fireworks, groq, "
+        "mistral, together, xai, llamacpp, lmstudio, ollama, vllm, vertex-anthropic, bedrock-anthropic, azure-responses, local. "
         "Built in: demo"
     )
 

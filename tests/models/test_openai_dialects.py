@@ -146,7 +146,12 @@ async def test_a_number_left_out_is_a_lost_call_where_calls_are_numbered() -> No
         ("content_filter", True, "content_filter"),
         (None, False, "stop"),
         (None, True, "tool_use"),
-        ("eos", False, "unknown"),
+        ("eos", False, "stop"),
+        ("model_length", False, "output_limit"),
+        # Documented by Z.ai, whose servers others run, too.
+        ("sensitive", False, "content_filter"),
+        ("model_context_window_exceeded", False, "context_overflow"),
+        ("moon_phase", False, "unknown"),
     ],
 )
 async def test_reasons_to_end(finish: str | None, has_call: bool, terminal: str) -> None:

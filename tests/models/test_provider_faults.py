@@ -6,13 +6,14 @@ The rows are in `fault_adapters.py`. Statuses, redirects and broken streams are 
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.models.behaviours import ClosableModel, ask
+from tests.models.behaviours import KEY, ClosableModel, ask
 from tests.models.fault_adapters import ADAPTERS, HIGH, LEFT_OUT, LOW, Adapter
 from tests.models.wire_server import Played, WireServer, in_random_pieces
 from windlass.errors import (
@@ -294,6 +295,54 @@ async def test_51_a_wish_to_wait_is_bounded(
     error = await fault_of(adapter, Played(body, 429, headers, "application/json"))
     assert type(error) is Throttled
     assert error.retry_after_s == seconds
+
+
+# --- refusals: as the SDKs hand them on -----------------------------------------------------------------
+
+
+FILTERED = json.dumps(
+    {"error": {"code": "content_filter", "message": "Filtered.", "status": 400, "type": None}}
+).encode()
+
+
+async def test_what_a_filter_stopped_is_a_reply_with_the_reason(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, Played(FILTERED, 400, {}, "application/json"))
+    assert (reply.terminal, reply.parts) == ("content_filter", ())
+    assert "Filtered." in (reply.diagnostic or "")
+
+
+async def test_a_filter_that_stops_a_reply_in_the_middle_is_a_reply(adapter: Adapter) -> None:
+    begun = adapter.text("Hel", "lo.").split(b"\n\n")[:3]
+    stopped = b"\n\n".join([*begun, b'data: {"type": "error", ' + FILTERED[1:], b""])
+    reply = await reply_to(adapter, stopped)
+    assert reply.terminal == "content_filter"
+    assert "Filtered." in (reply.diagnostic or "")
+
+
+async def test_an_error_instead_of_a_stream_is_read_as_one(adapter: Adapter) -> None:
+    reply = await reply_to(adapter, Played(FILTERED, 200, {}, "application/json"))
+    assert reply.terminal == "content_filter"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"detail": "Not with KEY here."}',
+        '{"detail": [{"loc": ["body"], "msg": "Not with KEY here."}]}',
+        '{"error": "Not with KEY here."}',
+        '{"message": "Not with KEY here."}',
+        '{"errors": [{"message": "Not with KEY here."}]}',
+        '{"error": {"message": "Not with KEY here."}}',
+        '{"error": {"message": "no", "metadata": {"raw": "Not with KEY here."}}}',
+        "Not with KEY here.",
+    ],
+)
+async def test_the_reason_of_a_refusal_is_told_without_the_key(adapter: Adapter, body: str) -> None:
+    for status in (401, 429, 500):
+        answer = Played(body.replace("KEY", KEY).encode(), status, {}, "application/json")
+        error = await fault_of(adapter, answer)
+        assert "Not with [api_key] here." in str(error)
+        assert KEY not in f"{error!r} {vars(error)}"
 
 
 # --- 52: redirects --------------------------------------------------------------------------------------

@@ -79,3 +79,7 @@ def test_a_blob_stays_behind_on_any_other_route(
 @pytest.mark.parametrize("replay", [None, "text", 7, [], {}, {"route": ROUTE.key}, {"blob": 1}])
 def test_what_has_no_route_is_nobodys(replay: object) -> None:
     assert own_blob(replay, ROUTE) is None
+
+
+def test_a_blob_that_no_store_takes_is_none() -> None:
+    assert replay_blob({"signature": "a\0b"}, ROUTE) is None

@@ -1,4 +1,4 @@
-"""Anthropic's stream, event by event, as its documentation shows it."""
+"""Anthropic's stream, event by event, as its documentation shows it and as it was seen on the wire."""
 
 from __future__ import annotations
 
@@ -62,6 +62,51 @@ def thinking(at: int, *pieces: str, signature: str = SIGNATURE) -> list[tuple[st
 def tool_use(at: int, call_id: str, name: str, *pieces: str) -> list[tuple[str, Any]]:
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     return block(at, {"type": "tool_use", "id": call_id, "name": name, "input": {}}, *deltas)
+
+
+def server_use(
+    at: int, call_id: str, name: str, *pieces: str, kind: str = "server_tool_use", **more: Any
+) -> list[tuple[str, Any]]:
+    """A tool that the provider runs; its input comes in pieces, the first of them empty."""
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
+    start = {"type": kind, "id": call_id, "name": name, "input": {}, **more}
+    return block(at, start, *deltas)
+
+
+def server_result(at: int, call_id: str, kind: str, content: object, **more: Any) -> list[Any]:
+    """What came of it, in one piece."""
+    start = {"type": f"{kind}_tool_result", "tool_use_id": call_id, "content": content, **more}
+    return block(at, start)
+
+
+def page(url: str, title: str) -> dict[str, Any]:
+    """A page that a search found."""
+    sealed = f"EvkS{title}Cio=="
+    return {
+        "type": "web_search_result",
+        "title": title,
+        "url": url,
+        "encrypted_content": sealed,
+        "page_age": None,
+    }
+
+
+def citation(url: str, title: str, quote: str) -> dict[str, Any]:
+    """A citation of such a page."""
+    return {
+        "type": "web_search_result_location",
+        "cited_text": quote,
+        "url": url,
+        "title": title,
+        "encrypted_index": f"Eo8B{title}==",
+    }
+
+
+def cited(at: int, text: str, *citations: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Words with citations, which come before them."""
+    deltas = [{"type": "citations_delta", "citation": each} for each in citations]
+    words = {"type": "text_delta", "text": text}
+    return block(at, {"citations": [], "type": "text", "text": ""}, *deltas, words)
 
 
 def end(reason: str = "end_turn", tokens: int = 15, **more: Any) -> list[tuple[str, Any]]:

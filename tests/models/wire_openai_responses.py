@@ -50,26 +50,80 @@ def response(status: str, output: list[Event], **fields: object) -> Event:
     }
 
 
-def message(text: str, at: int = 0, cuts: tuple[str, ...] = ()) -> tuple[Event, list[Event]]:
-    """A message item and its events; `cuts` are the deltas."""
+def message(
+    text: str,
+    at: int = 0,
+    cuts: tuple[str, ...] = (),
+    *,
+    phase: str | None = None,
+    annotations: tuple[Event, ...] = (),
+) -> tuple[Event, list[Event]]:
+    """A message item and its events; `cuts` are the deltas. The phase stands in it from its beginning."""
     name = f"msg_{at}"
-    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    part = {"type": "output_text", "text": text, "annotations": [*annotations], "logprobs": []}
     item = {"type": "message", "id": name, "status": "completed", "role": "assistant"}
+    if phase is not None:
+        item["phase"] = phase
     place = {"item_id": name, "output_index": at, "content_index": 0}
+    begun = {**part, "text": "", "annotations": []}
     return {**item, "content": [part]}, [
         {
             "type": "response.output_item.added",
             "output_index": at,
             "item": {**item, "status": "in_progress", "content": []},
         },
-        {"type": "response.content_part.added", **place, "part": {**part, "text": ""}},
+        {"type": "response.content_part.added", **place, "part": begun},
         *(
             {"type": "response.output_text.delta", **place, "delta": cut, "logprobs": []}
             for cut in cuts or (text,)
         ),
+        *(
+            {
+                "type": "response.output_text.annotation.added",
+                **place,
+                "annotation_index": number,
+                "annotation": annotation,
+            }
+            for number, annotation in enumerate(annotations)
+        ),
         {"type": "response.output_text.done", **place, "text": text, "logprobs": []},
         {"type": "response.content_part.done", **place, "part": part},
     ]
+
+
+def ran(item: Event, at: int = 0) -> tuple[Event, list[Event]]:
+    """A tool that the provider ran by itself: what it is tells only its item, once it is done."""
+    kind = item["type"]
+    begun = {"id": item["id"], "type": kind, "status": "in_progress"}
+    place = {"item_id": item["id"], "output_index": at}
+    return item, [
+        {"type": "response.output_item.added", "output_index": at, "item": begun},
+        {"type": f"response.{kind}.in_progress", **place},
+        {"type": f"response.{kind}.completed", **place},
+    ]
+
+
+def search(query: str, at: int = 0) -> tuple[Event, list[Event]]:
+    """A search of the web."""
+    action = {"type": "search", "query": query, "queries": [query]}
+    item = {
+        "id": f"ws_{at}",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": action,
+    }
+    return ran(item, at)
+
+
+def cited(url: str, title: str, start: int, end: int) -> Event:
+    """What a search found, as an annotation."""
+    return {
+        "type": "url_citation",
+        "start_index": start,
+        "end_index": end,
+        "title": title,
+        "url": url,
+    }
 
 
 def refusal(text: str) -> tuple[Event, list[Event]]:

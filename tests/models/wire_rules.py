@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 Json = Any
@@ -34,6 +36,24 @@ def anthropic(body: Body) -> list[str]:
             wrong.append("tool_results stand first")
         if any(not block.get("signature") for block in _blocks(message, "thinking")):
             wrong.append("thinking has its signature")
+    return wrong + _server_tools(messages)
+
+
+def _server_tools(messages: list[Body]) -> list[str]:
+    """What the provider ran has its result, or only results of calls behind it; a result has its call before it."""
+    wrong = []
+    blocks = [block for each in messages for block in each["content"]]
+    found = {block["tool_use_id"] for block in blocks if block["type"].endswith("_tool_result")}
+    seen: set[str] = set()
+    for at, message in enumerate(messages):
+        behind = [block["type"] for each in messages[at + 1 :] for block in each["content"]]
+        for block in message["content"]:
+            if block["type"] in ("server_tool_use", "mcp_tool_use"):
+                seen.add(block["id"])
+                if block["id"] not in found and {*behind, "tool_result"} != {"tool_result"}:
+                    wrong.append("a server_tool_use has its result")
+            elif block["type"].endswith("_tool_result") and block["tool_use_id"] not in seen:
+                wrong.append("a server tool's result has its call before it")
     return wrong
 
 
@@ -62,6 +82,46 @@ def openai_chat(body: Body) -> list[str]:
         wrong.append("tool messages answer each tool_call, before any other")
     if len(set(seen)) < len(seen):
         wrong.append("tool_call ids are unique")
+    return wrong
+
+
+def mistral(body: Body) -> list[str]:
+    """Mistral: ids of nine letters and digits, an answer between results and the user, no field that it does not know."""
+    messages = body["messages"]
+    ids = [call["id"] for each in messages for call in each.get("tool_calls", ())]
+    roles = [each["role"] for each in messages]
+    wrong = openai_chat(body) + [
+        f"Tool call id was {each} but must be a-z, A-Z, 0-9, with a length of 9."
+        for each in ids
+        if not re.fullmatch("[a-zA-Z0-9]{9}", each)
+    ]
+    if ("tool", "user") in pairwise(roles):
+        wrong.append("Unexpected role 'user' after role 'tool'")
+    if roles[-1] not in ("user", "tool"):
+        wrong.append(f"Expected last role User or Tool for serving but got {roles[-1]}")
+    unknown = {"stream_options", "seed", "max_completion_tokens"} & set(body)
+    return wrong + [f"Extra inputs are not permitted: {each}" for each in sorted(unknown)]
+
+
+def deepseek(body: Body) -> list[str]:
+    """DeepSeek: while it thinks, a call comes back with what it thought."""
+    return openai_chat(body) + [
+        "The `reasoning_content` in the thinking mode must be passed back to the API."
+        for message in body["messages"]
+        if message.get("tool_calls") and "reasoning_content" not in message
+    ]
+
+
+def openrouter(body: Body) -> list[str]:
+    """OpenRouter with Gemini 3: a message with calls has details, and each names one of these calls."""
+    wrong = openai_chat(body)
+    for message in body["messages"]:
+        ids = {call["id"] for call in message.get("tool_calls", ())}
+        details = message.get("reasoning_details") or []
+        if ids and not details:
+            wrong.append("Gemini models require OpenRouter reasoning details to be preserved")
+        if any(each.get("id") and each["id"] not in ids for each in details):
+            wrong.append("Function call is missing a thought_signature")
     return wrong
 
 

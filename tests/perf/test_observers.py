@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from tests.limits import HANGS_S
+from tests.perf.test_parked_counts import Steps
+from tests.stores.files import raw
 from windlass import Agent, Runtime, tool
 from windlass.kernel import ModelReply, ModelRequest, Text, events
 from windlass.ports import NewTurn, TurnRequest
+from windlass.ports.views import Due
 from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite.due import _OURS, _TURNS
 from windlass.testing import FunctionModel, call
 
 OBSERVERS = 1_000
@@ -26,7 +30,9 @@ MAX_DELAY_S = 0.3
 WATCHED_S = 2.0
 LOOKS = 3
 FOREIGN = 8_000
-MAX_IDLE_CORE = 0.01
+# Of SQLite, for all that is asked in one look, and for one index entry that is passed over.
+STEPS_OF_A_LOOK = 500
+STEPS_OF_A_FOREIGN_TURN = 6
 
 
 @tool(effect="keyed", approval="ask")
@@ -136,7 +142,9 @@ async def test_a_fact_of_another_process_is_seen_soon_by_one_look_for_all(tmp_pa
 
 
 @pytest.mark.slow
-async def test_an_idle_worker_does_not_walk_the_turns_of_other_agents(tmp_path: Path) -> None:
+async def test_an_idle_worker_does_not_read_the_turns_of_other_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "foreign.db"
     store = SqliteStore(path, durability="process")
     await store.open()
@@ -146,8 +154,21 @@ async def test_an_idle_worker_does_not_walk_the_turns_of_other_agents(tmp_path: 
             store.accept(f"f{n}", "t", NewTurn(agent="foreign", request=request))
             for n in range(at, at + 500)
         ))  # fmt: skip
+    looks, due = [0], store.due
+
+    async def counted(*args: Any, **options: Any) -> Due:
+        looks[0] += 1
+        return await due(*args, **options)
+
+    monkeypatch.setattr(store, "due", counted)
     async with Runtime(payer(), store=store):
         await asyncio.sleep(0.5)
-        core = await core_used(MAX_IDLE_CORE)
+        steps, before = Steps(store), looks[0]
+        await asyncio.sleep(WATCHED_S)
+        n_looks, n_steps = looks[0] - before, steps.count
     await store.close()
-    assert core <= MAX_IDLE_CORE
+    assert 0 < n_looks <= WATCHED_S / store.scan_s + 1
+    assert 0 < n_steps / n_looks <= STEPS_OF_A_LOOK + FOREIGN * STEPS_OF_A_FOREIGN_TURN
+    asked = f"EXPLAIN QUERY PLAN {_TURNS.format(where=_OURS)}"
+    plan = [row[3] for row in raw(path).execute(asked, {"agents": '["payer"]'})]
+    assert "SCAN turns USING COVERING INDEX turns_open" in plan  # no row of theirs is read

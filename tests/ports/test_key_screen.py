@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from tests.models.behaviours import joined
 from windlass.guards import Redactor, Secret
-from windlass.kernel import ModelReply, Reasoning, Text, ToolCall, Usage
+from windlass.kernel import (
+    Citation,
+    ModelReply,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    Usage,
+)
 from windlass.ports.key_screen import KeyScreen
-from windlass.ports.model import AttemptFailed, ModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import AttemptFailed, CallChunk, ModelEvent, ReasoningChunk, TextChunk
 
 KEY = "sk-sk-9f8"
 REDACTOR = Redactor([Secret(KEY, name="API_KEY")])
@@ -47,6 +55,62 @@ def test_what_cannot_be_the_key_is_shown_at_once() -> None:
     for event in words("Hello, ", "wor", "ld."):
         screen.emit(event)
         assert seen[-1] == event
+
+
+def test_the_key_does_not_pass_in_the_pieces_of_arguments() -> None:
+    pieces = [CallChunk(call_id="c", name="pay", text=text) for text in ('{"k": "sk-s', 'k-9f8"}')]
+
+    seen = shown(*pieces)
+
+    assert "".join(each.text for each in seen if isinstance(each, CallChunk)) == (
+        '{"k": "[API_KEY]"}'
+    )
+
+
+def test_the_key_does_not_pass_in_the_name_or_the_id_of_a_call() -> None:
+    pieces = [CallChunk(call_id=f"c-{KEY}", name=f"pay_{KEY}", text=text) for text in ("{", "}")]
+
+    assert shown(*pieces) == [
+        CallChunk(call_id="c-[API_KEY]", name="pay_[API_KEY]", text="{"),
+        CallChunk(call_id="c-[API_KEY]", name="pay_[API_KEY]", text="}"),
+    ]
+
+
+def test_what_is_held_back_of_one_strand_is_not_shown_as_another() -> None:
+    one = TextChunk(text="mas", phase="commentary")
+    two = TextChunk(text="k-sk-9f8", phase="final_answer")
+    three = CallChunk(call_id="a", name="n", text="sk-")
+    four = CallChunk(call_id="b", name="n", text="sk-9f8")
+
+    assert shown(one, two, three, four) == [
+        TextChunk(text="ma", phase="commentary"),
+        TextChunk(text="s", phase="commentary"),
+        TextChunk(text="k-sk-9f8", phase="final_answer"),
+        CallChunk(call_id="a", name="n", text="sk-"),
+        CallChunk(call_id="b", name="n", text="sk-9f8"),
+    ]
+
+
+def test_the_key_is_taken_out_of_pages_and_of_what_the_provider_ran() -> None:
+    cited = Citation(url=f"https://a/?k={KEY}", title=KEY, quote=f"say {KEY}", start=0, end=2)
+    said = Text(text="Hi", phase="final_answer", citations=(cited,), replay={"index": "x"})
+    ran = ServerToolCall(name="web_search", text=f"what is {KEY}", replay={"q": KEY})
+
+    reply = cleaned(parts=(ran, said))
+
+    page = Citation(
+        url="https://a/?k=[API_KEY]", title="[API_KEY]", quote="say [API_KEY]", start=0, end=2
+    )
+    assert reply.parts == (
+        ServerToolCall(name="web_search", text="what is [API_KEY]"),
+        Text(text="Hi", phase="final_answer", citations=(page,)),
+    )
+
+
+def test_words_that_hold_no_key_keep_their_blob_beside_one_that_does() -> None:
+    clean = Text(text="Hi", citations=(Citation(url="https://a"),), replay={"index": "x"})
+
+    assert cleaned(parts=(clean, Reasoning(text=KEY))).parts[0] == clean
 
 
 def test_an_end_that_may_begin_the_key_waits_for_the_next_piece() -> None:

@@ -12,10 +12,12 @@ from tests.scenarios.stage import Stage
 from windlass import Agent, Limits, ToolContext, TurnResult, tool
 from windlass.errors import ProviderError
 from windlass.kernel import (
+    Citation,
     ModelMessage,
     ModelReply,
     ModelRequest,
     Reasoning,
+    ServerToolCall,
     Text,
     ToolCall,
     events,
@@ -151,6 +153,16 @@ REPLIES = {
     "text": lambda n: say("x" * n),
     "text of two bytes a character": lambda n: say("ö" * (n // 2) + "x" * (n % 2)),
     "thoughts": lambda n: ModelReply(parts=(Reasoning(text="x" * (n - 6)), Text(text="ok"))),
+    # `{"type":"citation","quote":"…"}` is 30 bytes and the quote; `{"a":"…"}` is 8 and the blob.
+    "pages": lambda n: ModelReply(
+        parts=(Text(text="ok", citations=(Citation(quote="x" * (n - 32)),)),)
+    ),
+    "what a provider found": lambda n: ModelReply(
+        parts=(
+            ServerToolCall(name="search", text="q", replay={"a": "x" * (n - 11)}),
+            Text(text="ok"),
+        )
+    ),
     "arguments as they were written": lambda n: ModelReply(
         parts=(ToolCall(call_id="c", name="act", raw='{"s":"' + "x" * (n - 8) + '"}'),)
     ),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.limits import HANGS_S
 from tests.runtime.turns import new_turn
+from tests.stores.files import raw
 from windlass.errors import JournalCorrupt
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.rows import Rows
@@ -82,6 +83,21 @@ async def test_a_store_writes_on_after_a_write_that_was_refused(
         await store.accept("ours", "t1", new_turn())
 
     assert await store._readers.read(count, ()) == N_SESSIONS + 2
+    assert kept.value.__traceback__ is not None
+
+
+async def test_a_store_writes_on_after_a_refusal_when_another_program_has_looked_at_the_file(
+    path: Path, store: SqliteStore
+) -> None:
+    with pytest.raises(JournalCorrupt) as kept:
+        await store._do(refuse_midway).durable()
+    db = raw(path)  # this one takes the log away if it is the last to close
+    assert db.execute("SELECT count(*) FROM sessions").get == N_SESSIONS
+    db.close()
+
+    await store.accept("ours", "t1", new_turn())
+
+    assert await store._readers.read(count, ()) == N_SESSIONS + 1
     assert kept.value.__traceback__ is not None
 
 

@@ -57,6 +57,7 @@ COMMANDS: Final = (
     Command("doctor", "machine", "check the store, the disk, keys and models"),
     Command("bench", "machine", "measure turns per second on this disk"),
     Command("models", "machine", "list models, or download the small local one"),
+    Command("record", "record", "record a call to a model, scrubbed, for a report or a test"),
     Command(DEMO, "", "watch a turn finish although its process is killed twice"),
 )
 NAMES: Final = tuple(command.name for command in COMMANDS)

@@ -172,7 +172,11 @@ def file_system(folder: Path, mounts: Path = _MOUNTS) -> str | None:
 
 def check_keys(environ: Mapping[str, str]) -> Iterator[Check]:
     """Say which variables hold keys: their names, never their values."""
+    told: set[tuple[str, ...]] = set()
     for provider, source in KEY_SOURCES.items():
+        if source.variables in told:  # two protocols of one provider have one key
+            continue
+        told.add(source.variables)
         set_here = [name for name in source.variables if environ.get(name)]
         if set_here:
             yield Check(f"key {provider}", "ok", f"{set_here[0]} is set")

@@ -23,16 +23,24 @@ def environment() -> Mapping[str, str]:
     return os.environ  # noqa: TID251 - the command line passes it down
 
 
+def secrets() -> tuple[Secret, ...]:
+    """Return the value of every variable that looks like a key."""
+    return _known(_found()).secrets
+
+
 def clean(text: str) -> str:
     """Return `text` without the value of any variable that looks like a key."""
-    found = tuple(
+    return _known(_found()).clean(text)
+
+
+def _found() -> tuple[tuple[str, str], ...]:
+    return tuple(
         (name, value)
         for name, value in environment().items()
         if len(value) >= _MIN_CHARS and _LOOKS_SECRET.search(name.upper())
     )
-    return _redactor(found).clean(text)
 
 
 @lru_cache(maxsize=1)
-def _redactor(found: tuple[tuple[str, str], ...]) -> Redactor:
+def _known(found: tuple[tuple[str, str], ...]) -> Redactor:
     return Redactor([Secret(value, name=name) for name, value in found])

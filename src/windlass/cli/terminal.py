@@ -21,7 +21,16 @@ from rich.text import Text as Line
 from windlass.cli.keys import clean
 from windlass.guards.text import is_hidden, visible
 from windlass.kernel import canonical, outcomes
-from windlass.kernel.messages import Attachment, Message, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel.messages import (
+    Attachment,
+    Citation,
+    Message,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from windlass.kernel.tool_call import ToolOutcome, as_text
 from windlass.ports import Wait
 from windlass.runtime.system_clock import SystemClock
@@ -248,10 +257,14 @@ def message_text(message: Message) -> str:
     return "\n".join(filter(None, map(_part_text, message.parts)))
 
 
-def _part_text(part: object) -> str:
+def _part_text(part: object) -> str:  # noqa: PLR0911 - a table
     match part:
-        case Text(text=text):
-            return safe(text)
+        case Text(text=text, phase="commentary"):
+            return f"(says on the way) {safe(text)}"
+        case Text(text=text, citations=citations):
+            return "\n".join([safe(text), *citation_lines(citations)])
+        case ServerToolCall(name=name, text=text):
+            return f"→ {safe(name)} (run by the provider) {one_line(text, 200)}".rstrip()
         case Reasoning(text=text):
             return f"(thinks) {one_line(text, 200)}" if text else ""
         case ToolCall(name=name, args=args):
@@ -262,6 +275,15 @@ def _part_text(part: object) -> str:
             return f"[attachment {safe(name or media_type)}]"
         case _:
             return ""
+
+
+def citation_lines(citations: Iterable[Citation]) -> list[str]:
+    """Return where an answer comes from, one line for each page."""
+    pages = {(each.title, each.url): None for each in citations}
+    return [
+        f"[{at}] {one_line(' '.join(filter(None, page)), 200)}"
+        for at, page in enumerate(pages, start=1)
+    ]
 
 
 def moment(ms: int) -> str:

@@ -88,6 +88,16 @@ class Redactor:
                 text = text.replace(form, mark)
         return text
 
+    def places(self, text: str) -> list[tuple[int, int, str]]:
+        """Return where known secrets stand in a text: from, to, and the mark for it. Places may overlap."""
+        found = []
+        for form, mark in self._forms:
+            at = text.find(form)
+            while at >= 0:
+                found.append((at, at + len(form), mark))
+                at = text.find(form, at + len(form))
+        return found
+
     def clean_length(self, text: str) -> int:
         """Return how much of a text that goes on is surely clean: its end may begin a secret."""
         for at in range(max(0, len(text) - self._longest + 1), len(text)):

@@ -58,6 +58,7 @@ from windlass.kernel.events import (
     Retrying,
     TextDelta,
     ToolFinished,
+    ToolInputDelta,
     ToolProgress,
     ToolStarted,
     TurnEnded,
@@ -72,6 +73,7 @@ from windlass.kernel.iteration_limit import LimitState
 from windlass.kernel.machine import TurnMachine
 from windlass.kernel.messages import (
     Attachment,
+    Citation,
     Code,
     CodeOutput,
     ConversationRecord,
@@ -85,6 +87,7 @@ from windlass.kernel.messages import (
     ProcessOrigin,
     Reasoning,
     Record,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolResult,
@@ -96,7 +99,9 @@ from windlass.kernel.model_call import (
     ModelMessage,
     ModelReply,
     ModelRequest,
+    ServerTool,
     Usage,
+    WebSearch,
 )
 from windlass.kernel.outcomes import (
     Finished,
@@ -136,7 +141,7 @@ from windlass.kernel.value import Json, Value, freeze, thaw
 
 __all__ = [
     "TRANSITIONS", "WHOLE", "Action", "Append", "Attachment", "CallModel", "CallTools", "CancelModel", "Chain",
-    "ChatProjector", "CheckpointDelivery", "CheckpointPassed", "ChildEvent", "ChildUsage", "Code", "CodeFinished", "CodeOutput",
+    "ChatProjector", "CheckpointDelivery", "CheckpointPassed", "ChildEvent", "ChildUsage", "Citation", "Code", "CodeFinished", "CodeOutput",
     "CodeResult", "CodeReturned", "CodeStarted", "CompletedToolCall", "ConversationRecord", "Done", "Driver",
     "DriverFault", "DriverRecord", "DriverView", "Effect", "Emit", "EmitEvent", "EndTurn", "Environment",
     "EnvironmentSynced", "Error", "ErrorText", "Event", "FailTurn", "Failure", "FailureLogged", "Finish",
@@ -146,9 +151,9 @@ __all__ = [
     "NextIteration", "Origin", "Outcome", "Part", "PendingToolCall", "PluginEvent", "PluginOrigin",
     "ProcessEvent", "ProcessOrigin", "Progress", "Projector", "ProjectorView", "Reasoning", "ReasoningDelta", "Record",
     "Recovered", "ReplyLogged", "RequestLogged", "Response", "Retracted", "Retrying", "RunCheckpoint", "RunCode",
-    "ScheduleFinal", "StandardDriver", "StartCheckpoint", "StartCode", "StartModel", "StartTools", "Stopped",
-    "SyncEnvironment", "Text", "TextDelta", "ToolCall", "ToolFinished", "ToolOutcome", "ToolProgress",
+    "ScheduleFinal", "ServerTool", "ServerToolCall", "StandardDriver", "StartCheckpoint", "StartCode", "StartModel", "StartTools", "Stopped",
+    "SyncEnvironment", "Text", "TextDelta", "ToolCall", "ToolFinished", "ToolInputDelta", "ToolOutcome", "ToolProgress",
     "ToolResult", "ToolSpec", "ToolStarted", "ToolsReturned", "TurnCause", "TurnConfig", "TurnEnded", "TurnIds",
-    "TurnMachine", "TurnSnapshot", "Usage", "UsageReported", "Value", "WaitOpened", "WaitResolved", "WaitingModel",
+    "TurnMachine", "TurnSnapshot", "Usage", "UsageReported", "Value", "WaitOpened", "WaitResolved", "WaitingModel", "WebSearch",
     "actions", "canonical", "check_history", "effects", "events", "freeze", "outcomes", "responses", "thaw",
 ]  # fmt: skip

@@ -81,9 +81,7 @@ class CompactionDriver:
         done: list[Action] = []
         if reply.text and not text_streamed:
             done.append(EmitEvent(event=events.TextDelta(text=reply.text)))
-        done.append(
-            EmitEvent(event=events.ModelFinished(iteration=view.iteration, text=reply.text))
-        )
+        done.append(EmitEvent(event=events.ModelFinished.of(reply, iteration=view.iteration)))
         if reply.terminal == "context_overflow":
             if _telling(waiting) + 1 < len(TELLINGS):
                 return [*done, NextIteration()]

@@ -14,8 +14,14 @@ import msgspec
 
 from windlass.kernel import canonical
 from windlass.kernel.ids import TurnIds
-from windlass.kernel.messages import Message
-from windlass.kernel.model_call import Usage
+from windlass.kernel.messages import (
+    Citation,
+    Message,
+    ServerToolCall,
+    citations_in,
+    commentary_in,
+)
+from windlass.kernel.model_call import ModelReply, Usage
 from windlass.kernel.outcomes import Outcome
 from windlass.kernel.tool_call import PendingToolCall, ToolOutcome
 from windlass.kernel.value import EMPTY_DICT, FrozenDict, Json, JsonValue, Value
@@ -44,11 +50,38 @@ class ModelStarted(_Event, kw_only=True):
 
 
 class ModelFinished(_Event, kw_only=True):
-    """A model call came back with this text; `calls` are the tool calls of it that run next."""
+    """A model call came back with this text; `calls` are the tool calls of it that run next.
+
+    `commentary` is what the model said on the way, apart from the text. `citations` are the pages that the text rests
+    on, each once; `server_tools` tells what the provider ran by itself, a line each.
+    """
 
     iteration: int
     text: str
     calls: tuple[PendingToolCall, ...] = ()
+    commentary: str = ""
+    citations: tuple[Citation, ...] = ()
+    server_tools: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, reply: ModelReply, *, iteration: int, calls: tuple[PendingToolCall, ...] = ()
+    ) -> ModelFinished:
+        """Return what is told of a reply: its words, and apart from them what its provider added."""
+        return cls(
+            iteration=iteration,
+            text=reply.text,
+            calls=calls,
+            commentary=commentary_in(reply.parts),
+            citations=citations_in(reply.parts),
+            server_tools=tuple(
+                [
+                    f"{part.name}: {part.text}" if part.text else part.name
+                    for part in reply.parts
+                    if type(part) is ServerToolCall
+                ]
+            ),
+        )
 
 
 class UsageReported(_Event, kw_only=True):
@@ -60,11 +93,12 @@ class UsageReported(_Event, kw_only=True):
 
 
 class TextDelta(_Event, kw_only=True):
-    """Some words of the reply."""
+    """Some words of the reply; `phase` is `commentary` for those that are not part of the answer."""
 
     preview: ClassVar[bool] = True
 
     text: str
+    phase: str | None = None
 
 
 class ReasoningDelta(_Event, kw_only=True):
@@ -72,6 +106,19 @@ class ReasoningDelta(_Event, kw_only=True):
 
     preview: ClassVar[bool] = True
 
+    text: str
+
+
+class ToolInputDelta(_Event, kw_only=True):
+    """Some of the arguments that the model writes for a call, before the call is there.
+
+    `call_id` is the provider's; the call may get another, and none of it may run.
+    """
+
+    preview: ClassVar[bool] = True
+
+    call_id: str
+    name: str
     text: str
 
 
@@ -267,6 +314,7 @@ Event: TypeAlias = (
     | UsageReported
     | TextDelta
     | ReasoningDelta
+    | ToolInputDelta
     | ToolStarted
     | ToolProgress
     | ToolFinished

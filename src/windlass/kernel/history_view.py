@@ -23,6 +23,7 @@ from windlass.kernel.messages import (
     Message,
     Part,
     Reasoning,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolResult,
@@ -36,9 +37,9 @@ CLEARED = "(cleared to save space)"
 _MAX_VIEWS = 2
 
 _PARTS = frozenset(get_args(Part))
-_CALLED = frozenset({ToolCall, Reasoning})
+_CALLED = frozenset({ToolCall, ServerToolCall, Reasoning})
 # Parts that a replacement cannot bring in: they belong to the model and to tools.
-_OWN = frozenset({ToolCall, ToolResult, Reasoning})
+_OWN = frozenset({ToolCall, ToolResult, ServerToolCall, Reasoning})
 _EDGES = ("drop_before", "clear_before", "words_before")
 _TOLD = "[note from the system]\nAnother agent called {name}({args}). "
 
@@ -266,6 +267,11 @@ class _Lens:
                 said = _TOLD.format(name=part.name, args=args)
                 ended = "It returned:" if part.status == "ok" else f"It ended with {part.status}:"
                 told += (Text(text=said + ended), *part.content)
+            elif isinstance(part, Text):
+                # What the provider ran for these words is told no more, so its blob refers to nothing.
+                told.append(
+                    part if part.replay is None else msgspec.structs.replace(part, replay=None)
+                )
             elif type(part) not in _CALLED:
                 told.append(part)
         return tuple(told)

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
+from msgspec.structs import replace
+
 from windlass.kernel import actions, effects, events, responses, states
 from windlass.kernel.actions import (
     Append,
@@ -427,9 +429,16 @@ class TurnMachine(HeldTurn):
         detail = reply.diagnostic or detail
         if reply.text and not text_streamed:
             self._emit(events.TextDelta(text=reply.text))
-        self._emit(events.ModelFinished(iteration=self._iteration, text=reply.text))
+        self._emit(events.ModelFinished.of(reply, iteration=self._iteration))
         self._emit(events.Error(message=detail, code=reply.terminal, terminal=reply.terminal))
-        said = tuple([part for part in reply.parts if type(part) is Text and not is_blank(part)])
+        # Without the calls that it belongs to, no provider takes a blob back.
+        said = tuple(
+            [
+                replace(part, replay=None)
+                for part in reply.parts
+                if type(part) is Text and not is_blank(part)
+            ]
+        )
         if said:
             message_id = self._ids.message(self._iteration, "reply")
             self._transcript.keep(

@@ -1,9 +1,14 @@
-"""What a history is made of: messages, their parts, where they came from, and records."""
+"""What a history is made of: messages, their parts, where they came from, and records.
+
+Length: every kind of part in one place, with the few questions that are asked of parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from msgspec import structs
 
 from windlass.errors import InvalidInput
 from windlass.guards import check_id, check_text
@@ -16,6 +21,7 @@ from windlass.kernel.value import (
     JsonValue,
     Value,
     check_instance,
+    repair_text,
     set_field,
     use_default,
 )
@@ -29,23 +35,66 @@ ToolStatus: TypeAlias = Literal["ok", "error", "denied", "timeout", "cancelled",
 BYTES = "application/octet-stream"
 OK: ToolStatus = "ok"
 INTACT: Prune = "intact"
+COMMENTARY = "commentary"
 
 
-class Text(Value, kw_only=True):
+class Citation(Value, kw_only=True):
+    """Where some words of an answer come from.
+
+    Attributes:
+        url: The address of the page; empty for a source that has none.
+        title: What the page or the document is called.
+        quote: The words of the source that are referred to.
+        start: Where the words begin that rest on it, as a position in the text of their part; None if not told.
+        end: Where they end.
+    """
+
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    start: int | None = None
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        """Repair foreign text: a provider wrote it."""
+        repair_text(self, "url", "title", "quote")
+
+    def changed(self, change: Callable[[str], str]) -> Citation:
+        """Return it with other words, as a redactor makes them; it refers to the same place.
+
+        Args:
+            change: What makes the new words of the old ones.
+        """
+        words = {name: change(getattr(self, name)) for name in ("url", "title", "quote")}
+        return structs.replace(self, **words)
+
+
+class Text(JsonValue, kw_only=True):
     """Words.
 
     Attributes:
         text: The words themselves; never empty in a stored message.
+        phase: `commentary` for words on the way to the answer, which are not part of it; None or another word of
+            the provider's for the answer.
+        citations: Where the words come from, if the model searched for them.
+        replay: The provider's own blob, sent back to the same route as it came.
     """
 
+    json_fields: ClassVar[tuple[str, ...]] = ("replay",)
+
     text: str
+    phase: str | None = None
+    citations: tuple[Citation, ...] = ()
+    replay: Json = None
 
     def __post_init__(self) -> None:
-        """Refuse text that cannot be stored everywhere."""
+        """Refuse text that cannot be stored everywhere; freeze the blob."""
         text = self.text
         # Almost all text is plain ASCII; checking that here saves a call.
         if type(text) is not str or not text.isascii() or "\x00" in text:
             check_text(text, field="Text.text")
+        if self.replay is not None:
+            super().__post_init__()
 
 
 class Reasoning(JsonValue, kw_only=True):
@@ -121,6 +170,30 @@ class ToolCall(JsonValue, kw_only=True):
             raise refused from None
         set_field(self, "raw", self.raw or text)
         set_field(self, "args", EMPTY_DICT)
+
+
+class ServerToolCall(JsonValue, kw_only=True):
+    """A tool that the provider ran by itself while the model answered: a search, a cell of code.
+
+    It is shown to a model again only with its blob, on the route that made it.
+
+    Attributes:
+        name: Which tool it was, such as `web_search`.
+        text: What it was asked for, in words: the query of a search.
+        replay: The provider's own blob: what was asked, and what came back.
+    """
+
+    json_fields: ClassVar[tuple[str, ...]] = ("replay",)
+
+    name: str
+    text: str = ""
+    replay: Json = None
+
+    def __post_init__(self) -> None:
+        """Refuse text that cannot be stored everywhere; freeze the blob."""
+        check_text(self.name, field="ServerToolCall.name")
+        check_text(self.text, field="ServerToolCall.text")
+        super().__post_init__()
 
 
 class Attachment(Value, kw_only=True):
@@ -204,7 +277,15 @@ class ErrorText(Value, kw_only=True):
 
 
 Part: TypeAlias = (
-    Text | Reasoning | ToolCall | ToolResult | Attachment | Code | CodeOutput | ErrorText
+    Text
+    | Reasoning
+    | ToolCall
+    | ToolResult
+    | ServerToolCall
+    | Attachment
+    | Code
+    | CodeOutput
+    | ErrorText
 )
 
 
@@ -324,6 +405,32 @@ def as_parts(content: object) -> tuple[ResultPart, ...]:
 def is_blank(part: object) -> bool:
     """Whether a part says nothing: no provider takes empty text."""
     return type(part) is Text and (not part.text or part.text.isspace())
+
+
+def answer_in(parts: Iterable[object]) -> str:
+    """Return the answer in a message's parts. Commentary is none, unless there are no other words."""
+    texts = [part for part in parts if type(part) is Text]
+    said = [part.text for part in texts if part.phase != COMMENTARY]
+    return "".join(said) if said else "\n\n".join([part.text for part in texts])
+
+
+def commentary_in(parts: Iterable[object]) -> str:
+    """Return what was said on the way to the answer; empty where there is no other answer."""
+    texts = [part for part in parts if type(part) is Text]
+    aside = [part.text for part in texts if part.phase == COMMENTARY]
+    return "" if len(aside) == len(texts) else "\n\n".join(aside)
+
+
+def citations_in(parts: Iterable[object]) -> tuple[Citation, ...]:
+    """Return the citations of a message's words, each page once, in the order in which they are referred to."""
+    found: dict[tuple[str, str], Citation] = {}
+    for part in parts:
+        if type(part) is Text:
+            for source in part.citations:
+                found.setdefault(
+                    (source.url, source.title), Citation(url=source.url, title=source.title)
+                )
+    return tuple(found.values())
 
 
 def words_before_calls(parts: Sequence[P]) -> list[P]:

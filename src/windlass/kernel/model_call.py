@@ -11,7 +11,16 @@ import msgspec
 from windlass.errors import InvalidInput
 from windlass.guards import check_limit, check_text
 from windlass.kernel.chain import Chain
-from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel.messages import (
+    Attachment,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+    answer_in,
+    check_object,
+)
 from windlass.kernel.tool_call import ToolSpec
 from windlass.kernel.value import (
     Json,
@@ -38,10 +47,12 @@ KnownTerminal: TypeAlias = Literal[
 TerminalReason: TypeAlias = str
 """A `KnownTerminal`; anything else, such as `unknown`, is left to the driver."""
 
-ReplyPart: TypeAlias = Text | Reasoning | ToolCall
-RequestPart: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Attachment
+ReplyPart: TypeAlias = Text | Reasoning | ToolCall | ServerToolCall
+RequestPart: TypeAlias = Text | Reasoning | ToolCall | ToolResult | ServerToolCall | Attachment
 
-_REPLY_PARTS = frozenset({Text, Reasoning, ToolCall})
+_REPLY_PARTS = frozenset({Text, Reasoning, ToolCall, ServerToolCall})
+_NO_SERVER_TOOLS: tuple[()] = ()
+_REPLY_PART_NAMES = "Text, Reasoning, ToolCall or ServerToolCall"
 # Counters are stored as 64-bit integers by every store.
 _MAX_COUNT = 2**63 - 1
 
@@ -113,6 +124,55 @@ class Usage(Value, kw_only=True):
         )
 
 
+class WebSearch(Value, kw_only=True):
+    """Lets the model search the web at its provider, which bills it. Found pages stand in `Text.citations`.
+
+    Attributes:
+        max_uses: How many searches one reply may make, where the provider can be told.
+        allowed_domains: The only domains whose pages may be used.
+        blocked_domains: Domains whose pages are not used; not together with `allowed_domains`.
+    """
+
+    max_uses: int | None = None
+    allowed_domains: tuple[str, ...] = ()
+    blocked_domains: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what every provider would refuse, before any network."""
+        _check_range(self.max_uses, "WebSearch.max_uses", 1, 1000)
+        check_instance(self.max_uses or 0, int, field="WebSearch.max_uses")
+        for name in ("allowed_domains", "blocked_domains"):
+            given: object = getattr(self, name)
+            if isinstance(given, list):
+                set_field(self, name, tuple(given))
+            check_instance(getattr(self, name), tuple, field=f"WebSearch.{name}")
+            for at, domain in enumerate(getattr(self, name)):
+                check_text(domain, field=f"WebSearch.{name}[{at}]")
+        if self.allowed_domains and self.blocked_domains:
+            found = "allowed_domains beside it"
+            raise InvalidInput.at("WebSearch.blocked_domains", found, "one of the two")
+
+
+class ServerTool(JsonValue, kw_only=True):
+    """Any other tool that a provider runs by itself, in the provider's own words.
+
+    Attributes:
+        provider: Whose tool it is: what stands before the colon in the model's name. Other models refuse it.
+        spec: The tool as that provider's API has it among its tools.
+    """
+
+    json_fields: ClassVar[tuple[str, ...]] = ("spec",)
+
+    provider: str
+    spec: dict[str, Json]
+
+    def __post_init__(self) -> None:
+        """Freeze the spec; refuse one that is not an object."""
+        check_text(self.provider, field="ServerTool.provider")
+        check_object(self.spec, field="ServerTool.spec")
+        super().__post_init__()
+
+
 class Generation(Value, kw_only=True):
     """How the model should generate; None leaves it to the provider.
 
@@ -123,6 +183,7 @@ class Generation(Value, kw_only=True):
         seed: Makes replies repeatable, where the provider can.
         stop: Texts at which a reply ends.
         variant: How hard the model should think, by the name of an effort: `low`, `medium`, `high`.
+        server_tools: Tools that the provider runs by itself: `WebSearch()`, or a `ServerTool`. None unless asked for.
     """
 
     max_output_tokens: int | None = None
@@ -131,6 +192,7 @@ class Generation(Value, kw_only=True):
     seed: int | None = None
     stop: tuple[str, ...] = ()
     variant: str | None = None
+    server_tools: tuple[WebSearch | ServerTool, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what every provider would refuse, before any network."""
@@ -153,6 +215,18 @@ class Generation(Value, kw_only=True):
             set_field(self, "top_p", float(self.top_p))
         if self.variant is not None:
             check_text(self.variant, field="Generation.variant")
+        if self.server_tools is not _NO_SERVER_TOOLS:
+            self._check_server_tools()
+
+    def _check_server_tools(self) -> None:
+        given: object = self.server_tools
+        if isinstance(given, list):
+            set_field(self, "server_tools", tuple(given))
+        check_instance(self.server_tools, tuple, field="Generation.server_tools")
+        for at, each in enumerate(self.server_tools):
+            if not isinstance(each, (WebSearch, ServerTool)):
+                field = f"Generation.server_tools[{at}]"
+                raise InvalidInput.at(field, type(each).__name__, "WebSearch or ServerTool")
 
 
 NO_USAGE = Usage()
@@ -219,11 +293,11 @@ class ModelRequest(JsonValue, kw_only=True):
 class ModelReply(JsonValue, kw_only=True):
     """What a model answered, in the order it was said.
 
-    `text` is the Text parts joined. Either may be left out when it is built and follows from the
-    other: text alone is one text part, said before any calls.
+    `text` is the Text parts joined, without commentary if there is more than that. Either may be left out when it is
+    built and follows from the other: text alone is one text part, said before any calls.
 
     Attributes:
-        text: The words of the reply, its text parts joined.
+        text: The words of the reply: its text parts joined, without commentary.
         parts: Words, thoughts and tool calls, in the order in which they were said.
         usage: What the call used; zeros if the provider does not say.
         terminal: Why the reply ended: `stop`, `tool_use`, `output_limit`, `content_filter` and others.
@@ -264,8 +338,10 @@ class ModelReply(JsonValue, kw_only=True):
             set_field(self, "parts", parts)
         if not _REPLY_PARTS.issuperset(map(type, parts)):
             found = [type(part).__name__ for part in parts if type(part) not in _REPLY_PARTS]
-            raise InvalidInput.at("ModelReply.parts", found[0], "Text, Reasoning or ToolCall")
-        said = "".join([part.text for part in parts if type(part) is Text])
+            raise InvalidInput.at("ModelReply.parts", found[0], _REPLY_PART_NAMES)
+        texts = [part for part in parts if type(part) is Text]
+        # Most replies have one text or none: asking that here saves a call.
+        said = "" if not texts else texts[0].text if len(texts) == 1 else answer_in(texts)
         if said != self.text:
             self._agree(said)
 

@@ -36,6 +36,7 @@ from windlass.kernel.messages import (
     ProcessOrigin,
     Reasoning,
     Record,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolResult,
@@ -258,8 +259,8 @@ def _render_part(part: Part, message: Message) -> RequestPart | None:
         if message.prune != "cleared":
             return part
         return msgspec.structs.replace(part, content=(Text(text=CLEARED),))
-    if isinstance(part, Reasoning):
-        # A provider takes back only thoughts that it signed.
+    if isinstance(part, (Reasoning, ServerToolCall)):
+        # A provider takes back only thoughts that it signed, and tools that it ran itself.
         return part if part.replay is not None else None
     if isinstance(part, Attachment):
         if message.role == "assistant" or message.prune == "cleared":

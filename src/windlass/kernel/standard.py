@@ -40,6 +40,7 @@ from windlass.kernel.messages import (
     Message,
     Part,
     PluginOrigin,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolResult,
@@ -113,10 +114,12 @@ class StandardDriver:
             return _withheld(view, reply)
         reading = _read(view, reply)
         text, runnable = reply.text, reading.runnable
-        finished = EmitEvent(
-            event=ModelFinished(iteration=view.iteration, text=text, calls=runnable)
+        told = (
+            ModelFinished(iteration=view.iteration, text=text, calls=runnable)
+            if reading.is_plain
+            else ModelFinished.of(reply, iteration=view.iteration, calls=runnable)
         )
-        done: list[Action] = [finished]
+        done: list[Action] = [EmitEvent(event=told)]
         if text and not text_streamed:
             done.insert(0, EmitEvent(event=events.TextDelta(text=text)))
         if not reading.n_calls:
@@ -176,8 +179,9 @@ class StandardDriver:
         truncated = reply.terminal == "output_limit"
         has_words = any(type(part) is Text for part in parts)
         if not has_words and not truncated and not _follows_results(view):
-            error = events.Error(message=_EMPTY, code="empty_reply", terminal=reply.terminal)
-            outcome: Outcome = Stopped(reason="provider_error", detail=_EMPTY)
+            why = f"{_EMPTY} {reply.diagnostic}" if reply.diagnostic else _EMPTY
+            error = events.Error(message=why, code="empty_reply", terminal=reply.terminal)
+            outcome: Outcome = Stopped(reason="provider_error", detail=why)
             return [EmitEvent(event=error), Finish(outcome=outcome)]
         done: list[Action] = []
         if has_words:
@@ -213,19 +217,24 @@ class StandardDriver:
 
 
 class _Reading(msgspec.Struct, gc=False):
-    """A reply as the driver keeps it: what was said, and which of its calls may run."""
+    """A reply as the driver keeps it: what was said, and which of its calls may run.
+
+    `is_plain`: its provider added nothing to its words that is told apart.
+    """
 
     parts: tuple[Part, ...]
     runnable: tuple[PendingToolCall, ...]
     n_calls: int
     n_dropped: int
+    is_plain: bool
 
 
-def _read(view: DriverView, reply: ModelReply) -> _Reading:
+def _read(view: DriverView, reply: ModelReply) -> _Reading:  # noqa: C901 - every reply passes here, in one walk
     parts: list[Part] = []
     runnable: list[PendingToolCall] = []
     taken: list[str] = []
     n_dropped = 0
+    is_plain = True
     has_late_words = False
     is_cut = False
     for part in reply.parts:
@@ -234,10 +243,14 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
             if not part.text or part.text.isspace():  # type: ignore[union-attr] # by its kind
                 continue
             parts.append(part)
+            if part.phase or part.citations:  # type: ignore[union-attr] # by its kind
+                is_plain = False
             if taken:
                 has_late_words = True
         elif kind is not ToolCall:
             parts.append(part)
+            if kind is ServerToolCall:
+                is_plain = False
         elif len(taken) == _MAX_CALLS:
             n_dropped += 1
         else:
@@ -254,7 +267,7 @@ def _read(view: DriverView, reply: ModelReply) -> _Reading:
                 )
     if has_late_words:
         parts = words_before_calls(parts)
-    return _Reading(tuple(parts), tuple(runnable), len(taken), n_dropped)
+    return _Reading(tuple(parts), tuple(runnable), len(taken), n_dropped, is_plain)
 
 
 def _read_call(

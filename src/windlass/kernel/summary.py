@@ -26,6 +26,7 @@ from windlass.kernel.messages import (
     PluginOrigin,
     ProcessOrigin,
     Reasoning,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolResult,
@@ -133,10 +134,12 @@ def _in_words(message: Message, telling: Telling) -> Message | None:
     return msgspec.structs.replace(message, parts=tuple(parts)) if parts else None
 
 
-def _word(part: Part, telling: Telling) -> Part | None:
+def _word(part: Part, telling: Telling) -> Part | None:  # noqa: PLR0911 - a table
     """Return a part as it is told; None if there is nothing to tell."""
     if isinstance(part, Reasoning):
         return None
+    if isinstance(part, ServerToolCall):
+        return Text(text=f"[the provider ran {part.name}: {part.text}]")
     if isinstance(part, ToolCall):
         return Text(text=f"[called {part.name}: {clipped(_arguments(part), telling.results)}]")
     if isinstance(part, ToolResult):

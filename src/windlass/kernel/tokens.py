@@ -24,6 +24,7 @@ from windlass.kernel.messages import (
     Message,
     Part,
     Reasoning,
+    ServerToolCall,
     Text,
     ToolCall,
     ToolResult,
@@ -87,6 +88,10 @@ def tokens_of_part(part: Part) -> int:
     if isinstance(part, Reasoning):
         # Without its provider's blob it is not sent again.
         return 0 if part.replay is None else FRAME_TOKENS + estimate_tokens(part.text)
+    if isinstance(part, ServerToolCall):
+        # What was found is sent again with it, and counts as a prompt.
+        found = "" if part.replay is None else canonical.encode(part.replay).decode()
+        return FRAME_TOKENS + estimate_tokens(found)
     return _tokens_of_words(part)
 
 

@@ -6,13 +6,14 @@ Law 1. Adapters look here and nowhere else; a caller who knows better passes `ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from windlass.errors import InvalidInput
-from windlass.kernel.model_call import Generation
+from windlass.kernel import thaw
+from windlass.kernel.model_call import Generation, ModelRequest, ServerTool, WebSearch
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     for `budget`, a word for `effort`. `sampling`: whether temperature, top_p and the like are accepted.
     `image_types` and `file_types` are the media types that may be sent. `required_with_reasoning`: a call may
     be required while the model reasons. `structured_with_tools`: a schema may be asked for while tools are offered.
+    `web_search`: the provider searches the web by itself; `search_with_tools`: also while tools are offered.
     """
 
     tools: bool = True
@@ -44,6 +46,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     structured_output: StructuredOutput = "native"
     structured_with_tools: bool = True
     cache_marks: bool = False
+    web_search: bool = False
+    search_with_tools: bool = True
     sampling: bool = True
     max_output_tokens: int | None = None
     image_types: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -62,6 +66,33 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput.at("variant", "another one", f"one that {model} has: {known}")
         return self.variants[variant]
 
+    def server_tools(self, request: ModelRequest, *, provider: str) -> ServerTools:
+        """Return the tools that the provider is to run by itself.
+
+        Raises:
+            InvalidInput: it cannot, naming what was asked for.
+        """
+        search: WebSearch | None = None
+        specs: list[dict[str, Any]] = []
+        for at, wanted in enumerate(request.generation.server_tools):
+            field = f"Generation.server_tools[{at}]"
+            if isinstance(wanted, ServerTool):
+                if wanted.provider != provider:
+                    told = f"a model of {wanted.provider}, or no such tool"
+                    raise InvalidInput.at(
+                        field, f"a tool of {wanted.provider} for {provider}", told
+                    )
+                specs.append(thaw(wanted.spec))
+            elif not self.web_search:
+                told = f"a model whose provider searches the web: {', '.join(_searching())}"
+                raise InvalidInput.at(field, f"WebSearch for {request.model}", told)
+            else:
+                search = wanted
+        if search is not None and request.tools and self.tools and not self.search_with_tools:
+            told = "no tools beside it: this model does not take both"
+            raise InvalidInput.at("Generation.server_tools", "WebSearch", told)
+        return ServerTools(search, specs)
+
     def taken_as(self, media_type: str) -> Literal["image", "file"] | None:
         """Return what an attachment of a media type is sent as; None: it cannot be sent."""
         if self.images and media_type in self.image_types:
@@ -77,6 +108,13 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         """Return what was asked for of sampling, as far as the model accepts it."""
         wanted = {"temperature": generation.temperature, "top_p": generation.top_p}
         return stated(wanted) if self.sampling else {}
+
+
+class ServerTools(NamedTuple):
+    """What a provider is to run by itself: a search of the web, and tools in its own words."""
+
+    search: WebSearch | None
+    specs: list[dict[str, Any]]
 
 
 def stated(fields: Mapping[str, T | None]) -> dict[str, T]:
@@ -95,24 +133,40 @@ _CLAUDE = Capabilities(
     variants=_EFFORTS,
     required_with_reasoning=False,
     cache_marks=True,
+    web_search=True,
     sampling=False,
     max_output_tokens=64_000,
     file_types=frozenset({"application/pdf", "text/plain"}),
 )
 _CLAUDE_BUDGET = replace(_CLAUDE, reasoning="budget", variants=_BUDGETS)
 _CLAUDE_FORCED = replace(_CLAUDE_BUDGET, structured_output="tool")
-_CLAUDE_3 = replace(_CLAUDE_FORCED, reasoning="none", variants=NO_VARIANTS, max_output_tokens=8_192)
-_GPT = Capabilities()
-_O = Capabilities(reasoning="effort", variants=_EFFORTS, sampling=False)
+_CLAUDE_3_5 = replace(
+    _CLAUDE_FORCED, reasoning="none", variants=NO_VARIANTS, max_output_tokens=8_192
+)
+_CLAUDE_3 = replace(_CLAUDE_3_5, web_search=False)
+_GPT = Capabilities(web_search=True)
+_O = Capabilities(reasoning="effort", variants=_EFFORTS, sampling=False, web_search=True)
 _GEMINI = Capabilities(
     reasoning="budget",
     variants={"none": 0, **_BUDGETS},
     structured_with_tools=False,
+    web_search=True,
+    search_with_tools=False,
     image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
 )
-_GEMINI_3 = replace(_GEMINI, reasoning="effort", variants=_EFFORTS, structured_with_tools=True)
+_GEMINI_3 = replace(
+    _GEMINI,
+    reasoning="effort",
+    variants=_EFFORTS,
+    structured_with_tools=True,
+    search_with_tools=True,
+)
+_GEMINI_1 = replace(_GEMINI, reasoning="none", variants=NO_VARIANTS, web_search=False)
 _PLAIN_CHAT = Capabilities(files=False, result_images=False)
 _MODEST = Capabilities(images=False, files=False, result_images=False)
+_MISTRAL_THINKS = replace(
+    _PLAIN_CHAT, reasoning="effort", variants={"none": "none", "high": "high"}
+)
 
 _TABLES: dict[str, dict[str, Capabilities]] = {
     "anthropic": {
@@ -126,38 +180,95 @@ _TABLES: dict[str, dict[str, Capabilities]] = {
         "claude-sonnet-4-0": _CLAUDE_FORCED,
         "claude-sonnet-4-2": _CLAUDE_FORCED,
         "claude-3": _CLAUDE_3,
+        "claude-3-5": _CLAUDE_3_5,
         "claude-3-haiku": replace(_CLAUDE_3, max_output_tokens=4_096),
         "claude-3-7": _CLAUDE_FORCED,
     },
     "openai": {
         "": _GPT,
-        "gpt-5": Capabilities(reasoning="effort", variants=_MORE_EFFORTS, sampling=False),
+        "gpt-5": replace(_O, variants=_MORE_EFFORTS),
         "gpt-5-chat": _GPT,
-        "gpt-4": _GPT,
+        "gpt-4": replace(_GPT, web_search=False),
+        "gpt-4o": _GPT,
+        "gpt-4.1": _GPT,
+        "gpt-4.1-nano": replace(_GPT, web_search=False),
         "gpt-3.5": Capabilities(images=False, files=False, structured_output="none"),
-        "o1": _O,
+        "o1": replace(_O, web_search=False),
         "o3": _O,
         "o4": _O,
     },
     "google": {
         "": _GEMINI,
         "gemini-2.0": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
-        "gemini-1.5": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS),
+        "gemini-1.5": _GEMINI_1,
         "gemini-3": _GEMINI_3,
-        "gemma": replace(_GEMINI, reasoning="none", variants=NO_VARIANTS, files=False),
+        "gemma": replace(_GEMINI_1, files=False),
     },
-    "openrouter": {"": replace(_PLAIN_CHAT, reasoning="effort", variants=_EFFORTS)},
+    "openrouter": {
+        "": replace(_PLAIN_CHAT, files=True, reasoning="effort", variants=_EFFORTS, web_search=True)
+    },
+    "deepseek": {
+        "": replace(_MODEST, reasoning="effort", variants={**_EFFORTS, "max": "max"}),
+        "deepseek-chat": _MODEST,
+        "deepseek-reasoner": _MODEST,
+    },
+    "groq": {
+        "": _PLAIN_CHAT,
+        "openai/gpt-oss": replace(_MODEST, reasoning="effort", variants=_EFFORTS),
+        "qwen/qwen3": replace(
+            _MODEST, reasoning="effort", variants={"none": "none", "high": "default"}
+        ),
+    },
+    "mistral": {
+        "": _PLAIN_CHAT,
+        "mistral-small": _MISTRAL_THINKS,
+        "mistral-medium": _MISTRAL_THINKS,
+    },
+    "xai": {
+        "": _PLAIN_CHAT,
+        "grok-3-mini": replace(
+            _MODEST, reasoning="effort", variants={"low": "low", "high": "high"}
+        ),
+        "grok-4.3": replace(_PLAIN_CHAT, reasoning="effort", variants={"none": "none", **_EFFORTS}),
+    },
+    "together": {
+        "": _PLAIN_CHAT,
+        "openai/gpt-oss": replace(_MODEST, reasoning="effort", variants=_EFFORTS),
+    },
+    "fireworks": {"": replace(_PLAIN_CHAT, reasoning="effort", variants=_EFFORTS)},
     "ollama": {"": _PLAIN_CHAT},
     "vllm": {"": _PLAIN_CHAT},
     "llamacpp": {"": _PLAIN_CHAT},
+    "lmstudio": {"": _PLAIN_CHAT},
     "local": {"": _MODEST},
 }
-_TABLES["openai-chat"] = {
-    prefix: replace(each, result_images=False) for prefix, each in _TABLES["openai"].items()
+_TABLES["vertex"] = _TABLES["google"]
+_TABLES["openai-chat"] = _TABLES["azure"] = {
+    prefix: replace(each, result_images=False, web_search=False)
+    for prefix, each in _TABLES["openai"].items()
 }
+_TABLES["azure-responses"] = _TABLES["openai"]
 
 
 def capabilities_of(provider: str, model: str) -> Capabilities:
     """Return what is known of a model: the longest beginning of its name that stands in the table."""
     table = _TABLES.get(provider, {"": _PLAIN_CHAT})
     return table[max((prefix for prefix in table if model.startswith(prefix)), key=len)]
+
+
+def _searching() -> list[str]:
+    return [name for name, rows in _TABLES.items() if any(row.web_search for row in rows.values())]
+
+
+def abilities_of(provider: str) -> tuple[str, ...]:
+    """Return what models of a provider can do, in words; not each of them can do all of it."""
+    # A cloud's models of Anthropic are Anthropic's.
+    owner = "anthropic" if provider.endswith("-anthropic") else provider
+    rows = _TABLES.get(owner, {"": _PLAIN_CHAT}).values()
+    asked = {
+        "tools": any(row.tools for row in rows),
+        "think": any(row.variants for row in rows),
+        "schemas": any(row.structured_output != "none" for row in rows),
+        "search": any(row.web_search for row in rows),
+    }
+    return tuple([name for name, can in asked.items() if can])

@@ -22,12 +22,26 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class KeySource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a provider lives and which variables hold its key. `is_free`: it may need no key."""
+    """Where a provider lives and which variables hold its key. `is_free`: it may need no key.
+
+    `url_variable` may hold another address. `host_variable` may hold a host, whose address ends in `path`: the only
+    home of a provider where every customer has a host.
+    """
 
     base_url: str
     variables: tuple[str, ...] = ()
     url_variable: str | None = None
+    host_variable: str | None = None
+    path: str = ""
     is_free: bool = False
+
+    def named(self, env: Mapping[str, str]) -> str:
+        """Return the address that the environment names; empty if it names none."""
+        url = env.get(self.url_variable, "") if self.url_variable else ""
+        host = env.get(self.host_variable, "").rstrip("/") if self.host_variable else ""
+        if url or not host:
+            return url
+        return host if host.endswith(self.path) else host + self.path
 
 
 # Any other server: its address is given in code, and so is its key, if it wants one.
@@ -48,9 +62,25 @@ KEY_SOURCES: dict[str, KeySource] = {
         variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         url_variable="GOOGLE_GEMINI_BASE_URL",
     ),
-    "openrouter": KeySource(
-        base_url="https://openrouter.ai/api/v1", variables=("OPENROUTER_API_KEY",)
+    "azure": KeySource(
+        base_url="",
+        variables=("AZURE_OPENAI_API_KEY",),
+        url_variable="AZURE_OPENAI_BASE_URL",
+        host_variable="AZURE_OPENAI_ENDPOINT",
+        path="/openai/v1",
     ),
+    **{
+        name: KeySource(base_url=address, variables=(f"{name.upper()}_API_KEY",))
+        for name, address in (
+            ("openrouter", "https://openrouter.ai/api/v1"),
+            ("deepseek", "https://api.deepseek.com"),
+            ("groq", "https://api.groq.com/openai/v1"),
+            ("mistral", "https://api.mistral.ai/v1"),
+            ("xai", "https://api.x.ai/v1"),
+            ("together", "https://api.together.xyz/v1"),
+            ("fireworks", "https://api.fireworks.ai/inference/v1"),
+        )
+    },
     **{
         name: KeySource(
             base_url=f"http://localhost:{port}/v1",
@@ -58,11 +88,17 @@ KEY_SOURCES: dict[str, KeySource] = {
             url_variable=f"{name.upper()}_BASE_URL",
             is_free=True,
         )
-        for name, port in (("ollama", 11434), ("vllm", 8000), ("llamacpp", 8080))
+        for name, port in (
+            ("ollama", 11434),
+            ("vllm", 8000),
+            ("llamacpp", 8080),
+            ("lmstudio", 1234),
+        )
     },
 }
 """Every provider that is reached over the network."""
 KEY_SOURCES["openai-chat"] = KEY_SOURCES["openai"]
+KEY_SOURCES["azure-responses"] = KEY_SOURCES["azure"]
 
 # SDKs insist on a key, also for a server that needs none.
 _NO_KEY = "no-key-needed"
@@ -85,10 +121,12 @@ def base_url_for(
     """
     source = KEY_SOURCES.get(provider, _SERVER)
     env = environment() if env is None else env
-    named = env.get(source.url_variable, "") if source.url_variable else ""
-    address = given if given is not None else named or source.base_url
+    address = given if given is not None else source.named(env) or source.base_url
     if given is None and not address:
-        raise ConfigError.at("base_url", "none", f"the address of the {provider} server")
+        wanted = f"the address of the {provider} server"
+        names = list(filter(None, (source.host_variable, source.url_variable)))
+        in_env = f", or the environment variable {' or '.join(names)}" if names else ""
+        raise ConfigError.at("base_url", "none", wanted + in_env)
     return address_of(address)
 
 
@@ -115,7 +153,7 @@ def key_for(
         return Secret(_NO_KEY, name="no key")
     names = " or ".join(source.variables)
     if variable is not None:
-        home, told = _origin(source.base_url), f"the key of {_origin(wanted)} as api_key"
+        home, told = _home(source, env), f"the key of {_origin(wanted)} as api_key"
         raise ConfigError(
             f"api_key: {variable} is for {home} and is not sent to another address; give {told}",
             field="api_key",
@@ -138,8 +176,13 @@ def _key(value: str, name: str) -> Secret:
 
 
 def _own_origins(source: KeySource, env: Mapping[str, str]) -> set[str]:
-    named = env.get(source.url_variable, "") if source.url_variable else ""
-    return {_origin(url) for url in (source.base_url, named) if url}
+    return {_origin(url) for url in (source.base_url, source.named(env)) if url}
+
+
+def _home(source: KeySource, env: Mapping[str, str]) -> str:
+    """Return where a provider's key belongs, in words."""
+    home = source.base_url or source.named(env)
+    return _origin(home) if home else "the address that the environment names"
 
 
 def _origin(url: str) -> str:

@@ -2,37 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from windlass.errors import CallerError, InvalidInput
 from windlass.guards.text import clean_text
-from windlass.kernel import Attachment, Json, Text, ToolCall, ToolResult, canonical, freeze
-from windlass.ports.model import READ_BLOB, EmitModelEvent, ReasoningChunk, TextChunk
+from windlass.kernel import (
+    Attachment,
+    Json,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+    canonical,
+    freeze,
+)
+from windlass.ports.model import READ_BLOB, CallChunk, EmitModelEvent, ReasoningChunk, TextChunk
+
+_SEARCH = "web_search"
 
 
 class Words:
     """Text as it grows, shown as chunks of a kind. Half of a character waits for its other half."""
 
     def __init__(
-        self, emit: EmitModelEvent, kind: type[TextChunk | ReasoningChunk] = TextChunk
+        self,
+        emit: EmitModelEvent,
+        kind: type[TextChunk | ReasoningChunk] = TextChunk,
+        *,
+        phase: str | None = None,
     ) -> None:
         self._emit = emit
         self._kind = kind
+        self.phase = phase
         self._shown: list[str] = []
         self._half = ""
 
     def add(self, piece: str) -> None:
         """Take a piece, and show what can be shown now."""
-        given = self._half + piece
-        is_half = bool(given) and "\ud800" <= given[-1] <= "\udbff"
-        self._half = given[-1] if is_half else ""
-        shown = whole_text(given[:-1] if is_half else given)
+        shown, self._half = _without_half(self._half + piece)
         self._shown.append(shown)
-        if shown:
+        if shown and self._kind is TextChunk:
+            self._emit(TextChunk(text=shown, phase=self.phase))
+        elif shown:
             self._emit(self._kind(text=shown))
 
     @property
     def text(self) -> str:
         """All of it; a half that stayed alone is U+FFFD."""
         return "".join(self._shown) + ("\ufffd" if self._half else "")
+
+
+class Written:
+    """The arguments of a call as they grow, shown as chunks. Half of a character waits for its other half."""
+
+    def __init__(self, emit: EmitModelEvent) -> None:
+        self._emit = emit
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str, *, call_id: str, name: str) -> None:
+        """Take a piece, and show what can be shown now."""
+        self._pieces.append(piece)
+        shown, self._half = _without_half(self._half + piece)
+        if shown:
+            about = CallChunk(call_id=whole_text(call_id), name=whole_text(name), text=shown)
+            self._emit(about)
+
+    @property
+    def text(self) -> str:
+        """All of it, to the letter."""
+        return "".join(self._pieces)
+
+
+def _without_half(text: str) -> tuple[str, str]:
+    """Return what can be shown of text that grows, and the half of a character at its end that cannot yet."""
+    is_half = bool(text) and "\ud800" <= text[-1] <= "\udbff"
+    return (whole_text(text[:-1]), text[-1]) if is_half else (whole_text(text), "")
 
 
 def whole_text(text: str) -> str:
@@ -45,6 +90,33 @@ def paired(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def words_said(parts: Iterable[object]) -> str:
+    """Return a message's texts as one, for who takes only one: those of another phase stand apart."""
+    pieces: list[str] = []
+    last: Text | None = None
+    for part in parts:
+        if isinstance(part, Text):
+            is_apart = last is not None and last.phase != part.phase
+            pieces += ["\n\n", part.text] if is_apart else [part.text]
+            last = part
+    return "".join(pieces)
+
+
+def ran_elsewhere(parts: Iterable[object]) -> list[str]:
+    """Return what operators are told of tools that the provider ran: each once, but for searches, which show pages."""
+    ran = [part for part in parts if isinstance(part, ServerToolCall)]
+    kept = dict.fromkeys([part.name for part in ran if part.replay is not None])
+    lost = dict.fromkeys([part.name for part in ran if part.replay is None])
+    return [
+        *[
+            f"{name} ran at the provider; its parts are kept and returned"
+            for name in kept
+            if name != _SEARCH
+        ],
+        *[f"{name} ran at the provider" for name in lost if name != _SEARCH and name not in kept],
+    ]
 
 
 def text_at(owner: object, field: str) -> str:

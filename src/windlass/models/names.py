@@ -22,22 +22,36 @@ class _Maker(NamedTuple):
 
 
 _CHAT = _Maker("windlass.models.openai_chat", "OpenAIChatModel", "openai", "openai")
+_HOSTS = (
+    "openrouter", "azure", "deepseek", "fireworks", "groq", "mistral", "together", "xai",
+    "llamacpp", "lmstudio", "ollama", "vllm",
+)  # fmt: skip
 _MAKERS: dict[str, _Maker] = {
     "anthropic": _Maker("windlass.models.anthropic", "AnthropicModel", "anthropic", "anthropic"),
     "openai": _Maker(
         "windlass.models.openai_responses", "OpenAIResponsesModel", "openai", "openai"
     ),
     "openai-chat": _CHAT._replace(dialect="openai"),
-    **{name: _CHAT._replace(dialect=name) for name in ("ollama", "openrouter", "vllm", "llamacpp")},
     "google": _Maker("windlass.models.google", "GoogleModel", "google.genai", "google"),
+    "vertex": _Maker("windlass.models.google", "VertexModel", "google.genai", "google"),
+    **{name: _CHAT._replace(dialect=name) for name in _HOSTS},
+    "vertex-anthropic": _Maker(
+        "windlass.models.anthropic", "AnthropicVertexModel", "google.auth", "vertex"
+    ),
+    "bedrock-anthropic": _Maker(
+        "windlass.models.anthropic", "AnthropicBedrockModel", "anthropic", "anthropic"
+    ),
+    "azure-responses": _Maker(
+        "windlass.models.openai_responses", "AzureResponsesModel", "openai", "openai"
+    ),
     "local": _Maker("windlass.models.local", "LocalModel", "xllamacpp", "local"),
 }
 PROVIDERS = tuple(_MAKERS)
 """What may stand before the colon."""
 
 
-def model_named(name: str) -> Model | None:
-    """Make the model of a name; None if the name has no provider in it.
+def model_named(name: str, **settings: object) -> Model | None:
+    """Make the model of a name, with these settings of its class; None if the name has no provider in it.
 
     Raises:
         ConfigError: no such provider, its SDK is not installed, or it has no key.
@@ -52,8 +66,14 @@ def model_named(name: str) -> Model | None:
         raise ConfigError.at("model", f"{provider}: without a model", f"{provider}:NAME")
     check_installed(provider)
     found = getattr(importlib.import_module(maker.module), maker.class_name)
-    made = found(model) if maker.dialect is None else found(model, dialect=maker.dialect)
-    return cast("Model", made)
+    if maker.dialect is not None:
+        settings = {"dialect": maker.dialect, **settings}
+    return cast("Model", found(model, **settings))
+
+
+def extra_of(provider: str) -> str:
+    """Return the extra that brings a provider's SDK."""
+    return _MAKERS.get(provider, _CHAT).extra
 
 
 def missing_extra(provider: str) -> str | None:

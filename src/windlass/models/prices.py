@@ -21,6 +21,7 @@ _PROVIDERS = {
     "openai": "openai",
     "openai-chat": "openai",
     "google": "google",
+    "vertex": "google",
     "openrouter": "openrouter",
 }
 # What runs inside this very process.

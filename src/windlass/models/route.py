@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from windlass.errors import ConfigError
-from windlass.kernel.value import Json, set_field
+from windlass.errors import CallerError, ConfigError
+from windlass.kernel.value import Json, freeze, set_field
 
 _log = logging.getLogger("windlass.models")
 _PORTS = {"http": 80, "https": 443}
@@ -84,8 +84,14 @@ def _not_an_address() -> ConfigError:
 
 
 def replay_blob(blob: Json, route: Route) -> Json:
-    """Return a provider's blob as it is stored: with the route that made it."""
-    return {"route": route.key, "blob": blob}
+    """Return a provider's blob as it is stored: with the route that made it.
+
+    None if no store takes it, as one with a NUL in it. What it belongs to was paid for and stays.
+    """
+    try:
+        return {"route": route.key, "blob": freeze(blob)}
+    except CallerError:
+        return None
 
 
 def own_blob(replay: Json, route: Route) -> Json | None:

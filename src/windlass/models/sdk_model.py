@@ -11,7 +11,8 @@ import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypedDict, TypeVar
 
 from windlass.errors import ConfigError, LimitExceeded, ProviderError, StoreError, WindlassBug
 from windlass.guards.secret import Secret
@@ -19,7 +20,7 @@ from windlass.kernel.model_call import ModelReply, ModelRequest
 from windlass.models.capabilities import Capabilities, capabilities_of
 from windlass.models.credentials import base_url_for, key_for, redactor_of
 from windlass.models.names import check_installed
-from windlass.models.provider_errors import from_exception, overflow_reply
+from windlass.models.provider_errors import from_exception, reply_to_refusal
 from windlass.models.route import Route
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import EmitModelEvent
@@ -100,11 +101,23 @@ class SdkModel(ABC, Generic[C]):
         except Exception as raised:  # noqa: BLE001 - an SDK's errors are many; each is mapped
             error = self._failure(raised)
         # Out here, where it does not carry what the provider said with it.
-        return overflow_reply(error)
+        return reply_to_refusal(error)
 
     async def aclose(self) -> None:
         """Close the connections; the next call opens new ones."""
         await self._client.aclose()
+
+    @property
+    def http_client(self) -> AsyncClient | None:
+        """The client that it was given; None if it makes its own."""
+        return self._http_client
+
+    def over(self, client: AsyncClient) -> Self:
+        """Return this model with another client below it, which is the caller's to close."""
+        made = copy(self)
+        made._http_client = client  # noqa: SLF001 - of the same class
+        made._client = SdkClient(made._new_client, made._close_client)  # noqa: SLF001 - of the same class
+        return made
 
     @abstractmethod
     async def _prepare(self, request: ModelRequest, emit: EmitModelEvent) -> Prepared:

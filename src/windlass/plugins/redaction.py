@@ -18,13 +18,20 @@ from typing import Final, TypeVar
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.kernel.messages import Attachment, Part, Reasoning, ResultPart, Text
+from windlass.kernel.messages import (
+    Attachment,
+    Part,
+    Reasoning,
+    ResultPart,
+    ServerToolCall,
+    Text,
+)
 from windlass.kernel.model_call import ModelReply, ReplyPart
 from windlass.kernel.tool_call import CompletedToolCall, Control, HandOff, ToolOutcome, as_text
 from windlass.kernel.value import Json
 from windlass.plugins import kept_output, options
 from windlass.plugins.secret_patterns import DEFAULTS, KINDS, PERSONAL, Hit, Patterns
-from windlass.ports import PluginTurn, ReasoningChunk, TextChunk
+from windlass.ports import PluginTurn
 from windlass.ports.plugin import Chunk, Plugin
 
 __all__ = ["DEFAULTS", "KINDS", "Redaction"]
@@ -95,7 +102,7 @@ class Redaction(Plugin):
         """Show no preview: half of a secret looks like nothing, and the other half comes later."""
         if not self._is_for_output:
             return None
-        return TextChunk(text="") if isinstance(chunk, TextChunk) else ReasoningChunk(text="")
+        return msgspec.structs.replace(chunk, text="")
 
     async def after_model(self, turn: PluginTurn, reply: ModelReply) -> ModelReply | None:
         """Return what the model said, redacted; the arguments of its calls stay."""
@@ -150,10 +157,7 @@ class Redaction(Plugin):
         return msgspec.structs.replace(outcome, content=put(outcome.content), shown=shown)
 
     def _parts(self, parts: tuple[P, ...], turn: PluginTurn) -> tuple[P | Text, ...]:
-        return tuple(
-            Text(text=self._clean(part.text, turn)) if isinstance(part, Text) else part
-            for part in parts
-        )
+        return tuple(self._text(part, turn) if isinstance(part, Text) else part for part in parts)
 
     def _control(self, control: Control | None, turn: PluginTurn) -> Control | None:
         if isinstance(control, HandOff):
@@ -164,12 +168,25 @@ class Redaction(Plugin):
 
     def _said(self, part: ReplyPart, turn: PluginTurn) -> ReplyPart:
         if isinstance(part, Text):
-            return Text(text=self._clean(part.text, turn))
+            return self._text(part, turn)
+        if isinstance(part, ServerToolCall):
+            # What was asked and found cannot be changed in the provider's blob, so it goes with the words.
+            text = self._clean(part.text, turn)
+            return part if text == part.text else ServerToolCall(name=part.name, text=text)
         if isinstance(part, Reasoning):
             text = self._clean(part.text, turn)
             # Signed for other words: no provider would take these thoughts back.
             return part if text == part.text else Reasoning(text=text)
         return part
+
+    def _text(self, part: Text, turn: PluginTurn) -> Text:
+        """Return words, and what is told of their citations. Redacted, they are not the provider's any more."""
+        text = self._clean(part.text, turn)
+        clean = partial(self._clean, turn=turn)
+        citations = tuple([each.changed(clean) for each in part.citations])
+        if text == part.text and citations == part.citations:
+            return part
+        return Text(text=text, phase=part.phase, citations=citations)
 
     def _json(self, value: Json, turn: PluginTurn) -> Json:
         if isinstance(value, str):

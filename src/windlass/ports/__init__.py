@@ -21,6 +21,7 @@ from windlass.ports.inbox import InboxItem, InboxReceipt, ItemKind, ItemState, N
 from windlass.ports.model import (
     READ_BLOB,
     AttemptFailed,
+    CallChunk,
     EmitModelEvent,
     Model,
     ModelEvent,
@@ -109,7 +110,7 @@ from windlass.ports.waits import Wait, WaitAnswer, WaitKind, WaitReceipt, WaitSt
 
 __all__ = [
     "READ_BLOB", "Abort", "AcceptTurn", "Allow", "AnswerWait", "Approve", "Ask", "AskedCall", "AtCheckpoint", "Attachment",
-    "AttemptFailed", "CancelReceipt", "CancelTurn", "Change", "ChangeKind", "Changes", "ClaimedTurn", "Clock",
+    "AttemptFailed", "CallChunk", "CancelReceipt", "CancelTurn", "Change", "ChangeKind", "Changes", "ClaimedTurn", "Clock",
     "CommitReceipt", "CommittedTurn", "Continue", "Contribution", "DeleteReport", "Delivery", "Deny", "Done",
     "Due", "DueCancel", "DueInbox", "DueTurn", "DueWait", "EmitModelEvent", "Engine", "Errand", "ErrandReceipt", "Finale",
     "Hold", "ImportedSession", "ImportedTurn", "InboxItem", "InboxReceipt", "InboxView", "ItemKind", "ItemState", "Lease", "Model", "ModelEvent",

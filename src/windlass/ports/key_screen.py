@@ -8,13 +8,32 @@ Law 3. A blob is the provider's own and cannot be changed: one with a key in it 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from msgspec.structs import replace
 
 from windlass.guards.secret import Redactor
 from windlass.journal.redaction import clean_json
 from windlass.kernel import Reasoning, Text, ToolCall, canonical
+from windlass.kernel.messages import ServerToolCall
 from windlass.kernel.model_call import ModelReply, ReplyPart
-from windlass.ports.model import EmitModelEvent, ModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import (
+    AttemptFailed,
+    CallChunk,
+    EmitModelEvent,
+    ModelEvent,
+    ReasoningChunk,
+    TextChunk,
+)
+
+_Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk
+
+
+def _strand(chunk: _Chunk) -> tuple[type, str | None]:
+    """Return what pieces have to share to go on one another: their kind, their phase, or the call they are of."""
+    if isinstance(chunk, CallChunk):
+        return CallChunk, chunk.call_id
+    return type(chunk), chunk.phase if isinstance(chunk, TextChunk) else None
 
 
 def _show_nobody(_event: ModelEvent) -> None:
@@ -27,22 +46,34 @@ class KeyScreen:
     def __init__(self, redactor: Redactor, emit: EmitModelEvent = _show_nobody) -> None:
         self._redactor = redactor
         self._emit = emit
-        self._kind: type[TextChunk | ReasoningChunk] = TextChunk
+        # What the next piece may go on, and a clean chunk of its kind, whose text does not count.
+        self._strand: tuple[type, str | None] = (TextChunk, None)
+        self._like: _Chunk = TextChunk(text="")
         self._held = ""
 
     def emit(self, event: ModelEvent) -> None:
         """Show an event, as far as it is surely clean."""
-        if not isinstance(event, self._kind):
+        if isinstance(event, AttemptFailed):
             self.flush()
-        if not isinstance(event, (TextChunk, ReasoningChunk)):
             self._emit(event)
             return
-        self._kind = type(event)
+        strand = _strand(event)
+        if strand != self._strand:
+            self.flush()
+            self._strand, self._like = strand, self._clean_like(event)
         text = self._redactor.clean(self._held + event.text)
         length = self._redactor.clean_length(text)
         self._held = text[length:]
         if length:
-            self._emit(self._kind(text=text[:length]))
+            self._emit(replace(self._like, text=text[:length]))
+
+    def _clean_like(self, event: _Chunk) -> _Chunk:
+        clean = self._redactor.clean
+        if isinstance(event, CallChunk):
+            return CallChunk(call_id=clean(event.call_id), name=clean(event.name), text="")
+        if isinstance(event, TextChunk) and event.phase:
+            return TextChunk(text="", phase=clean(event.phase))
+        return event
 
     def reply(self, reply: ModelReply) -> ModelReply:
         """Show what was held back; return the whole reply, clean."""
@@ -66,7 +97,7 @@ class KeyScreen:
         """Show what was held back: there is no more."""
         held, self._held = self._held, ""
         if held:
-            self._emit(self._kind(text=held))
+            self._emit(replace(self._like, text=held))
 
     def _parts(self, found: tuple[ReplyPart, ...]) -> tuple[ReplyPart, ...]:
         parts = [part for each in found if (part := self._part(each)) is not None]
@@ -79,12 +110,22 @@ class KeyScreen:
     def _part(self, part: ReplyPart) -> ReplyPart | None:
         clean = self._redactor.clean
         if isinstance(part, Text):
-            return Text(text=clean(part.text))
+            return self._text(part)
         replay = None if self._redactor.is_in(canonical.encode(part.replay)) else part.replay
         if isinstance(part, Reasoning):
             text = clean(part.text)
             return Reasoning(text=text, replay=replay) if text or replay is not None else None
+        if isinstance(part, ServerToolCall):
+            return ServerToolCall(name=clean(part.name), text=clean(part.text), replay=replay)
         return self._call(replace(part, replay=replay))
+
+    def _text(self, part: Text) -> Text:
+        clean = self._redactor.clean
+        if not self._redactor.is_in(canonical.encode(part)):
+            return part
+        citations = tuple([each.changed(clean) for each in part.citations])
+        # The blob belongs to the words to the letter.
+        return Text(text=clean(part.text), phase=part.phase, citations=citations)
 
     def _call(self, call: ToolCall) -> ToolCall:
         clean = self._redactor.clean

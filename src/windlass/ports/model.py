@@ -14,9 +14,11 @@ class TextChunk(Value, kw_only=True):
 
     Attributes:
         text: The words that came since the last chunk.
+        phase: `commentary` for words that are not part of the answer, if the provider tells them apart.
     """
 
     text: str
+    phase: str | None = None
 
 
 class ReasoningChunk(Value, kw_only=True):
@@ -26,6 +28,20 @@ class ReasoningChunk(Value, kw_only=True):
         text: The thoughts that came since the last chunk.
     """
 
+    text: str
+
+
+class CallChunk(Value, kw_only=True):
+    """Some of the arguments that the model writes for a tool call, as they come.
+
+    Attributes:
+        call_id: Which call, by the provider's id; empty where the provider gives none.
+        name: Which tool the model asks for.
+        text: The JSON text that came since the last chunk.
+    """
+
+    call_id: str
+    name: str
     text: str
 
 
@@ -41,7 +57,7 @@ class AttemptFailed(Value, kw_only=True):
     wait_ms: int = 0
 
 
-ModelEvent: TypeAlias = TextChunk | ReasoningChunk | AttemptFailed
+ModelEvent: TypeAlias = TextChunk | ReasoningChunk | CallChunk | AttemptFailed
 EmitModelEvent: TypeAlias = Callable[[ModelEvent], None]
 
 READ_BLOB: ContextVar[Callable[[str], Awaitable[bytes]] | None] = ContextVar(
@@ -63,7 +79,7 @@ class Model(Protocol):
 
         Args:
             request: What is asked: messages, tools, settings.
-            emit: Call it with each `TextChunk` or `ReasoningChunk` as it comes.
+            emit: Call it with each `TextChunk`, `ReasoningChunk` or `CallChunk` as it comes.
 
         Raises:
             ProviderError: there is no reply. Its `retry` says whether asking again later may help.

@@ -38,7 +38,7 @@ from windlass.ports.directives import (
     ToolDirective,
     Withhold,
 )
-from windlass.ports.model import ReasoningChunk, TextChunk
+from windlass.ports.model import CallChunk, ReasoningChunk, TextChunk
 from windlass.ports.plugin_turn import PluginTurn
 from windlass.ports.policy import Ask, Deny, Risk
 from windlass.ports.prompt import Contribution
@@ -46,7 +46,7 @@ from windlass.ports.prompt import Contribution
 if TYPE_CHECKING:
     from windlass.ports.tool import Tool, ToolProvider
 
-Chunk: TypeAlias = TextChunk | ReasoningChunk
+Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk
 
 
 class AskedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class Plugin:
         turn: The turn as this plugin sees it: its facts, the plugin's own state, and a few things to ask for.
         parts: Of `on_input`: what the user gave, before it enters the history.
         request: Of `before_model`: what is about to be sent.
-        chunk: Of `on_stream`: some words or thoughts, before they are shown.
+        chunk: Of `on_stream`: some words, thoughts or arguments, before they are shown.
         reply: Of `after_model`: what the model answered, before it is used.
         call: A tool call: before it runs, or with its result.
         trouble: Of `on_error`: what failed, and how often.
@@ -216,7 +216,7 @@ HOOKS: Final[dict[str, Hook]] = {
     ),
     "view": Hook("sync_environment", "the environment, if it changed", (HistoryView,)),
     "before_model": Hook("model_call", "the reply", (ModelRequest, Send, Hold, Stop)),
-    "on_stream": Hook("model_call, previews only", "", (TextChunk, ReasoningChunk)),
+    "on_stream": Hook("model_call, previews only", "", (TextChunk, ReasoningChunk, CallChunk)),
     "after_model": Hook("model_hooks", "the reply as looked at", (ModelReply, Withhold, Stop), looks_at="model"),
     "before_tool": Hook(
         "tool_hooks, decide", "the decision, if there was one", (Proceed, ReplaceArgs, ShortCircuit, Deny, Ask)

@@ -19,7 +19,16 @@ from windlass.kernel.messages import Attachment, Part, ResultPart, Text, TurnCau
 from windlass.kernel.model_call import ModelMessage, ModelRequest, RequestPart, Usage
 from windlass.kernel.outcomes import StopReason
 from windlass.kernel.value import Value, freeze
-from windlass.ports import Hold, ReasoningChunk, ReplaceArgs, Retry, Send, Stop, TextChunk
+from windlass.ports import (
+    CallChunk,
+    Hold,
+    ReasoningChunk,
+    ReplaceArgs,
+    Retry,
+    Send,
+    Stop,
+    TextChunk,
+)
 from windlass.ports.directives import (
     Abort,
     Delivery,
@@ -226,8 +235,9 @@ _FIELDS: Final[dict[type, dict[str, Read]]] = {
         "reserve": _optional(_a(Usage, "Usage")),
     },
     Hold: {"key": _text, "title": _text, "detail": lambda found, field: freeze(found, field=field)},
-    TextChunk: {"text": _text},
+    TextChunk: {"text": _text, "phase": _optional(_text)},
     ReasoningChunk: {"text": _text},
+    CallChunk: {"call_id": _text, "name": _text, "text": _text},
     Delivery: {
         "messages": _each(_message),
         "transient": _each(_message),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from windlass.journal import CheckpointCommand, CheckpointGiven
 from windlass.journal.redaction import cleaned
 from windlass.kernel import CheckpointPassed, CompletedToolCall, Outcome, RunCheckpoint, events
-from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause
+from windlass.kernel.messages import InputOrigin, Message, PluginOrigin, Text, TurnCause, answer_in
 from windlass.kernel.outcomes import Stopped
 from windlass.kernel.responses import NOTHING_CAME, CheckpointDelivery, InjectedMessage
 from windlass.kernel.value import EMPTY_DICT
@@ -198,9 +198,7 @@ class Checkpoints:
             return ()
         if isinstance(ending, Stopped) and ending.reason == "unfinished":
             return ()  # a tool has to end the turn: words of any shape would not do
-        said = "".join(
-            part.text for message in messages[-1:] for part in message.parts if type(part) is Text
-        )
+        said = answer_in(messages[-1].parts) if messages else ""
         try:
             output.check(read_value(said))
         except ValueError as error:

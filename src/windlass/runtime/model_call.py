@@ -32,8 +32,9 @@ from windlass.journal import Attempt, DirectAnswered, ModelAnswered, Released
 from windlass.journal.commands import DirectCallCommand, ModelCallCommand, RequestSpec
 from windlass.journal.redaction import cleaned
 from windlass.kernel import CallModel, Chain, ModelMessage, ModelReplied, canonical, events
+from windlass.kernel.messages import COMMENTARY
 from windlass.kernel.model_call import NO_USAGE, ModelFailure, ModelReply, ModelRequest
-from windlass.ports import Model, ReasoningChunk, Store, TextChunk
+from windlass.ports import CallChunk, Model, ReasoningChunk, Store, TextChunk
 from windlass.ports.key_screen import KeyScreen
 from windlass.ports.model import READ_BLOB, AttemptFailed, ModelEvent
 from windlass.runtime.around_model import ModelHooks
@@ -477,16 +478,21 @@ class _Stream:
             self.first_ms = max(0, self._turn.services.clock.now_ms() - self.began_ms)
         if isinstance(event, TextChunk):
             self.has_text = True
-            self._words.append(event.text)
+            if event.phase != COMMENTARY:
+                self._words.append(event.text)
         if self._hooks is not None:
             event = self._hooks.streamed(event)
             if not event.text:
                 return
         self._has_shown = True
         if isinstance(event, TextChunk):
-            self._turn.tell(events.TextDelta(text=event.text), self.effect_id)
+            delta = events.TextDelta(text=event.text, phase=event.phase)
+            self._turn.tell(delta, self.effect_id)
         elif isinstance(event, ReasoningChunk):
             self._turn.tell(events.ReasoningDelta(text=event.text), self.effect_id)
+        elif isinstance(event, CallChunk):
+            about = events.ToolInputDelta(call_id=event.call_id, name=event.name, text=event.text)
+            self._turn.tell(about, self.effect_id)
 
     def try_again(self, failure: ModelFailure, wait_s: float) -> None:
         """Note an attempt that failed, and say that the call is made once more."""

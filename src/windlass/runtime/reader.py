@@ -14,14 +14,15 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from io import StringIO
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from windlass.errors import InvalidInput
 from windlass.kernel import Event, Recovered, Retracted, TurnEnded
-from windlass.kernel.events import ReasoningDelta, TextDelta, ToolProgress
+from windlass.kernel.events import ReasoningDelta, TextDelta, ToolInputDelta, ToolProgress
 from windlass.kernel.value import set_field
 
-_DELTAS = (TextDelta, ReasoningDelta)
+_DELTAS = (TextDelta, ReasoningDelta, ToolInputDelta)
+_Delta: TypeAlias = TextDelta | ReasoningDelta | ToolInputDelta
 
 # No feed counts that far; longer digits are not worth converting.
 _MAX_DIGITS = 18
@@ -73,15 +74,16 @@ class _Slot:
         self.event = event
         self.text: StringIO | None = None
 
-    def takes(self, drive: Drive, event: TextDelta | ReasoningDelta) -> bool:
+    def takes(self, drive: Drive, event: _Delta) -> bool:
         """Whether a delta goes on where this one ends."""
         return (
             type(self.event) is type(event)
             and self.event.correlation_id == event.correlation_id
             and self.drive is drive
+            and _strand(self.event) == _strand(event)
         )
 
-    def join(self, position: int, event: TextDelta | ReasoningDelta) -> None:
+    def join(self, position: int, event: _Delta) -> None:
         """Add a delta's text; the place is the last one's, so that a cursor skips and repeats nothing."""
         if self.text is None:
             self.text = StringIO()
@@ -96,6 +98,13 @@ class _Slot:
         if self.text is not None:
             set_field(copy, "text", self.text.getvalue())
         return copy
+
+
+def _strand(event: Event) -> str | None:
+    """Return what deltas of one kind have to share to be one: their phase, or the call they are of."""
+    if isinstance(event, TextDelta):
+        return event.phase
+    return event.call_id if isinstance(event, ToolInputDelta) else None
 
 
 class Waiting:
@@ -225,7 +234,7 @@ class Waiting:
         if len(self._previews) > MAX_PREVIEWS:
             self._remove(next(iter(self._previews)))
 
-    def _put_delta(self, position: int, drive: Drive, event: TextDelta | ReasoningDelta) -> None:
+    def _put_delta(self, position: int, drive: Drive, event: _Delta) -> None:
         last = self._last
         if last is not None and last.takes(drive, event):
             last.join(position, event)

@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from windlass.kernel import ModelFailure, ModelReply, Reasoning, ToolCall
+from windlass.kernel import ModelFailure, ModelReply, Reasoning, ServerToolCall, Text, ToolCall
 from windlass.kernel.model_call import LIMIT
 from windlass.ports.model import (
     AttemptFailed,
+    CallChunk,
     EmitModelEvent,
     ModelEvent,
     ReasoningChunk,
@@ -31,7 +32,7 @@ from windlass.runtime.turn import Turn
 # An adapter that goes on after it was told to end is told again.
 _AGAIN_S = 1.0
 _ENCODER = msgspec.json.Encoder()
-_CHUNKS = (TextChunk, ReasoningChunk)
+_CHUNKS = (TextChunk, ReasoningChunk, CallChunk)
 
 
 class OverLimit(BaseException):
@@ -151,13 +152,21 @@ def most_bytes(reply: ModelReply) -> int:
 
 
 def _weight(reply: ModelReply) -> int:
-    n = _n_bytes(reply.text)
+    n = 0
     for part in reply.parts:
         if isinstance(part, ToolCall):
             n += _n_bytes(part.raw) or len(_ENCODER.encode(part.args))
         elif isinstance(part, Reasoning):
             n += _n_bytes(part.text) + len(_ENCODER.encode(part.replay))
+        else:
+            n += _n_bytes(part.text) + _added(part)
     return n
+
+
+def _added(part: Text | ServerToolCall) -> int:
+    """Return how large is what a provider added to words, or found by itself."""
+    cited = part.citations if isinstance(part, Text) else ()
+    return sum([len(_ENCODER.encode(each)) for each in (*cited, part.replay) if each is not None])
 
 
 def _n_bytes(text: str) -> int:

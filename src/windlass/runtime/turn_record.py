@@ -15,10 +15,9 @@ from windlass.kernel import (
     ConversationRecord,
     Message,
     Outcome,
-    Text,
     events,
 )
-from windlass.kernel.messages import ToolCall, ToolResult
+from windlass.kernel.messages import ToolCall, ToolResult, answer_in
 from windlass.kernel.outcomes import Finished, FinishedByTool, FinishedValue
 from windlass.kernel.tool_call import CompletedToolCall, ToolOutcome, as_text
 from windlass.ports import TurnCommit
@@ -114,7 +113,7 @@ def last_words(messages: Iterable[Message]) -> str:
     """Return the text of the last message that the model ended with."""
     for message in reversed(tuple(messages)):
         if message.role == "assistant":
-            return "".join(part.text for part in message.parts if type(part) is Text)
+            return answer_in(message.parts)
     return ""
 
 

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise, takewhile
 from typing import NamedTuple, TypeVar
 
-from windlass.kernel import ModelMessage, ModelRequest, Reasoning, Text, ToolCall, ToolResult
+from windlass.kernel import (
+    ModelMessage,
+    ModelRequest,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from windlass.kernel.model_call import RequestPart
 
 P = TypeVar("P", bound=RequestPart)
@@ -109,18 +117,19 @@ def text_after_calls(turns: list[Turn]) -> list[str]:
 
 
 def only_thoughts(request: ModelRequest) -> list[str]:
-    """Return messages that hold nothing but thoughts."""
+    """Return messages that hold nothing but thoughts, and tools that the provider ran itself."""
 
     def is_thought(_: int, message: ModelMessage) -> bool:
         kinds = {type(part) for part in message.parts}
-        return kinds == {Reasoning}
+        return bool(kinds) and kinds <= {Reasoning, ServerToolCall}
 
     return messages(request, is_thought)
 
 
 def unsigned_thoughts(request: ModelRequest) -> list[str]:
-    """Return thoughts without the blob of their provider."""
-    return [where for where, part in of(request, Reasoning) if part.replay is None]
+    """Return thoughts, and tools that a provider ran itself, without the blob of their provider."""
+    thoughts = [where for where, part in of(request, Reasoning) if part.replay is None]
+    return thoughts + [where for where, part in of(request, ServerToolCall) if part.replay is None]
 
 
 def last_thoughts(turns: list[Turn]) -> list[str]:

@@ -6,8 +6,8 @@ provider, whichever is asked now: the next turn may ask another.
 
 A request is judged as a plain adapter would send it: the system prompt apart, ids and names as they
 are, parts in their order, neighbors of one role merged where the provider merges them, thoughts only
-with the blob that their provider gave (`Reasoning.replay`). Thoughts of another provider stay behind,
-so a message must hold something besides them.
+with the blob that their provider gave (`Reasoning.replay`), and so are tools that a provider ran itself. Those of
+another provider stay behind, so a message must hold something besides them.
 
 Law 1. Nothing here repairs. A rule says what should hold, and where it does not.
 Law 2. A rule stands beside its source: the provider's documentation, or the words of its refusal.
@@ -22,7 +22,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from windlass.kernel import Attachment, ModelRequest, Reasoning, Text, ToolCall, ToolResult, Value
+from windlass.kernel import (
+    Attachment,
+    ModelRequest,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+    Value,
+)
 from windlass.testing import places
 
 Rules: TypeAlias = Iterator[tuple[str, list[str]]]
@@ -31,7 +40,7 @@ Rules: TypeAlias = Iterator[tuple[str, list[str]]]
 _HOLDS: dict[str, tuple[type, ...]] = {
     "system": (Text,),
     "user": (Text, Attachment, ToolResult),
-    "assistant": (Text, Reasoning, ToolCall),
+    "assistant": (Text, Reasoning, ToolCall, ServerToolCall),
 }
 _BOTH = ("user", "assistant")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")

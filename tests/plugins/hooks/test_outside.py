@@ -107,7 +107,7 @@ class Babbles(Plugin):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("a text", "on_stream: found str, wanted TextChunk or ReasoningChunk"),
+        ("a text", "on_stream: found str, wanted TextChunk or ReasoningChunk or CallChunk"),
         (TextChunk(text=5), "on_stream.text: found int, wanted text"),  # type: ignore[arg-type]  # the point
         (
             TextChunk(text="\ud800"),

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from cyclopts import Parameter
@@ -26,14 +27,33 @@ from windlass.cli.output import write_json
 from windlass.cli.settings import Settings, existing_store, read_settings, store_file
 from windlass.cli.terminal import console, line, note, notes, print_table, size
 from windlass.errors import ConfigError, InvalidInput
-from windlass.models.credentials import KEY_SOURCES
+from windlass.models.capabilities import abilities_of
+from windlass.models.credentials import KEY_SOURCES, KeySource
 from windlass.models.local.weights import KNOWN_WEIGHTS, find_weights, get_weights, weights_named
-from windlass.models.names import PROVIDERS, missing_extra
+from windlass.models.names import PROVIDERS, extra_of, missing_extra
+from windlass.models.openai_chat.dialects import DIALECTS
 from windlass.ports import VacuumReport
 from windlass.release import install_hint
 
 _SIGNS = {"ok": ("✓", "green"), "note": ("·", "dim"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 _MAX_TURNS = 10_000
+_DEMO: dict[str, Any] = {
+    "provider": "demo",
+    "example": "demo",
+    "extra": None,
+    "can": ["tools"],
+    "key": [],
+    "address": None,
+    "address_variables": [],
+    "ready": True,
+    "why": "rules, for experiments",
+}
+# What a cloud needs to know before it can be asked with the credentials that are on this machine.
+_CLOUDS = {
+    "vertex": "GOOGLE_CLOUD_PROJECT",
+    "vertex-anthropic": "GOOGLE_CLOUD_PROJECT",
+    "bedrock-anthropic": "AWS_REGION",
+}
 
 
 def doctor(*, online: bool = False, store: StoreOption = None, json: JsonOption = False) -> int:
@@ -218,43 +238,78 @@ def models(
         _get(name, json=json)
         return
     found = [_provider(provider) for provider in PROVIDERS]
-    demo = {"provider": "demo", "example": "demo", "ready": True, "why": "rules, for experiments"}
-    found.append(demo)
+    found.append(_DEMO)
     if json:
         for each in found:
             write_json(each)
         return
     yes, no = Text("yes", "green"), Text("no", "yellow")
     rows = [
-        (each["provider"], each["example"], yes if each["ready"] else no, each["why"])
+        # Of two variables the first is enough to know, and a row stays a line.
+        (
+            each["provider"],
+            yes if each["ready"] else no,
+            each["why"].partition(" or ")[0],
+            " ".join(each["can"]),
+        )
         for each in found
     ]
-    print_table(("provider", "model name", "ready", "why"), rows, ("cyan", "", "", "dim"))
-    console().print(f"\ndefault, without --model and WINDLASS_MODEL: {default_model()}")
+    heads = ("provider", "ready", "why", "its models can")
+    print_table(heads, rows, ("cyan", "", "dim", ""))
+    console().print("\na model's name is PROVIDER:NAME, as in openai:gpt-5")
+    console().print(f"default, without --model and WINDLASS_MODEL: {default_model()}")
     if any(missing_extra(provider) for provider in PROVIDERS):
         console().print(f"to install an extra: {install_hint('EXTRA')}", soft_wrap=True)
 
 
 def _provider(provider: str) -> dict[str, Any]:
-    """Say whether a model of a provider could be used now, and why or why not."""
+    """Say what a provider needs and can do, whether a model of it could be used now, and why or why not."""
     weights = next(iter(KNOWN_WEIGHTS)) if provider == "local" else "NAME"
-    found = {"provider": provider, "example": f"{provider}:{weights}", "ready": True}
     source = KEY_SOURCES.get(provider)
-    variables = source.variables if source else ()
-    key = next((each for each in variables if environment().get(each)), None)
+    places = (source.host_variable, source.url_variable) if source else ()
+    found: dict[str, Any] = {
+        "provider": provider,
+        "example": f"{provider}:{weights}",
+        "extra": extra_of(provider),
+        "can": _abilities(provider),
+        "key": list(source.variables) if source else [],
+        "address": source.base_url or None if source else None,
+        "address_variables": [each for each in places if each],
+    }
+    why_not = _missing(provider, source, f"{provider}:{weights}")
+    if why_not is not None:
+        return {**found, "ready": False, "why": why_not}
+    key = next((each for each in found["key"] if environment().get(each)), None)
+    own = "in this process" if provider == "local" else "with its cloud's login"
+    place = f"at {urlsplit(source.base_url).netloc}" if source else own
+    return {**found, "ready": True, "why": f"{key} is set" if key else place}
+
+
+def _missing(provider: str, source: KeySource | None, example: str) -> str | None:
+    """Return why a model of a provider cannot be used; None if it can."""
+    env = environment()
     extra = missing_extra(provider)
     if extra is not None:
-        return {**found, "ready": False, "why": f"needs the extra {extra}"}
-    if source is not None and key is None and not source.is_free:
-        return {**found, "ready": False, "why": f"set {' or '.join(variables)}"}
+        return f"needs the extra {extra}"
+    if source is not None and not source.is_free and not any(map(env.get, source.variables)):
+        return f"set {' or '.join(source.variables)}"
+    if source is not None and not (source.base_url or source.named(env)):
+        return f"set {source.host_variable}"
     if provider == "local" and not has_local():
-        return {**found, "ready": False, "why": f"windlass models get {weights}"}
+        return f"windlass models get {example.removeprefix('local:')}"
     try:
-        find_model(f"{provider}:{weights}")
+        find_model(example)
     except ConfigError as error:
-        return {**found, "ready": False, "why": str(error)}
-    why = f"{key} is set" if key else f"at {source.base_url}" if source else "in this process"
-    return {**found, "why": why}
+        wanted = _CLOUDS.get(provider)
+        return f"set {wanted}" if wanted else str(error)
+    return None
+
+
+def _abilities(provider: str) -> list[str]:
+    """Return what some models of a provider can do; a server that takes no schemas keeps them to none."""
+    dialect = DIALECTS.get(provider)
+    takes_schemas = dialect is None or dialect.schema == "json_schema"
+    return [each for each in abilities_of(provider) if each != "schemas" or takes_schemas]
 
 
 def _get(name: str | None, *, json: bool) -> None:

@@ -23,6 +23,7 @@ from windlass.cli.output import page_messages
 from windlass.folds import TurnFold, frame_in, place_of, write_cursor
 from windlass.journal import JournalRow, ToolCallCommand
 from windlass.kernel import CompletedToolCall, Finished, Message, events
+from windlass.kernel.messages import COMMENTARY
 from windlass.kernel.value import snake_case
 from windlass.ports import SessionView, TurnView
 
@@ -61,6 +62,9 @@ class Screen:
         self._live: Live | None = None
         self._replies: dict[str, Streamed] = {}
         self._thoughts = ""
+        # What the model said on the way to its answer, until the answer begins.
+        self._commentary = ""
+        self._was_aside = False
         self._last_text = ""
 
     # ------------------------------------------------------------------ events
@@ -74,12 +78,19 @@ class Screen:
             self._draw()
 
     def _model_started(self, _event: events.ModelStarted) -> None:
-        self._thoughts = ""
+        self._thoughts, self._commentary, self._was_aside = "", "", False
         self._open()
 
     def _text_delta(self, event: events.TextDelta) -> None:
+        if event.phase == COMMENTARY:
+            self._thoughts = self._commentary = self._commentary + terminal.safe(event.text)
+            self._open()
+            return
         reply = self._replies.setdefault(event.correlation_id, Streamed())
         block = reply.add(event.text)
+        if self._commentary and self._console.is_terminal:
+            self.aside(self._commentary)
+            self._thoughts, self._commentary, self._was_aside = "", "", True
         self._open()
         if block.strip() and self._console.is_terminal:
             # Printing above the region redraws it, so take the settled block out first.
@@ -95,11 +106,17 @@ class Screen:
         whole = event.text
         rest = reply.finish(whole) if self._console.is_terminal else whole
         self.close()
+        for ran in event.server_tools:
+            self.line("→", "cyan", terminal.one_line(ran, self.width))
         if rest is None:
             self._take_back()
             rest = whole
+        if event.commentary and not self._was_aside:
+            self.aside(event.commentary)
         if rest.strip():
             self.markdown(rest)
+        for cited in terminal.citation_lines(event.citations):
+            self.say(cited, "dim")
         self._last_text = event.text
 
     def _tool_started(self, event: events.ToolStarted) -> None:
@@ -117,9 +134,10 @@ class Screen:
     def _retracted(self, event: events.Retracted) -> None:
         for gone in event.correlation_ids:
             reply = self._replies.pop(gone, None)
-            if reply is not None and reply.was_shown:
+            if reply is not None and (reply.was_shown or self._was_aside):
                 self.close()
                 self._take_back()
+        self._thoughts, self._commentary, self._was_aside = "", "", False
 
     def _retrying(self, event: events.Retrying) -> None:
         reason = terminal.one_line(event.reason)
@@ -187,6 +205,10 @@ class Screen:
     def markdown(self, text: str) -> None:
         """Show Markdown."""
         self.print(_markdown(terminal.safe(text)))
+
+    def aside(self, text: str) -> None:
+        """Show what is not part of the answer: what the model said on the way to it."""
+        self.print(Text(terminal.safe(text).strip(), style="dim italic"))
 
     def used(self, usage: UsageReport) -> None:
         """Show what a turn used."""

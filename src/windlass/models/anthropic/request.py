@@ -1,7 +1,7 @@
 """A request as Anthropic's Messages API wants it.
 
-Law 1. A request is valid whichever model answered before: thoughts go only with this route's own signature, and
-    thinking is not asked for where the API would miss a thought.
+Law 1. A request is valid whichever model answered before: thoughts and what the provider's own tools found go only
+    to the route that made them, and thinking is not asked for where the API would miss a thought.
 Law 2. The stable prefix is marked for the cache: tools, system, the user's last two messages.
 """
 
@@ -13,9 +13,19 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.kernel import canonical, thaw
-from windlass.kernel.messages import Attachment, Reasoning, Text, ToolCall, ToolResult, is_blank
-from windlass.kernel.model_call import ModelMessage, ModelRequest, ReplyPart
+from windlass.kernel import thaw
+from windlass.kernel.messages import (
+    Attachment,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+    is_blank,
+)
+from windlass.kernel.model_call import ModelMessage, ModelRequest
+from windlass.models.anthropic.answer import AnswerTool, output_schema
+from windlass.models.anthropic.server_tools import Said, headers_for, offers_of, settle
 from windlass.models.capabilities import Capabilities, stated
 from windlass.models.message_parts import bytes_of, stand_in
 from windlass.models.route import Route, own_blob
@@ -27,18 +37,23 @@ _USUAL_OUTPUT = 32_000
 
 
 class Sent(NamedTuple):
-    """A request's body. `answer_tool` is the tool whose arguments are the answer, where one stands for it."""
+    """A request's body, and the headers that it needs.
+
+    `answer_tool` is the tool whose arguments are the answer, where one stands for it.
+    """
 
     body: dict[str, Any]
     answer_tool: AnswerTool | None
+    headers: dict[str, str]
 
 
 async def body_of(request: ModelRequest, *, route: Route, capabilities: Capabilities) -> Sent:
     """Return the JSON of a request.
 
     Raises:
-        InvalidInput: it asks for a variant that the model does not have, or an attachment cannot be read.
+        InvalidInput: it asks for a variant or a tool that the model does not have, or an attachment cannot be read.
     """
+    offers = offers_of(capabilities.server_tools(request, provider=route.provider), request)
     schema = None
     if request.output is not None and capabilities.structured_output == "native":
         schema = output_schema(thaw(request.output))
@@ -49,7 +64,8 @@ async def body_of(request: ModelRequest, *, route: Route, capabilities: Capabili
     max_tokens = min(request.generation.max_output_tokens or _USUAL_OUTPUT, most)
     thinking = _thinking(request, route, capabilities, max_tokens)
     shown = capabilities.reasoning == "effort" or thinking is not None
-    system, messages = await _Messages(route, capabilities, sends_thoughts=shown).of(request)
+    writer = _Messages(route, capabilities, sends_thoughts=shown)
+    system, messages = await writer.of(request, offers)
     body: dict[str, Any] = {
         "model": route.model,
         "max_tokens": max_tokens,
@@ -61,11 +77,11 @@ async def body_of(request: ModelRequest, *, route: Route, capabilities: Capabili
     }
     if thinking is None:
         body |= _sampling(request, capabilities)
-    answer_tool = _add_tools(body, request, capabilities)
+    answer_tool = _add_tools(body, request, capabilities, offers)
     body = stated(body)
     if capabilities.cache_marks:
         _mark(body)
-    return Sent(body, answer_tool)
+    return Sent(body, answer_tool, headers_for(offers))
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -96,16 +112,23 @@ def _is_forced(request: ModelRequest, capabilities: Capabilities) -> bool:
 def _misses_thought(request: ModelRequest, route: Route) -> bool:
     """Whether a call since the user last spoke lacks its thought, as one of another provider does.
 
-    Refused with "When `thinking` is enabled, a final `assistant` message must start with a thinking block".
+    Refused with "When `thinking` is enabled, a final `assistant` message must start with a thinking block
+    (preceeding the lastmost set of `tool_use` and `tool_result` blocks)". So words beside results end nothing.
     """
+    follow_results = False
     for message in reversed(list(request.messages)):
         kinds = {type(part) for part in message.parts}
-        if message.role == "user" and kinds != {ToolResult}:
-            return False
-        if message.role == "assistant" and ToolCall in kinds:
+        if message.role == "user":
+            follow_results = follow_results or ToolResult in kinds
+        elif message.role == "assistant":
+            if not follow_results:
+                return False
             first = message.parts[0]
-            if not isinstance(first, Reasoning) or own_blob(first.replay, route) is None:
+            if ToolCall in kinds and (
+                not isinstance(first, Reasoning) or own_blob(first.replay, route) is None
+            ):
                 return True
+            follow_results = False
     return False
 
 
@@ -118,7 +141,7 @@ def _sampling(request: ModelRequest, capabilities: Capabilities) -> dict[str, fl
 
 
 def _add_tools(
-    body: _Block, request: ModelRequest, capabilities: Capabilities
+    body: _Block, request: ModelRequest, capabilities: Capabilities, offers: list[_Block]
 ) -> AnswerTool | None:
     """Offer the tools; return the one that stands for the answer, if there has to be one."""
     tools = [
@@ -129,12 +152,14 @@ def _add_tools(
         }
         for tool in request.tools
     ]
-    choice: _Block = {"type": {"required": "any"}.get(request.tool_choice, request.tool_choice)}
+    choice = _choice(request)
+    # Behind the functions: whether one is offered does not change what the cache holds of those.
+    tools += offers
     answer_tool = None
     if request.output is not None and capabilities.structured_output == "tool":
         answer_tool = AnswerTool.of(request)
         tools.append(answer_tool.offer(thaw(request.output)))
-        forced = request.tool_choice == "none" or not request.tools
+        forced = request.tool_choice == "none" or not (request.tools or offers)
         choice = {"type": "tool", "name": answer_tool.name} if forced else {"type": "any"}
     if not tools:
         return None
@@ -144,6 +169,13 @@ def _add_tools(
     if choice != {"type": "auto"}:
         body["tool_choice"] = choice
     return answer_tool
+
+
+def _choice(request: ModelRequest) -> _Block:
+    """Return which tools the model may call: a call that is required is one of the request's own tools."""
+    if request.tool_choice == "required":
+        return {"type": "any" if request.tools else "auto"}
+    return {"type": request.tool_choice}
 
 
 def _output_config(
@@ -161,40 +193,43 @@ def _output_config(
 
 
 class _Messages(NamedTuple):
-    """Writes the messages of a request, neighbours of one role as one."""
+    """Writes the messages of a request."""
 
     route: Route
     capabilities: Capabilities
     sends_thoughts: bool
 
-    async def of(self, request: ModelRequest) -> tuple[list[_Block], list[_Block]]:
+    async def of(
+        self, request: ModelRequest, offers: list[_Block]
+    ) -> tuple[list[_Block], list[_Block]]:
         """Return the system prompt's blocks, and the messages."""
         system: list[_Block] = []
-        written: list[_Block] = []
+        talk: list[Said] = []
         for message in request.messages:
             blocks = await self._blocks(message)
             if message.role == "system":
                 system += blocks
-            elif blocks and written and written[-1]["role"] == message.role:
-                written[-1]["content"] += blocks
             elif blocks:
-                written.append({"role": message.role, "content": blocks})
-        return system, written
+                talk.append((message.role, blocks))
+        settle(talk, offers)
+        return system, _as_turns(talk)
 
     async def _blocks(self, message: ModelMessage) -> list[_Block]:
         blocks = []
         for part in message.parts:
+            if isinstance(part, ServerToolCall):
+                blocks += thaw(own_blob(part.replay, self.route) or [])
+                continue
             block = await self._block(part)
             if block is not None:
                 blocks.append(block)
-        while message.role == "assistant" and blocks and blocks[-1]["type"] in _THOUGHTS:
-            blocks.pop()  # "The final block in an assistant message cannot be `thinking`."
         return blocks
 
     async def _block(self, part: object) -> _Block | None:
         match part:
             case Text() if not is_blank(part):
-                return {"type": "text", "text": part.text}
+                cited = thaw(own_blob(part.replay, self.route) or {})
+                return {"type": "text", "text": part.text, **cited}
             case Reasoning() if self.sends_thoughts:
                 blob = own_blob(part.replay, self.route)
                 return None if blob is None else dict(thaw(blob))
@@ -244,6 +279,19 @@ class _Messages(NamedTuple):
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
+def _as_turns(talk: list[Said]) -> list[_Block]:
+    """Return messages that take turns: neighbours of one role are one."""
+    written: list[_Block] = []
+    for role, blocks in talk:
+        while role == "assistant" and blocks and blocks[-1]["type"] in _THOUGHTS:
+            blocks.pop()  # "The final block in an assistant message cannot be `thinking`."
+        if blocks and written and written[-1]["role"] == role:
+            written[-1]["content"] += blocks
+        elif blocks:
+            written.append({"role": role, "content": blocks})
+    return written
+
+
 # --- cache marks ---------------------------------------------------------------------------------
 
 
@@ -254,104 +302,12 @@ def _mark(body: _Block) -> None:
 
 
 def _stable_ends(body: _Block) -> Iterator[_Block]:
-    yield from body.get("tools", [])[-1:]
+    tools = body.get("tools", [])
+    # A tool in the user's own words may have its mark already.
+    if not any("cache_control" in tool for tool in tools):
+        # "Tools with `defer_loading` cannot have `cache_control` set."
+        yield from [tool for tool in tools if not tool.get("defer_loading")][-1:]
     yield from body.get("system", [])[-1:]
     users = [message for message in body["messages"] if message["role"] == "user"]
     for message in users[-2:]:
         yield message["content"][-1]
-
-
-# ------------------------------------------------------------------------------------------ schemas
-
-
-def output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the schema in the words that the API knows; what it does not know becomes part of a description.
-
-    None if the API would hold the model to something else: it knows no object with keys of any name, and no
-    place where anything may stand.
-    """
-    from anthropic import transform_schema  # noqa: PLC0415 - only needed for structured output
-
-    one_type = _with_one_type(schema)
-    if _is_open(one_type):
-        return None
-    try:
-        return transform_schema(one_type)
-    except (ValueError, TypeError, AttributeError, AssertionError):
-        return None
-
-
-def _with_one_type(schema: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return the schema with `{"type": [a, b]}` as a choice of two."""
-    if isinstance(schema, list):
-        return [_with_one_type(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: _with_one_type(value) for key, value in schema.items()}
-    kinds = found.get("type")
-    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
-        return found
-    del found["type"]
-    return {"anyOf": [{**(found if kind != "null" else {}), "type": kind} for kind in kinds]}
-
-
-def _is_open(schema: object) -> bool:
-    """Whether an object in it may have keys that it does not name."""
-    if isinstance(schema, list):
-        return any(map(_is_open, schema))
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("type") == "object":
-        closed = schema.get("additionalProperties") is False
-        named = isinstance(schema.get("properties"), dict) and bool(schema["properties"])
-        if not closed and not (named and "additionalProperties" not in schema):
-            return True
-    return any(map(_is_open, schema.values()))
-
-
-# ----------------------------------------------------------------------------- the answer as a tool
-
-
-_NAME = "final_answer"
-_FIELD = "answer"
-
-
-class AnswerTool(NamedTuple):
-    """The tool's name, which no other tool has. `is_wrapped`: the answer is not an object, so it is wrapped in one."""
-
-    name: str
-    is_wrapped: bool
-
-    @classmethod
-    def of(cls, request: ModelRequest) -> AnswerTool:
-        """Return the tool for the answer of a request."""
-        taken = {tool.name for tool in request.tools}
-        name = _NAME
-        while name in taken:
-            name = f"_{name}"
-        schema = request.output
-        is_object = isinstance(schema, dict) and schema.get("type") == "object"
-        return cls(name, is_wrapped=not is_object)
-
-    def offer(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the tool as it is offered."""
-        wrapped = {"type": "object", "properties": {_FIELD: schema}, "required": [_FIELD]}
-        return {
-            "name": self.name,
-            "description": "Give the final answer. Call it when nothing else is to be done.",
-            "input_schema": wrapped if self.is_wrapped else schema,
-        }
-
-    def read(self, parts: list[ReplyPart], terminal: str) -> tuple[list[ReplyPart], str]:
-        """Put the answer in place of the call that gives it; beside other calls it came too early."""
-        calls = [part for part in parts if isinstance(part, ToolCall)]
-        answers = [call for call in calls if call.name == self.name]
-        if not answers:
-            return parts, terminal
-        if len(answers) < len(calls):
-            return [part for part in parts if part not in answers], terminal
-        args = answers[0].args
-        value = args.get(_FIELD) if self.is_wrapped else args
-        thoughts: list[ReplyPart] = [part for part in parts if isinstance(part, Reasoning)]
-        answer = Text(text=canonical.encode(value).decode())
-        return [*thoughts, answer], "stop" if terminal == "tool_use" else terminal

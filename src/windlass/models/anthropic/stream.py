@@ -1,25 +1,30 @@
 """Reads the events of Anthropic's stream into a reply.
 
 Law 1. There is a reply only after `message_stop`. Until then neither text nor calls count.
-Law 2. Blocks stand in the order of their numbers; what is unknown is passed over, what contradicts itself is
-    malformed.
+Law 2. Blocks stand in the order of their numbers; what is unknown is passed over and named, what contradicts itself
+    is malformed.
+Law 3. A turn that the provider paused goes on with the next stream: its reply is that of all of them, in order.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from windlass.errors import CallerError
-from windlass.kernel import Json, Reasoning, Text, ToolCall
+from msgspec.structs import replace
+
+from windlass.kernel import Json
 from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart, Usage
-from windlass.models.anthropic.request import AnswerTool
-from windlass.models.message_parts import Words, paired, text_at, tool_call, whole_text
+from windlass.models.anthropic.answer import AnswerTool
+from windlass.models.anthropic.blocks import Block
+from windlass.models.anthropic.server_tools import is_result
+from windlass.models.message_parts import ran_elsewhere, text_at
 from windlass.models.provider_errors import clip, cut_off, from_error_object, malformed
 from windlass.models.route import Route, replay_blob
 from windlass.models.usage_report import UsageReport
-from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
+from windlass.ports.model import EmitModelEvent
 
 _PROVIDER = "anthropic"
+_PAUSED = "pause_turn"
 _TERMINALS: dict[str, KnownTerminal] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -28,33 +33,16 @@ _TERMINALS: dict[str, KnownTerminal] = {
     "refusal": "content_filter",
     "model_context_window_exceeded": "context_overflow",
 }
-# By a delta's type: the kind of block that it continues, and its field.
+_THOUGHTS = ("thinking", "redacted_thinking")
+# By a delta's type: the kinds of block that it continues, and its field.
 _DELTAS = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "signature_delta": ("thinking", "signature"),
-    "input_json_delta": ("tool_use", "partial_json"),
+    "text_delta": (("text",), "text"),
+    "thinking_delta": (("thinking",), "thinking"),
+    "signature_delta": (("thinking",), "signature"),
+    "input_json_delta": (("tool_use", "server_tool_use", "mcp_tool_use"), "partial_json"),
+    "citations_delta": (("text",), "citation"),
 }
-_KINDS = frozenset(kind for kind, _ in _DELTAS.values())
-
-
-class _Block:
-    """A block as far as it has come."""
-
-    def __init__(self, start: dict[str, Any], emit: EmitModelEvent) -> None:
-        self.kind = start.get("type")
-        self.start = start
-        self.text: list[str] = []
-        self.shown = Words(emit, TextChunk if self.kind == "text" else ReasoningChunk)
-        self.signature = [text_at(start, "signature")]
-        self.is_whole = False
-        self.add(text_at(start, "text" if self.kind == "text" else "thinking"))
-
-    def add(self, said: str) -> None:
-        """Take more of it; words and thoughts are shown, arguments are not."""
-        self.text.append(said)
-        if self.kind in ("text", "thinking"):
-            self.shown.add(said)
+_KINDS = frozenset(kind for kinds, _ in _DELTAS.values() for kind in kinds)
 
 
 class StreamReader:
@@ -69,8 +57,16 @@ class StreamReader:
         self._route = route
         self._emit = emit
         self._answer_tool = answer_tool
-        self._blocks: dict[int, _Block] = {}
-        self._usage = UsageReport(route)
+        self._hidden = None if answer_tool is None else answer_tool.name
+        self._earlier: list[Block] = []
+        self._earlier_usage = Usage()
+        self._earlier_counts: Json = None
+        self._left_out: set[str] = set()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._blocks: dict[int, Block] = {}
+        self._usage = UsageReport(self._route)
         self._stop: dict[str, Any] = {}
         self._is_begun = False
         self.is_over = False
@@ -101,7 +97,7 @@ class StreamReader:
         at = _number(event)
         if at in self._blocks:
             raise malformed(_PROVIDER, "one block of a reply began twice")
-        self._blocks[at] = _Block(_part(event, "content_block"), self._emit)
+        self._blocks[at] = Block(_part(event, "content_block"), self._emit, hidden=self._hidden)
 
     def _block_delta(self, event: dict[str, Any]) -> None:
         block = self._open_block(event)
@@ -110,18 +106,19 @@ class StreamReader:
         if kind not in _DELTAS:
             return
         wanted, field = _DELTAS[kind]
-        if block.kind in _KINDS and block.kind != wanted:
+        if block.kind not in wanted and block.kind in _KINDS:
             raise malformed(_PROVIDER, "a block was continued as one of another kind")
-        said = text_at(delta, field)
-        if kind == "signature_delta":
-            block.signature.append(said)
+        if kind == "citations_delta":
+            block.cite(delta.get(field))
+        elif kind == "signature_delta":
+            block.sign(text_at(delta, field))
         else:
-            block.add(said)
+            block.add(text_at(delta, field))
 
     def _block_stop(self, event: dict[str, Any]) -> None:
         self._open_block(event).is_whole = True
 
-    def _open_block(self, event: dict[str, Any]) -> _Block:
+    def _open_block(self, event: dict[str, Any]) -> Block:
         block = self._blocks.get(_number(event))
         if block is None or block.is_whole:
             raise malformed(_PROVIDER, "a block was continued that is not open")
@@ -141,6 +138,35 @@ class StreamReader:
             found = {key: value for key, value in found.items() if value is not None}
         self._usage.take(found, served=served)
 
+    # --- a pause ----------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the provider stopped in the middle of its own tools, and wants to be asked to go on."""
+        return self.is_over and self._stop.get("stop_reason") == _PAUSED
+
+    def go_on(self) -> dict[str, Any] | None:
+        """Make ready for the stream that goes on; return what the request has more for it. None: nothing was said.
+
+        Raises:
+            ProviderError: what was read contradicts itself.
+        """
+        _, blocks = self._whole()
+        content = [sent for block in blocks if (sent := block.sent_back()) is not None]
+        while content and content[-1]["type"] in _THOUGHTS:
+            content.pop()
+        if not content:
+            return None
+        more: dict[str, Any] = {"content": content}
+        container = text_at(self._stop.get("container"), "id")
+        if container:
+            more["container"] = container
+        self._earlier = blocks
+        self._earlier_usage = self._used()
+        self._earlier_counts = self._counts()
+        self._begin()
+        return more
+
     # --- the reply --------------------------------------------------------------------------------
 
     def reply(self) -> ModelReply:
@@ -151,55 +177,72 @@ class StreamReader:
         """
         if not self.is_over:
             raise cut_off(_PROVIDER)
-        reason = self._stop.get("stop_reason")
-        blocks = [self._blocks[at] for at in sorted(self._blocks)]
-        if not isinstance(reason, str) or not all(block.is_whole for block in blocks):
-            raise malformed(_PROVIDER, "a reply ended that was not whole")
-        parts = [part for part in map(self._reply_part, blocks) if part is not None]
+        reason, blocks = self._whole()
+        parts = self._parts(blocks)
         terminal = _TERMINALS.get(reason) or clip(reason)
         if self._answer_tool is not None:
             parts, terminal = self._answer_tool.read(parts, terminal)
         return ModelReply(
             parts=tuple(parts),
-            usage=_usage(self._usage),
+            usage=self._used(),
             terminal=terminal,
-            diagnostic=self._diagnostic(),
-            provider_usage=self._usage.provider_usage(),
+            diagnostic=self._diagnostic(reason, parts),
+            provider_usage=self._counts(),
         )
 
-    def _reply_part(self, block: _Block) -> ReplyPart | None:
-        said = block.shown.text
-        match block.kind:
-            case "text":
-                return Text(text=said) if said else None
-            case "thinking":
-                return Reasoning(text=said, replay=self._signed(block))
-            case "redacted_thinking":
-                data = text_at(block.start, "data")
-                blob = {"type": "redacted_thinking", "data": data}
-                return Reasoning(replay=replay_blob(blob, self._route))
-            case "tool_use":
-                return _call(block)
-            case _:
-                return None
+    def _whole(self) -> tuple[str, list[Block]]:
+        """Return why the stream ended, and all blocks up to here."""
+        reason = self._stop.get("stop_reason")
+        blocks = [self._blocks[at] for at in sorted(self._blocks)]
+        if not isinstance(reason, str) or not all(block.is_whole for block in blocks):
+            raise malformed(_PROVIDER, "a reply ended that was not whole")
+        return reason, [*self._earlier, *blocks]
 
-    def _signed(self, block: _Block) -> Json:
-        """Return the thought as it has to be shown again: to the letter, with its signature."""
-        signature = "".join(block.signature)
-        if not signature:
-            return None
-        thought = paired("".join(block.text))
-        blob = {"type": "thinking", "thinking": thought, "signature": signature}
-        return replay_blob(blob, self._route)
+    def _parts(self, blocks: list[Block]) -> list[ReplyPart]:
+        """Return the parts in their order. A result joins the call before it: so it goes back as it came.
 
-    def _diagnostic(self) -> str | None:
+        Results of calls that ran side by side all come behind the last of them, and stay there.
+        """
+        parts: list[ReplyPart] = []
+        run: list[dict[str, Any]] = []
+        for block in blocks:
+            if not block.runs_at_the_provider:
+                run = []
+                part = block.part(self._route)
+                if part is not None:
+                    parts.append(part)
+                elif block.kind != "text":
+                    self._left_out.add(str(block.kind))
+                continue
+            sent = block.sent_back()
+            if not (run and is_result(block.start)):
+                run = []
+                parts.append(block.server_part())
+            if sent is not None:
+                run.append(sent)
+                parts[-1] = replace(parts[-1], replay=replay_blob(run, self._route))
+        return parts
+
+    def _used(self) -> Usage:
+        return self._earlier_usage + _usage(self._usage)
+
+    def _counts(self) -> Json:
+        counts = self._usage.provider_usage()
+        return counts if self._earlier_counts is None else _added(self._earlier_counts, counts)
+
+    def _diagnostic(self, reason: str, parts: list[ReplyPart]) -> str | None:
         told = text_at(self._stop.get("stop_details"), "explanation")
         if told:
             return clip(told)
+        said = ran_elsewhere(parts)
+        if self._left_out:
+            said.append(f"left out of the reply: {', '.join(sorted(self._left_out))}")
+        elif not parts:
+            said.append(f"an empty reply, which ended with {reason}")
         served = self._usage.other_model
         if served is not None and not served.startswith(self._route.model):
-            return clip(f"answered by {served}")
-        return None
+            said.append(f"answered by {served}")
+        return clip("; ".join(said)) if said else None
 
 
 _READERS = {
@@ -212,21 +255,6 @@ _READERS = {
 }
 
 
-def _call(block: _Block) -> ToolCall:
-    """Return a call with its arguments, if they can be read; the text is kept either way."""
-    call_id, name = text_at(block.start, "id"), text_at(block.start, "name")
-    if not call_id or not name:
-        raise malformed(_PROVIDER, "a call without an id or a name")
-    written = "".join(block.text)
-    given = block.start.get("input")
-    if written.strip() or not isinstance(given, dict):
-        return tool_call(call_id, name, written)
-    try:
-        return ToolCall(call_id=whole_text(call_id), name=whole_text(name), args=given)
-    except CallerError:
-        return tool_call(call_id, name, written)
-
-
 def _usage(report: UsageReport) -> Usage:
     return Usage(
         input_tokens=report.count("input_tokens"),
@@ -235,6 +263,15 @@ def _usage(report: UsageReport) -> Usage:
         cache_write_tokens=report.count("cache_creation_input_tokens"),
         reasoning_tokens=report.count("thinking_tokens", of="output_tokens_details"),
     )
+
+
+def _added(one: Json, other: Json) -> Json:
+    """Return two reports of usage as one: numbers are added, of anything else the later counts."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {**one, **{key: _added(one.get(key), value) for key, value in other.items()}}
+    if type(one) is int and type(other) is int:
+        return one + other
+    return one if other is None else other
 
 
 def _part(owner: dict[str, Any], field: str) -> dict[str, Any]:

@@ -1,39 +1,47 @@
-"""A request as Gemini takes it: contents of two roles, and the configuration beside them.
+"""A request as Gemini takes it: contents of two roles, tools, and the configuration beside them.
 
-Law 1. A signature goes back on the very part that it came with, to the route that made it.
+Law 1. A signature goes back on the very part that it came with, to the route that made it. So do the parts of a tool
+    that Gemini ran by itself.
 Law 2. Results come first in their message: Gemini wants them right behind the calls.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from windlass.kernel import Attachment, Reasoning, Text, ToolCall, ToolResult, ToolSpec, thaw
+from windlass.errors import InvalidInput
+from windlass.kernel import (
+    Attachment,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    WebSearch,
+    thaw,
+)
 from windlass.kernel.model_call import Generation, ModelMessage, ModelRequest, RequestPart
+from windlass.kernel.value import Json
 from windlass.models.capabilities import Capabilities, stated
 from windlass.models.message_parts import attached_words, bytes_of, result_words, schema_words
 from windlass.models.route import Route, own_blob
 
+VERTEX = "vertex"
+
 # A call that this route did not make has no signature, and Gemini 3 refuses the request without one.
 # https://ai.google.dev/gemini-api/docs/thought-signatures
-_NOT_MINE = b"skip_thought_signature_validator"
+_NOT_MINE = b64encode(b"skip_thought_signature_validator").decode()
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
-class Asked(NamedTuple):
-    """What the SDK is given: `contents` and `config`."""
-
-    contents: list[dict[str, Any]]
-    config: dict[str, Any]
-
-
-async def ask_of(request: ModelRequest, route: Route, can: Capabilities) -> Asked:
-    """Return a request as the SDK takes it.
+async def body_of(request: ModelRequest, route: Route, can: Capabilities) -> dict[str, Any]:
+    """Return the body of a request.
 
     Raises:
-        InvalidInput: it asks for a variant that the model does not have, or an attachment cannot be read.
+        InvalidInput: it asks for a variant or a tool that the model does not have, or an attachment cannot be read.
     """
     system: list[str] = []
     contents: list[dict[str, Any]] = []
@@ -44,67 +52,89 @@ async def ask_of(request: ModelRequest, route: Route, can: Capabilities) -> Aske
         if message.role == "assistant":
             role, parts = "model", _said(message.parts, route)
         else:
-            role, parts = "user", await _given(message, can)
+            role, parts = "user", await _given(message, route, can)
         if parts and contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
         elif parts:
             contents.append({"role": role, "parts": parts})
-    return Asked(contents, _config(request, system, route, can))
+    tools = _tools(request, route, can)
+    if request.output is not None and not _is_held(request, can, tools):
+        system.append(schema_words(request.output))
+    body: dict[str, Any] = {
+        "contents": contents,
+        "systemInstruction": {"parts": [{"text": "\n\n".join(system)}]} if system else None,
+        "tools": tools or None,
+        "toolConfig": _tool_config(request, route, contents, tools) or None,
+        "generationConfig": _generation(request, route, can, tools) or None,
+    }
+    return stated(body)
 
 
 # --- what the model said -----------------------------------------------------------------------
 
 
-def signature_blob(signature: bytes, *, on: str) -> dict[str, str]:
-    """Return a signature as it is stored: as text, with the kind of part that it was on."""
-    return {"on": on, "signature": b64encode(signature).decode()}
+def signature_blob(signature: str, *, on: str) -> Json:
+    """Return a signature as it is stored: with the kind of part that it was on."""
+    return {"on": on, "signature": signature}
 
 
-def _signature(replay: object, route: Route, *kinds: str) -> bytes | None:
+def server_blob(parts: Sequence[dict[str, Any]]) -> Json:
+    """Return the parts of a tool that Gemini ran by itself as they are stored: as they came, signatures and all."""
+    return {"on": "server", "parts": list(parts)}
+
+
+def _own(replay: object, route: Route, kind: str, field: str) -> Any:  # noqa: ANN401 - text, or parts
     blob = own_blob(replay, route)
-    if not isinstance(blob, dict) or blob.get("on") not in kinds:
-        return None
-    return b64decode(str(blob.get("signature", "")))
+    return blob.get(field) if isinstance(blob, dict) and blob.get("on") == kind else None
 
 
 def _said(parts: Sequence[RequestPart], route: Route) -> list[dict[str, Any]]:
     """Return an assistant's parts; thoughts only with the signature that this route gave them."""
     said: list[dict[str, Any]] = []
-    of_next_text: bytes | None = None
+    of_next_text: str | None = None
     must_sign = True
     for part in parts:
         if isinstance(part, Text):
-            said.append(_signed({"text": part.text}, of_next_text))
+            own = _own(part.replay, route, "text", "signature") or of_next_text
+            said.append(_signed({"text": part.text}, own))
             of_next_text = None
         elif isinstance(part, Reasoning):
-            of_next_text = _signature(part.replay, route, "text") or of_next_text
-            own = _signature(part.replay, route, "thought")
+            # Words had no place for a signature once: it stood on a thought before them.
+            of_next_text = _own(part.replay, route, "text", "signature") or of_next_text
+            own = _own(part.replay, route, "thought", "signature")
             if own is not None:
                 said.append(_signed({"text": part.text, "thought": True}, own))
         elif isinstance(part, ToolCall):
-            call = {"id": part.call_id, "name": part.name, "args": thaw(part.args)}
-            own = _signature(part.replay, route, "call")
+            call = {"name": part.name, "args": thaw(part.args), **_id(part.call_id, route)}
+            own = _own(part.replay, route, "call", "signature")
             # Of calls that were made at once, only the first is signed.
-            said.append(_signed({"function_call": call}, own or (_NOT_MINE if must_sign else None)))
+            said.append(_signed({"functionCall": call}, own or (_NOT_MINE if must_sign else None)))
             must_sign = False
+        elif isinstance(part, ServerToolCall):
+            said += thaw(_own(part.replay, route, "server", "parts") or ())
     return said
 
 
-def _signed(part: dict[str, Any], signature: bytes | None) -> dict[str, Any]:
-    return part if signature is None else {**part, "thought_signature": signature}
+def _signed(part: dict[str, Any], signature: str | None) -> dict[str, Any]:
+    return part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def _id(call_id: str, route: Route) -> dict[str, str]:
+    """Return the id of a call as a field. Much of Vertex does not know it, and matches results by their order."""
+    return {} if route.provider == VERTEX else {"id": call_id}
 
 
 # --- what the model is given -------------------------------------------------------------------
 
 
-async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any]]:
+async def _given(message: ModelMessage, route: Route, can: Capabilities) -> list[dict[str, Any]]:
     """Return a user's parts: results, then what is to be seen with them, then everything else."""
     results: list[dict[str, Any]] = []
     seen: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     for part in message.parts:
         if isinstance(part, ToolResult):
-            results.append(_result(part))
+            results.append(_result(part, route))
             shown = [each for each in part.content if isinstance(each, Attachment)]
             if can.result_images:
                 seen += [await _inline(each) for each in shown if can.taken_as(each.media_type)]
@@ -115,11 +145,11 @@ async def _given(message: ModelMessage, can: Capabilities) -> list[dict[str, Any
     return results + seen + others
 
 
-def _result(result: ToolResult) -> dict[str, Any]:
+def _result(result: ToolResult, route: Route) -> dict[str, Any]:
     field = "output" if result.status == "ok" else "error"
     response = {field: result_words(result)}
-    answer = {"id": result.call_id, "name": result.name, "response": response}
-    return {"function_response": answer}
+    answer = {"name": result.name, "response": response, **_id(result.call_id, route)}
+    return {"functionResponse": answer}
 
 
 async def _attached(attachment: Attachment, can: Capabilities) -> dict[str, Any]:
@@ -129,63 +159,103 @@ async def _attached(attachment: Attachment, can: Capabilities) -> dict[str, Any]
 
 
 async def _inline(attachment: Attachment) -> dict[str, Any]:
-    data = await bytes_of(attachment)
-    return {"inline_data": {"mime_type": attachment.media_type, "data": data}}
+    data = b64encode(await bytes_of(attachment)).decode()
+    return {"inlineData": {"mimeType": attachment.media_type, "data": data}}
 
 
-# --- configuration -----------------------------------------------------------------------------
+# --- tools -------------------------------------------------------------------------------------
 
 
-def _config(
-    request: ModelRequest, system: list[str], route: Route, can: Capabilities
-) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        # The runtime calls tools and asks again; the SDK does neither.
-        "automatic_function_calling": {"disable": True},
-        "automatic_continuation": False,
-        **_generation(request.generation, can),
-        **_thinking(request, route, can),
-    }
-    tools = request.tools if can.tools else ()
-    if tools:
-        config["tools"] = [{"function_declarations": [_declaration(tool) for tool in tools]}]
-        if request.tool_choice != "auto":
-            mode = _MODES[request.tool_choice]
-            config["tool_config"] = {"function_calling_config": {"mode": mode}}
-    if request.output is not None:
-        if can.structured_output == "native" and (can.structured_with_tools or not tools):
-            config["response_mime_type"] = "application/json"
-            config["response_json_schema"] = thaw(request.output)
-        else:
-            system = [*system, schema_words(request.output)]
-    if system:
-        config["system_instruction"] = "\n\n".join(system)
-    return config
+def _tools(request: ModelRequest, route: Route, can: Capabilities) -> list[dict[str, Any]]:
+    """Return what the model may call, and what its provider may run by itself."""
+    run = can.server_tools(request, provider=route.provider)
+    tools: list[dict[str, Any]] = []
+    if run.search is not None:
+        tools.append({"googleSearch": _search(run.search, route)})
+    tools += run.specs
+    if request.tools and can.tools:
+        tools.append({"functionDeclarations": [_declaration(tool) for tool in request.tools]})
+    return tools
+
+
+def _search(wanted: WebSearch, route: Route) -> dict[str, Any]:
+    """Return a search of the web as Google takes it.
+
+    Raises:
+        InvalidInput: it is limited in a way that Google's search cannot be.
+    """
+    refused = {"max_uses": wanted.max_uses, "allowed_domains": wanted.allowed_domains}
+    if route.provider != VERTEX:
+        refused["blocked_domains"] = wanted.blocked_domains
+    for name, found in refused.items():
+        if found:
+            told = f"none: the search of {route.provider} takes no such limit"
+            raise InvalidInput.at(f"WebSearch.{name}", "a limit", told)
+    return {"excludeDomains": list(wanted.blocked_domains)} if wanted.blocked_domains else {}
 
 
 def _declaration(tool: ToolSpec) -> dict[str, Any]:
     declared: dict[str, Any] = {"name": tool.name, "description": tool.description}
     if tool.parameters.get("properties"):
-        declared["parameters_json_schema"] = thaw(tool.parameters)
+        declared["parametersJsonSchema"] = thaw(tool.parameters)
     return declared
 
 
-def _generation(wanted: Generation, can: Capabilities) -> dict[str, Any]:
-    config = {
+def _tool_config(
+    request: ModelRequest,
+    route: Route,
+    contents: list[dict[str, Any]],
+    tools: list[dict[str, Any]],
+) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    declares = any("functionDeclarations" in tool for tool in tools)
+    if declares and request.tool_choice != "auto":
+        config["functionCallingConfig"] = {"mode": _MODES[request.tool_choice]}
+    # The Gemini API takes both kinds of tools together only if it may show its own, and see them again.
+    if route.provider != VERTEX and ((declares and len(tools) > 1) or _shows_own(contents)):
+        config["includeServerSideToolInvocations"] = True
+    return config
+
+
+def _shows_own(contents: list[dict[str, Any]]) -> bool:
+    return any("toolCall" in part for content in contents for part in content["parts"])
+
+
+# --- configuration -----------------------------------------------------------------------------
+
+
+def _is_held(request: ModelRequest, can: Capabilities, tools: list[dict[str, Any]]) -> bool:
+    """Whether Gemini holds the reply to the schema that was asked for."""
+    is_native = request.output is not None and can.structured_output == "native"
+    return is_native and (can.structured_with_tools or not tools)
+
+
+def _generation(
+    request: ModelRequest, route: Route, can: Capabilities, tools: list[dict[str, Any]]
+) -> dict[str, Any]:
+    wanted: Generation = request.generation
+    sampling = can.sampling_of(wanted)
+    config: dict[str, Any] = {
+        "temperature": sampling.get("temperature"),
+        "topP": sampling.get("top_p"),
         "seed": wanted.seed,
-        "stop_sequences": list(wanted.stop) or None,
-        "max_output_tokens": can.output_limit(wanted),
+        "stopSequences": list(wanted.stop) or None,
+        "maxOutputTokens": can.output_limit(wanted),
+        "thinkingConfig": _thinking(request, route, can),
     }
-    return {**stated(config), **can.sampling_of(wanted)}
+    if _is_held(request, can, tools):
+        config["responseMimeType"] = "application/json"
+        config["responseJsonSchema"] = thaw(request.output)
+    return stated(config)
 
 
-def _thinking(request: ModelRequest, route: Route, can: Capabilities) -> dict[str, Any]:
+def _thinking(request: ModelRequest, route: Route, can: Capabilities) -> dict[str, Any] | None:
     effort = can.effort(request.variant, model=f"{route.provider}:{route.model}")
     if can.reasoning == "none":
-        return {}
-    thinking: dict[str, Any] = {"include_thoughts": effort != 0}
+        return None
+    thinking: dict[str, Any] = {"includeThoughts": effort != 0}
     if isinstance(effort, int):
-        thinking["thinking_budget"] = effort
+        thinking["thinkingBudget"] = effort
     elif effort is not None:
-        thinking["thinking_level"] = effort
-    return {"thinking_config": thinking}
+        thinking["thinkingLevel"] = effort.upper()
+    return thinking

@@ -1,41 +1,44 @@
-"""A reply out of Gemini's stream: chunks in, parts, usage and the reason why it ended out.
+"""A reply out of Gemini's stream: events in, parts, usage and the reason why it ended out.
 
 Law 1. A reply is whole when the stream gave a finish reason, or said that the prompt was blocked. Any other
     end is a broken stream, and nothing of it is a reply.
 Law 2. What was signed is not joined with what comes behind it: a signature belongs to its own part.
+Law 3. What a tool of Gemini's own left behind is kept as it came, in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+import re
+from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from windlass.guards.text import clean_text
-from windlass.kernel import Chain, Json, Reasoning, Text, ToolCall, canonical
+from windlass.kernel import Chain, Json, Reasoning, ServerToolCall, Text, ToolCall
 from windlass.kernel.model_call import KnownTerminal, ModelReply, ModelRequest, ReplyPart, Usage
-from windlass.models.google.request import signature_blob
-from windlass.models.message_parts import Words
-from windlass.models.provider_errors import cut_off, malformed, wrong_kind
+from windlass.models.google.grounding import Grounding
+from windlass.models.google.request import server_blob, signature_blob
+from windlass.models.message_parts import Words, arguments_of, ran_elsewhere, text_at, whole_text
+from windlass.models.provider_errors import (
+    clip,
+    cut_off,
+    from_error_object,
+    list_at,
+    malformed,
+    object_at,
+    wrong_kind,
+)
 from windlass.models.route import Route, replay_blob
-from windlass.models.server_events import ByteSource, EventReader, check_is_stream, object_in
-from windlass.models.usage_report import UsageReport, count_in
-from windlass.ports.model import EmitModelEvent, ReasoningChunk, TextChunk
-
-if TYPE_CHECKING:
-    from google.genai import types
-
-_PROVIDER = "google"
+from windlass.models.usage_report import UsageReport
+from windlass.ports.model import CallChunk, EmitModelEvent, ReasoningChunk, TextChunk
 
 _FILTERED = (
-    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
     "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
 )  # fmt: skip
 _FAILED = (
     "LANGUAGE", "OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL",
-    "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER",
+    "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER",
 )  # fmt: skip
 _TERMINALS: dict[str, KnownTerminal] = {
     "STOP": "stop",
@@ -47,9 +50,17 @@ _TERMINALS: dict[str, KnownTerminal] = {
 }
 _UNSAID = "FINISH_REASON_UNSPECIFIED"
 
+_ASKED = ("executableCode", "toolCall")
+_CAME_BACK = ("codeExecutionResult", "toolResponse")
+_TOOL_NAMES = {"GOOGLE_SEARCH_WEB": "web_search"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+=*")
+
 
 class ReplyReader:
-    """Takes the chunks of one reply, shows what comes, and ends with the reply."""
+    """Takes the events of one reply, shows what comes, and ends with the reply."""
+
+    # No event is the last one by itself: older models say STOP with each.
+    is_over = False
 
     def __init__(self, request: ModelRequest, route: Route, emit: EmitModelEvent) -> None:
         self._request = request
@@ -57,28 +68,46 @@ class ReplyReader:
         self._emit = emit
         self._parts: list[_Open] = []
         self._usage = UsageReport(route)
-        self._finish: str | None = None
-        self._blocked: str | None = None
+        self._grounding = Grounding(route.provider)
+        self._finish = ""
+        self._finish_words = ""
+        self._blocked = ""
         self._left_out: set[str] = set()
 
-    def take(self, chunk: types.GenerateContentResponse) -> None:
+    def take(self, event: dict[str, Any] | None) -> None:
         """Read one event.
 
         Raises:
-            Malformed: it is not what Gemini may send.
+            ProviderError: Gemini reports an error with it, or it does not follow Gemini's protocol.
         """
-        used = chunk.usage_metadata
-        counts = used and used.model_dump(mode="json", by_alias=True, exclude_none=True)
-        self._usage.take(counts, served=chunk.model_version)
-        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
-            self._blocked = _word(chunk.prompt_feedback.block_reason)
-        for candidate in (chunk.candidates or [])[:1]:
-            for part in (candidate.content and candidate.content.parts) or ():
-                self._take_part(part)
-            reason = _word(candidate.finish_reason)
-            # Older models say STOP with every chunk; the last word is another one, if there is another.
-            if reason not in ("", _UNSAID, "STOP") or (reason == "STOP" and self._finish is None):
-                self._finish = reason
+        if event is None:
+            return
+        if "error" in event:
+            raise from_error_object(event["error"], provider=self._route.provider)
+        provider = self._route.provider
+        self._usage.take(event.get("usageMetadata"), served=event.get("modelVersion"))
+        if "promptFeedback" in event:
+            self._take_feedback(object_at(event, "promptFeedback", provider))
+        for candidate in list_at(event, "candidates", provider)[:1]:
+            if not isinstance(candidate, dict):
+                raise wrong_kind(provider, "candidates", candidate, "objects")
+            self._take_candidate(candidate)
+
+    def _take_feedback(self, feedback: dict[str, Any]) -> None:
+        reason = text_at(feedback, "blockReason")
+        if reason:
+            self._blocked = _reason(reason, text_at(feedback, "blockReasonMessage"))
+
+    def _take_candidate(self, candidate: dict[str, Any]) -> None:
+        content = object_at(candidate, "content", self._route.provider)
+        for part in list_at(content, "parts", self._route.provider):
+            self._take_part(part)
+        self._grounding.take(candidate)
+        reason = text_at(candidate, "finishReason")
+        # Older models say STOP with every chunk; the last word is another one, if there is another.
+        if reason not in ("", _UNSAID, "STOP") or (reason == "STOP" and not self._finish):
+            self._finish = reason
+            self._finish_words = text_at(candidate, "finishMessage")
 
     def reply(self) -> ModelReply:
         """Return what was said.
@@ -87,45 +116,69 @@ class ReplyReader:
             Unavailable: the stream ended before it was over.
             Malformed: its counts are none.
         """
-        if self._finish is None and self._blocked is None:
-            raise cut_off(_PROVIDER)
+        if not self._finish and not self._blocked:
+            raise cut_off(self._route.provider)
         parts = self._closed()
-        terminal, diagnostic = self._end()
+        terminal = _TERMINALS.get(self._finish, "unknown") if self._finish else "content_filter"
         if terminal == "stop" and any(type(part) is ToolCall for part in parts):
             terminal = "tool_use"
         return ModelReply(
             parts=parts,
             usage=_usage(self._usage),
             terminal=terminal,
-            diagnostic=diagnostic,
+            diagnostic=self._diagnostic(parts),
             provider_usage=self._usage.provider_usage(),
         )
 
-    def _end(self) -> tuple[str, str | None]:
-        if self._finish is None:
-            return "content_filter", f"Gemini refused the prompt: {self._blocked}"
-        terminal = _TERMINALS.get(self._finish, "unknown")
-        if terminal != "stop":
-            return terminal, f"Gemini ended the reply with {clean_text(self._finish)[:80]}"
+    def _diagnostic(self, parts: tuple[ReplyPart, ...]) -> str | None:
+        """Say why a reply ended early, why it is empty, and what of it is not there."""
+        said = []
+        if not self._finish:
+            said.append(f"Gemini refused the prompt: {self._blocked}")
+        elif self._finish != "STOP":
+            reason = _reason(self._finish, self._finish_words)
+            said.append(f"Gemini ended the reply with {reason}")
+        elif not parts:
+            said.append("Gemini ended the reply without a word")
+        said += ran_elsewhere(parts)
         if self._left_out:
-            return terminal, f"left out of the reply: {', '.join(sorted(self._left_out))}"
-        return terminal, None
+            said.append(f"left out of the reply: {', '.join(sorted(self._left_out))}")
+        return "; ".join(said) or None
 
     # --- parts ------------------------------------------------------------------------------------
 
-    def _take_part(self, part: types.Part) -> None:
-        signature = part.thought_signature or None
-        if part.function_call is not None:
-            made = self._call(part.function_call)
+    def _take_part(self, part: object) -> None:
+        if not isinstance(part, dict):
+            raise wrong_kind(self._route.provider, "parts", part, "objects")
+        signature = self._signature(part)
+        if "text" in part:
+            self._take_text(part["text"], "thought" if part.get("thought") else "text", signature)
+        elif "functionCall" in part:
+            made = self._call(object_at(part, "functionCall", self._route.provider))
             self._parts.append(_Open("call", Words(self._emit), signature, made))
-        elif part.text is not None:
-            self._take_text(part.text, "thought" if part.thought else "text", signature)
-        elif signature is not None and part.thought:
-            self._take_text("", "thought", signature)
+        elif any(name in part for name in _ASKED):
+            self._parts.append(_Open("server", Words(self._emit), came=[part]))
+        elif any(name in part for name in _CAME_BACK):
+            self._take_result(part)
         else:
-            self._left_out |= part.model_fields_set - {"thought", "thought_signature"}
+            others = [clean_text(name)[:40] for name in part if name not in _MARKS]
+            self._left_out.update(others)
+            if signature is not None and not others:
+                self._take_text("", "thought" if part.get("thought") else "text", signature)
 
-    def _take_text(self, given: str, kind: str, signature: bytes | None) -> None:
+    def _signature(self, part: dict[str, Any]) -> str | None:
+        found = part.get("thoughtSignature")
+        if not found:
+            return None
+        if not isinstance(found, str) or not _BASE64.fullmatch(found):
+            raise wrong_kind(self._route.provider, "thoughtSignature", found, "base64")
+        return found
+
+    def _take_text(self, given: object, kind: str, signature: str | None) -> None:
+        if not isinstance(given, str):
+            raise wrong_kind(self._route.provider, "text", given, "text")
+        if not given and signature is None:
+            return
         last = self._parts[-1] if self._parts else None
         if last is None or last.kind != kind or last.signature is not None:
             chunk = TextChunk if kind == "text" else ReasoningChunk
@@ -134,64 +187,104 @@ class ReplyReader:
         last.words.add(given)
         last.signature = signature
 
-    def _call(self, said: types.FunctionCall) -> ToolCall:
-        if not said.name or said.will_continue or said.partial_args:
-            raise malformed(_PROVIDER, "a function call that has no name, or is not whole")
-        args = said.args or {}
+    def _call(self, said: dict[str, Any]) -> ToolCall:
+        name, args = said.get("name"), said.get("args")
+        if (
+            not name
+            or not isinstance(name, str)
+            or said.get("willContinue")
+            or "partialArgs" in said
+        ):
+            what = "a function call that has no name, or is not whole"
+            raise malformed(self._route.provider, what)
+        if not isinstance(args, dict | None):
+            raise wrong_kind(self._route.provider, "functionCall.args", args, "an object")
         at = sum(1 for part in self._parts if part.kind == "call")
-        return ToolCall(
-            call_id=said.id or self._minted(at),
-            name=clean_text(said.name),
-            args=args,
-            raw=canonical.encode(args).decode(),
-        )
+        call_id = whole_text(text_at(said, "id")) or self._minted(at)
+        made = ToolCall(call_id=call_id, name=whole_text(name), args=args or {})
+        # Gemini sends a call whole, and its arguments as a value: what is shown is all that was written.
+        raw = arguments_of(made)
+        self._emit(CallChunk(call_id=call_id, name=made.name, text=raw))
+        return msgspec.structs.replace(made, raw=raw)
 
     def _minted(self, at: int) -> str:
         """Return the id of a call that came without one: the same again for the same request."""
         return f"call_{Chain.of(self._request.messages).chain_digest()[:16]}_{at}"
 
-    def _closed(self) -> tuple[ReplyPart, ...]:
-        """Return the parts as they are stored.
+    def _take_result(self, part: dict[str, Any]) -> None:
+        """Keep what a tool of Gemini's own gave back: with what asked for it, if that is right before it."""
+        last = self._parts[-1] if self._parts else None
+        if last is None or last.kind != "server" or len(last.came) > 1:
+            last = _Open("server", Words(self._emit))
+            self._parts.append(last)
+        last.came.append(part)
 
-        Words have no place for a signature: it stands on a thought before them, an empty one if need be.
-        """
+    def _closed(self) -> tuple[ReplyPart, ...]:
+        """Return the parts as they are stored."""
+        texts = [part.words.text for part in self._parts if part.kind == "text"]
+        cited = iter(self._grounding.citations(texts))
+        if self._grounding.has_sources and not any(texts):
+            self._left_out.add("groundingMetadata")
         parts: list[ReplyPart] = []
         for part in self._parts:
-            replay = part.replay(self._route)
-            text = part.words.text
+            replay, text = part.replay(self._route), part.words.text
             if part.call is not None:
-                parts.append(replace(part.call, replay=replay))
+                parts.append(msgspec.structs.replace(part.call, replay=replay))
+            elif part.kind == "server":
+                parts.append(_ran(part.came, replay))
             elif part.kind == "thought":
                 parts.append(Reasoning(text=text, replay=replay))
-            elif text:
-                parts += self._words(parts, text, replay)
-        return tuple(parts)
+            else:
+                citations = next(cited)
+                if text:
+                    parts.append(Text(text=text, citations=citations, replay=replay))
+        return (*self._searches(parts), *parts)
 
-    @staticmethod
-    def _words(before: list[ReplyPart], text: str, replay: Json) -> list[ReplyPart]:
-        words: list[ReplyPart] = [Text(text=text)]
-        if replay is None:
-            return words
-        last = before[-1] if before else None
-        thought = ""
-        if isinstance(last, Reasoning) and last.replay is None:
-            thought = last.text
-            before.pop()
-        return [Reasoning(text=thought, replay=replay), *words]
+    def _searches(self, parts: list[ReplyPart]) -> list[ReplyPart]:
+        """Return the tools that Gemini names without showing them among the parts. They ran before its words."""
+        shown = {part.name for part in parts if type(part) is ServerToolCall}
+        named = self._grounding.ran()
+        return [ServerToolCall(name=name, text=asked) for name, asked in named if name not in shown]
+
+
+_MARKS = ("thought", "thoughtSignature", "partMetadata")
 
 
 class _Open(msgspec.Struct):
-    """A part that may still grow."""
+    """A part that may still grow. `came` are the parts of a tool of Gemini's own."""
 
     kind: str
     words: Words
-    signature: bytes | None = None
+    signature: str | None = None
     call: ToolCall | None = None
+    came: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
     def replay(self, route: Route) -> Json:
+        if self.came:
+            return replay_blob(server_blob(self.came), route)
         if self.signature is None:
             return None
         return replay_blob(signature_blob(self.signature, on=self.kind), route)
+
+
+def _ran(came: list[dict[str, Any]], replay: Json) -> ServerToolCall:
+    """Return a tool that Gemini ran: what it is called, and what it was asked for."""
+    first = came[0]
+    if "executableCode" in first or "codeExecutionResult" in first:
+        name, asked = "code_execution", text_at(first.get("executableCode"), "code")
+    else:
+        call = first.get("toolCall")
+        kind = text_at(call or first.get("toolResponse"), "toolType")
+        name, asked = _TOOL_NAMES.get(kind, kind.lower()) or "server_tool", _asked(call)
+    return ServerToolCall(name=whole_text(name), text=whole_text(asked), replay=replay)
+
+
+def _asked(call: object) -> str:
+    """Return the queries or addresses that a tool was called with."""
+    args = call.get("args") if isinstance(call, dict) else None
+    found = args.values() if isinstance(args, dict) else ()
+    each = [one for value in found for one in (value if isinstance(value, list) else [value])]
+    return "\n".join(one for one in each if isinstance(one, str) and one)
 
 
 def _usage(report: UsageReport) -> Usage:
@@ -210,42 +303,6 @@ def _usage(report: UsageReport) -> Usage:
     )
 
 
-def _word(reason: object) -> str:
-    """Return an enum's own word; also of one that the SDK does not know."""
-    return str(getattr(reason, "value", reason) or "")
-
-
-# -------------------------------------------------------------------------------- lines for the SDK
-
-
-async def event_lines(response: ByteSource) -> AsyncIterator[str]:
-    """Yield each event of a response as one line that ends with a blank one, as the SDK reads them.
-
-    The SDK takes its lines from `httpx2`, which also cuts at U+2028 and its like, in the middle of a text; it takes
-    a comment, or `data:` without a blank behind it, for an answer that is not JSON, and `"12"` or `true` for a count.
-    It has no limit, and reads a web page to its end without an error. Servers other than Google's send all of these.
-
-    Raises:
-        LimitExceeded: an event, or all of them, is larger than any provider means.
-        Malformed: it is not a stream of events, or one of them is not Gemini's.
-    """
-    check_is_stream(response.headers.get("content-type", ""), _PROVIDER)
-    events = EventReader(_PROVIDER)
-    async for piece in response.aiter_bytes():
-        for data in events.feed(piece):
-            if words := data.strip():
-                _check(words)
-                yield f"data: {words}"
-                yield ""
-    if not events.n_bytes:
-        raise malformed(_PROVIDER, "found an empty body, wanted events")
-
-
-def _check(data: str) -> None:
-    """Refuse what the SDK would take for something else."""
-    usage = object_in(data, _PROVIDER).get("usageMetadata") or {}
-    if not isinstance(usage, dict):
-        raise wrong_kind(_PROVIDER, "usageMetadata", usage, "an object")
-    for name in usage:
-        if name.endswith("TokenCount"):
-            count_in(usage, name, _PROVIDER)
+def _reason(word: str, told: str) -> str:
+    """Return Gemini's word for why, and its sentence if it has one."""
+    return clip(": ".join(filter(None, [clean_text(word)[:80], told])))

@@ -17,7 +17,7 @@ from windlass.models.local import prompt
 from windlass.models.local.engine import PROVIDER, Generated, engine_of
 from windlass.models.local.weights import find_weights, how_to_get, weights_named
 from windlass.models.names import check_installed
-from windlass.models.provider_errors import overflow_reply
+from windlass.models.provider_errors import reply_to_refusal
 from windlass.ports.model import EmitModelEvent, TextChunk
 
 CONTEXT_TOKENS = 4096
@@ -64,15 +64,16 @@ class LocalModel:
 
         Raises:
             ProviderError: the engine refused, or failed.
-            InvalidInput: the request names a variant; this model has none.
+            InvalidInput: the request names a variant, or a tool of a provider; this model has none.
         """
         _ABLE.effort(request.variant, model=self.name)
+        _ABLE.server_tools(request, provider=PROVIDER)
         reply = _Reply(request, emit)
         body = {"messages": prompt.messages_of(request), **_options(request.generation)}
         try:
             generated = await self._engine.generate(body, prompt.schema_of(request), reply.take)
         except ProviderError as error:
-            return overflow_reply(error)
+            return reply_to_refusal(error)
         return reply.made(generated)
 
     async def aclose(self) -> None:

@@ -18,7 +18,7 @@ from windlass.models.message_parts import (
     stand_in,
     text_at,
 )
-from windlass.models.provider_errors import wrong_kind
+from windlass.models.provider_errors import list_at, wrong_kind
 from windlass.models.usage_report import UsageReport
 
 Kind: TypeAlias = Literal["image", "file", "text"]
@@ -147,11 +147,7 @@ def objects_in(owner: dict[str, Any], field: str, provider: str) -> list[dict[st
     Raises:
         Malformed: it is not a list, or not of objects.
     """
-    found = owner.get(field)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise wrong_kind(provider, field, found, "a list")
+    found = list_at(owner, field, provider)
     for each in found:
         if not isinstance(each, dict):
             raise wrong_kind(provider, f"{field}[]", each, "an object")
@@ -196,6 +192,9 @@ def _usage(report: UsageReport) -> Usage:
     sent, written = ("prompt", "completion") if is_chat else ("input", "output")
     n_sent, n_written = report.count(f"{sent}_tokens"), report.count(f"{written}_tokens")
     n_cached = report.count("cached_tokens", of=f"{sent}_tokens_details")
+    # DeepSeek, Together and Mistral, each beside the details or in their place.
+    for name in ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"):
+        n_cached = n_cached or report.count(name)
     n_kept = report.count("cache_write_tokens", of=f"{sent}_tokens_details")
     n_thought = report.count("reasoning_tokens", of=f"{written}_tokens_details")
     return Usage(

@@ -3,6 +3,8 @@
 Law 1. Items count as the provider completed them; deltas are only shown. Where a reply was cut off, what
     came of its last item is kept, for the words in it have been paid for.
 Law 2. No reply before `response.completed`, `.incomplete` or `.failed`; what comes after is not read.
+Law 3. Two messages stay two texts, each with its phase. What has no place in a reply is named in its diagnostic.
+Law 4. A thought is sent back with the item that it led to, or not at all.
 """
 
 from __future__ import annotations
@@ -10,11 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from windlass.errors import ProviderError
 from windlass.kernel.messages import Reasoning, Text, ToolCall
 from windlass.kernel.model_call import KnownTerminal, ModelReply, ReplyPart
-from windlass.models.message_parts import Words, text_at, tool_call, whole_text
+from windlass.models.message_parts import Words, Written, text_at, tool_call, whole_text
 from windlass.models.openai.parts import reply_of, texts_in
+from windlass.models.openai_responses.items import (
+    citations_of,
+    is_server_call,
+    left_out,
+    message_replay,
+    phase_of,
+    server_call,
+    told_of,
+    words_of,
+)
 from windlass.models.provider_errors import (
     clip,
     cut_off,
@@ -22,6 +36,7 @@ from windlass.models.provider_errors import (
     malformed,
     wrong_kind,
 )
+from windlass.models.provider_errors.kinds import FILTERED_NAMES
 from windlass.models.route import Route, replay_blob
 from windlass.models.usage_report import UsageReport
 from windlass.ports.model import EmitModelEvent, ReasoningChunk
@@ -30,19 +45,9 @@ _CUT_BY: dict[str, KnownTerminal] = {
     "max_output_tokens": "output_limit",
     "content_filter": "content_filter",
 }
-# The provider's policy stopped it: an outcome to show, not a fault to repeat.
-_POLICY = frozenset(
-    {
-        "bio_policy",
-        "content_filter",
-        "content_policy_violation",
-        "cyber_policy",
-        "image_content_policy_violation",
-        "misalignment_policy_violation",
-    }
-)
 # What these begin lies in the request: an image that cannot be read, a prompt that is too long.
 _REQUESTS_FAULT = ("context_length_", "empty_", "image_", "invalid_", "unsupported_")
+_WORDS = frozenset({"output_text", "refusal"})
 _BLOB_FIELDS = ("id", "type", "summary", "content", "encrypted_content")
 
 
@@ -55,7 +60,14 @@ class _Item:
         self.is_done = False
         self.words = Words(emit)
         self.thoughts = Words(emit, ReasoningChunk)
-        self.written: list[str] = []
+        self.written = Written(emit)
+        self.call_id = self.name = ""
+
+    def take(self, found: dict[str, Any], *, is_done: bool) -> None:
+        """Take the item as the provider tells it now."""
+        self.found, self.is_done = found, is_done
+        self.words.phase = phase_of(found) or self.words.phase
+        self.call_id, self.name = text_at(found, "call_id"), text_at(found, "name")
 
 
 class ResponseReader:
@@ -68,6 +80,8 @@ class ResponseReader:
         self._items: dict[object, _Item] = {}
         self._last_number = -1
         self._refused = False
+        self._told: dict[str, None] = {}  # as a set that keeps its order
+        self._left_out: dict[str, None] = {}
         self._usage = UsageReport(route)
         self._ended: dict[str, Any] | None = None
         self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -124,7 +138,11 @@ class ResponseReader:
         terminal, diagnostic = self._terminal(ended)
         parts = self._parts(is_whole=terminal == "stop")
         is_refused = self._refused and self._wants_value
-        return reply_of(parts, self._usage, terminal, diagnostic, is_refused=is_refused)
+        reply = reply_of(parts, self._usage, terminal, diagnostic, is_refused=is_refused)
+        notes = self._notes(parts, ended)
+        if not notes:
+            return reply
+        return replace(reply, diagnostic="; ".join(filter(None, [reply.diagnostic, *notes])))
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -145,9 +163,8 @@ class ResponseReader:
         found = event.get("item")
         if not isinstance(found, dict):
             raise malformed(self._route.provider, "event: found no item, wanted an object")
-        item = self._item_of(event)
-        item.found = found
-        item.is_done = event["type"] == "response.output_item.done"
+        is_done = event["type"] == "response.output_item.done"
+        self._item_of(event).take(found, is_done=is_done)
 
     def _on_words(self, event: dict[str, Any]) -> None:
         self._item_of(event).words.add(self._delta(event))
@@ -161,7 +178,8 @@ class ResponseReader:
         self._item_of(event).thoughts.add(self._delta(event))
 
     def _on_arguments(self, event: dict[str, Any]) -> None:
-        self._item_of(event).written.append(self._delta(event))
+        item = self._item_of(event)
+        item.written.add(self._delta(event), call_id=item.call_id, name=item.name)
 
     def _delta(self, event: dict[str, Any]) -> str:
         delta = event.get("delta")
@@ -180,7 +198,7 @@ class ResponseReader:
 
     def _on_failed(self, response: dict[str, Any]) -> None:
         error = response.get("error")
-        if text_at(error, "code") not in _POLICY:
+        if text_at(error, "code") not in FILTERED_NAMES:
             raise self._fault(error)
 
     def _on_error(self, event: dict[str, Any]) -> None:
@@ -201,10 +219,11 @@ class ResponseReader:
         for place, found in enumerate(final if isinstance(final, list) else ()):
             if not isinstance(found, dict):
                 continue
-            key = place if place in self._items or not self._items else found.get("id", place)
+            is_placed = place in self._items or not self._items
+            key = place if is_placed else text_at(found, "id") or place
             item = self._items.setdefault(key, _Item(place, self._emit))
             if not item.is_done:
-                item.found, item.is_done = found, True
+                item.take(found, is_done=True)
 
     def _terminal(self, ended: dict[str, Any]) -> tuple[str, str | None]:
         if ended["type"] == "response.failed":
@@ -214,9 +233,24 @@ class ResponseReader:
         reason = text_at(ended.get("incomplete_details"), "reason")
         return _CUT_BY.get(reason, "unknown"), f"incomplete: {clip(reason) or 'no reason given'}"
 
+    def _notes(self, parts: tuple[ReplyPart, ...], ended: dict[str, Any]) -> list[str]:
+        """Return what else there is to tell of the reply."""
+        notes = list(self._told)
+        if self._left_out:
+            notes.append(clip(f"left out of the reply: {', '.join(self._left_out)}"))
+        if not any(isinstance(part, (Text, ToolCall)) for part in parts):
+            kinds = [text_at(item.found, "type") for item in self._in_order()]
+            named = ["an empty message" if kind == "message" else kind for kind in kinds]
+            what = f"{clip(', '.join(dict.fromkeys(named)))} only" if named else "nothing"
+            notes.append(f"ended with {what}, status {clip(text_at(ended, 'status')) or 'unknown'}")
+        return notes
+
+    def _in_order(self) -> list[_Item]:
+        return sorted(self._items.values(), key=lambda each: each.order)
+
     def _parts(self, *, is_whole: bool) -> tuple[ReplyPart, ...]:
         parts: list[ReplyPart] = []
-        for item in sorted(self._items.values(), key=lambda each: each.order):
+        for item in self._in_order():
             if is_whole and not item.is_done:
                 raise malformed(self._route.provider, "output: found an item that never ended")
             kind = item.found.get("type")
@@ -226,26 +260,55 @@ class ResponseReader:
                 parts.append(self._call(item))
             elif kind == "reasoning":
                 parts += self._reasoning(item)
+            else:
+                self._add_other(parts, item)
         return tuple(parts)
 
+    def _add_other(self, parts: list[ReplyPart], item: _Item) -> None:
+        """Add an item of another kind, if a reply has a place for it: a tool that the provider ran."""
+        kind = text_at(item.found, "type")
+        if not kind or not item.is_done or not is_server_call(item.found):
+            self._left_out[left_out(item.found)] = None
+            _keep_no_thought(parts)
+            return
+        call = server_call(item.found, self._route)
+        told = told_of(call, kind)
+        if told is not None:
+            self._told[told] = None
+        if call.replay is None:
+            _keep_no_thought(parts)
+        parts.append(call)
+
     def _message(self, item: _Item) -> list[ReplyPart]:
-        content = item.found.get("content")
-        texts: list[str] = []
-        for part in content if item.is_done and isinstance(content, list) else ():
-            is_refusal = text_at(part, "type") == "refusal"
-            self._refused = self._refused or is_refusal
-            texts.append(text_at(part, "refusal" if is_refusal else "text"))
-        text = whole_text("".join(texts)) if item.is_done else item.words.text
-        return [Text(text=text)] if text else []
+        content: list[dict[str, Any]] = []
+        found = item.found.get("content") if item.is_done else None
+        for part in found if isinstance(found, list) else ():
+            kind = text_at(part, "type")
+            self._refused = self._refused or kind == "refusal"
+            if isinstance(part, dict) and (words_of(part) or kind in _WORDS):
+                content.append(part)
+            else:
+                self._left_out[f"content of the kind {clip(kind) or 'unknown'}"] = None
+        text = whole_text("".join(map(words_of, content))) if item.is_done else item.words.text
+        if not text:
+            return []
+        phase = item.words.phase
+        replay = message_replay(phase, content, self._route)
+        return [Text(text=text, phase=phase, citations=citations_of(content), replay=replay)]
 
     def _call(self, item: _Item) -> ToolCall:
         found = item.found
         name = text_at(found, "name")
-        written = found.get("arguments") if item.is_done else "".join(item.written)
+        written = found.get("arguments") if item.is_done else item.written.text
         if not name or not isinstance(written, str):
             what = "function_call: found no name or arguments, wanted text"
             raise malformed(self._route.provider, what)
-        return tool_call(text_at(found, "call_id"), name, written)
+        call = tool_call(text_at(found, "call_id"), name, written)
+        namespace = whole_text(text_at(found, "namespace"))
+        if not namespace:
+            return call
+        # Where its tool search found the function: the call goes back with it.
+        return replace(call, replay=replay_blob({"namespace": namespace}, self._route))
 
     def _reasoning(self, item: _Item) -> list[ReplyPart]:
         found = item.found
@@ -259,3 +322,12 @@ class ResponseReader:
             blob.setdefault("summary", [])
             replay = replay_blob(blob, self._route)
         return [Reasoning(text=text, replay=replay)] if text or replay else []
+
+
+def _keep_no_thought(parts: list[ReplyPart]) -> None:
+    """Take their blobs from the last thoughts: what they led to is not sent back."""
+    for at in range(len(parts) - 1, -1, -1):
+        part = parts[at]
+        if not isinstance(part, Reasoning):
+            return
+        parts[at] = replace(part, replay=None)

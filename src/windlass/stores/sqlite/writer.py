@@ -165,6 +165,7 @@ class Writer:
         self._file = file
         self._busy_s = busy_s
         self._rows: Rows | None = None
+        self._spent: apsw.Connection | None = None
         self._queue: deque[Operation[Any]] = deque()
         self._wake = threading.Condition()
         self._at_work = threading.Lock()
@@ -195,6 +196,7 @@ class Writer:
             self._thread.join()
         # What a disk refuses while it closes is in the log, and found there when the file is opened again.
         self._let_go()
+        self._close_spent()
 
     def hand_in(
         self,
@@ -478,6 +480,7 @@ class Writer:
     def _adopt(self, db: apsw.Connection) -> None:
         self._rows = Rows(db)
         self._is_new = True
+        self._close_spent()
 
     def _ready(self) -> Rows:
         """Return the connection, opened anew if it was given up.
@@ -510,12 +513,21 @@ class Writer:
             self._let_go()
 
     def _check_not_reading(self) -> None:
-        """Let go of a connection on which a query is open: it would stay at that moment of the file, and never lock it again.
+        """Write no more on a connection on which a query is open: it would stay at that moment of the file, and never lock it again.
 
-        A refusal that is raised in the middle of a query keeps it open for as long as a caller keeps the refusal.
+        A refusal that is raised in the middle of a query keeps it open for as long as a caller keeps the refusal. The
+        connection is closed when there is another: with none, a program that only looks at the file would be the last
+        to close it, and take its log away.
         """
         if self._rows is not None and is_reading(self._rows.db):
-            self._let_go()
+            self._close_spent()
+            self._spent, self._rows = self._rows.db, None
+
+    def _close_spent(self) -> None:
+        spent, self._spent = self._spent, None
+        if spent is not None:
+            with suppress(apsw.Error):
+                spent.close()
 
     def _let_go(self) -> None:
         """Close a connection that is of no use any more; the next transaction opens another."""
