@@ -37,11 +37,9 @@ from windlass.journal.commands import DirectCallCommand, ModelCallCommand
 from windlass.journal.diff import Difference, diff
 from windlass.journal.entries import (
     Claimed,
-    DriveBegan,
-    DriveEnded,
-    Emitted,
     Entry,
     Recorded,
+    Released,
     TurnStarted,
     digest_of,
 )
@@ -49,6 +47,8 @@ from windlass.journal.keys import call_key
 from windlass.journal.moments import DirectAnswered, ModelAnswered, usage_of
 from windlass.journal.pages import JournalPage
 from windlass.journal.usage import UsageLine, sum_usage
+
+_OF_A_ROW = (Recorded, Claimed, Released)
 
 
 class Plan(NamedTuple):
@@ -95,28 +95,26 @@ class TurnJournal:
         rows = self._rows
         started, recorded = self.started, self.recorded
         for entry in entries:
-            if isinstance(entry, TurnStarted):
+            if isinstance(entry, _OF_A_ROW):
+                key = call_key(entry.key)
+                before = new.get(key) or rows.get(key)
+                if isinstance(entry, Recorded):
+                    recorded += before is None or before.outcome is None
+                    new[key] = (
+                        _first_record(entry, key, generation)
+                        if before is None
+                        else _record_again(before, entry)
+                    )
+                elif isinstance(entry, Claimed):
+                    new[key] = (
+                        _first_claim(entry, key, generation)
+                        if before is None
+                        else _claim_again(before, entry, generation)
+                    )
+                elif before is not None:
+                    new[key] = msgspec.structs.replace(before, reserved=None, reserved_for="")
+            elif isinstance(entry, TurnStarted):
                 started = _same_start(started, entry)
-                continue
-            if isinstance(entry, (DriveBegan, DriveEnded, Emitted)):
-                continue
-            key = call_key(entry.key)
-            before = new.get(key) or rows.get(key)
-            if isinstance(entry, Recorded):
-                recorded += before is None or before.outcome is None
-                new[key] = (
-                    _first_record(entry, key, generation)
-                    if before is None
-                    else _record_again(before, entry)
-                )
-            elif isinstance(entry, Claimed):
-                new[key] = (
-                    _first_claim(entry, key, generation)
-                    if before is None
-                    else _claim_again(before, entry, generation)
-                )
-            elif before is not None:  # released
-                new[key] = msgspec.structs.replace(before, reserved=None, reserved_for="")
         return Plan(new, started, recorded)
 
     def absorb(self, plan: Plan) -> None:

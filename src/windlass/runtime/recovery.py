@@ -133,23 +133,24 @@ class Recovery:
         return cls(turn, view, journal)
 
     def _count(self, row: JournalRow) -> None:
-        spent = self._turn.spent
-        if isinstance(row.command, DirectCallCommand) and isinstance(row.outcome, DirectAnswered):
-            spent.count_direct(row.key, row.command, row.outcome)
+        command, outcome = row.command, row.outcome
+        if isinstance(outcome, DirectAnswered) and isinstance(command, DirectCallCommand):
+            self._turn.spent.count_direct(row.key, command, outcome)
         if row.reserved is not None or row.lost:
-            spent.count_lost(lost_lines(row))
-        iteration, *place = row.key.split("/")[3:]
+            self._turn.spent.count_lost(lost_lines(row))
+        iteration, kind, effect_id, *_ = row.key.split("/")[3:]
         if self._syncs is None:
-            self._syncs = syncs_first(tuple(place))
-        number, is_inside, _ = place[1].partition(".")
+            self._syncs = syncs_first((kind, effect_id))
+        number, is_inside, _ = effect_id.partition(".")
         if number.isdigit():
-            self.last_effect = max(self.last_effect, int(number))
-            if is_inside and place[0] in _OPERATION_KINDS and _OPERATION.fullmatch(place[1]):
-                self.operations[place[1]] = place[0]
-            elif place[0] in _SAYS:
-                self._effects[int(number)] = iteration, _SAYS[place[0]]
-        if is_inside and isinstance(row.outcome, (EventAwaited, ProcessAnswered)):
-            self._count_child(row, row.outcome)
+            effect = int(number)
+            self.last_effect = max(self.last_effect, effect)
+            if is_inside and kind in _OPERATION_KINDS and _OPERATION.fullmatch(effect_id):
+                self.operations[effect_id] = kind
+            elif kind in _SAYS:
+                self._effects[effect] = iteration, _SAYS[kind]
+        if is_inside and isinstance(outcome, (EventAwaited, ProcessAnswered)):
+            self._count_child(row, outcome)
 
     def _count_child(self, row: JournalRow, answered: EventAwaited | ProcessAnswered) -> None:
         """Count what a child used whose answer is recorded."""

@@ -209,8 +209,11 @@ class _Replay:
         """Return how many effects the journal has answered, up to the one that the machine waits for."""
         state = None if performer is None else performer.machine.snapshot().state
         last = getattr(state, "effect_id", None)
-        recorded = (row.key for row in self._journal.rows() if row.is_recorded)
-        numbers = {key.split("/", 6)[5].partition(".")[0] for key in recorded}
+        numbers = {
+            row.key.split("/", 6)[5].partition(".")[0]
+            for row in self._journal.rows()
+            if row.is_recorded
+        }
         return sum(
             number.isdigit() and int(number) > 0 and (last is None or int(number) < last)
             for number in numbers
