@@ -9,6 +9,8 @@ UV ?= uv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard src tests bench scripts)
 SHELL := /bin/sh
+# Without cached bytecode every process that a test starts would compile windlass anew.
+unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 say = printf '\033[36m•\033[0m %s\n'
 

@@ -38,7 +38,9 @@ def check_images(events: list[Event], operation: StoreOperation, folder: Path) -
         disk.feed(event)
 
     async def landed(file: Path) -> int:
-        store = SqliteStore(file)
+        store = SqliteStore(
+            file, durability="process"
+        )  # the image is only read: nothing of it need be synced
         await store.open()
         try:
             return await operation.landed(store)
