@@ -82,14 +82,19 @@ def test_a_run_that_fails_is_shown_whole_and_fails_the_suite(
 def test_after_ctrl_c_no_other_run_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    pressed = tmp_path / "pressed"
+
     def press_ctrl_c(_run: suite.Run) -> str:
+        pressed.touch()
         raise KeyboardInterrupt
 
+    # However busy the machine is, no run ends before it is pressed.
+    waits = f"import os\nwhile not os.path.exists({str(pressed)!r}): pass\nprint('ran')"
     found = [suite.Run(paths=(tmp_path,)) for _ in range(10)]
     monkeypatch.setattr(suite, "runs", lambda: found)
     monkeypatch.setattr(suite, "TELL_EVERY_S", 0.0)
     monkeypatch.setattr(suite.Run, "progress", press_ctrl_c)
-    monkeypatch.setattr(suite.Run, "command", lambda _run: [sys.executable, "-c", "print('ran')"])
+    monkeypatch.setattr(suite.Run, "command", lambda _run: [sys.executable, "-c", waits])
 
     assert suite.main() == 130
     out = capfd.readouterr().out

@@ -59,6 +59,12 @@ def test_words_that_a_provider_cut_for_its_citations_are_one_text() -> None:
     assert ModelReply(parts=parts).text == "It rains."
 
 
+def test_a_citation_in_other_words_refers_to_the_same_place() -> None:
+    assert PAGE.changed(str.upper) == Citation(
+        url="HTTPS://A.EXAMPLE", title="A", quote="RAIN", start=3, end=8
+    )
+
+
 def test_a_reply_that_was_read_back_has_the_same_text_and_parts() -> None:
     reply = ModelReply(parts=(ASIDE, SEARCH, Text(text="x", citations=(PAGE,), replay={"a": [1]})))
 

@@ -85,6 +85,7 @@ class TurnCommit(Value, kw_only=True):
     named. The others go with the journal. `prefix` goes into the page as it is.
 
     `agent`: the session belongs to this one from here on, and so do the turns that are queued in it for the one before.
+    `known_digest` is its digest, if it was worked out beforehand: of a large commit that happens off the loop.
     """
 
     expected_head: int
@@ -98,9 +99,12 @@ class TurnCommit(Value, kw_only=True):
     prefix: SentPrefix | None = None
     usage: tuple[UsageLine, ...] = ()
     agent: str | None = None
+    known_digest: str = ""
 
     def digest(self) -> str:
         """Return what a retried commit is compared by: its content, not when or onto what, nor what follows from it."""
+        if self.known_digest:
+            return self.known_digest
         content = msgspec.structs.replace(self, expected_head=0, now_ms=0, prefix=None, usage=())
         return canonical.digest(content)
 

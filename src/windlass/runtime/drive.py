@@ -57,6 +57,7 @@ from windlass.runtime.children import cancels_below, end_errands
 from windlass.runtime.ending import Ending
 from windlass.runtime.hooks import Hooks
 from windlass.runtime.lane import Lane
+from windlass.runtime.large_values import off_loop
 from windlass.runtime.model_call import ModelCalls
 from windlass.runtime.performer import Performer
 from windlass.runtime.program import Program
@@ -355,6 +356,8 @@ class Drive:
             cancels = await cancels_below(turn, commit)
             for errand in (*cancels, *end_errands(turn, commit, self._job.by)):
                 turn.lane.run_errand(errand)
+        if turn.is_large:
+            commit = msgspec.structs.replace(commit, known_digest=await off_loop(commit.digest))
         with self._phase("commit"):
             await turn.lane.commit(commit, blobs=commit.blobs or ())
         is_plain = len(commit.nodes) == machine.records.length and not turn.unknown_calls

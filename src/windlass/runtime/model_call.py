@@ -147,6 +147,7 @@ class ModelCalls:
         if self._bounds.is_large:
             # Written alone, so that it is not encoded in one go with all that follows from it.
             self._bounds.is_large = False
+            turn.is_large = True
             await turn.lane.durable()
             await let_others_run()
         return answered

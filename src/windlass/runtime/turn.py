@@ -105,6 +105,8 @@ class Turn:
     allots: Callable[[int], dict[str, Json]] | None = None
     # How many of the calls under way are to begin a child and have not yet: they share what the turn has left.
     children_to_begin = 0
+    # Whether a reply of it was large: then its commit is, too.
+    is_large = False
 
     def __init__(  # noqa: PLR0913 - each is a part of what it is
         self,
