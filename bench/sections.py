@@ -18,6 +18,7 @@ from bench.bars.long_sessions import measure_long_sessions
 from bench.bars.many_sessions import measure_many_sessions
 from bench.bars.plugin_costs import measure_plugins
 from bench.bars.reopening import measure_reopening
+from bench.bars.replies import measure_replies
 from bench.bars.tokens import measure_tokens
 from bench.bars.turn_counts import measure_turn_counts
 from bench.imports import measure_imports
@@ -56,6 +57,7 @@ SECTIONS: dict[str, tuple[Measure, ...]] = {
         measure_sleepers,
     ),
     "tokens": (lambda rounds: measure_tokens(max(2, rounds // 10)),),
+    "replies": (lambda rounds: measure_replies(max(2, rounds // 4)),),
     "idle": (measure_idle,),
     "import": (lambda rounds: measure_imports(max(_MIN_IMPORTS, rounds // 4)),),
     "kernel": (measure_iterations, measure_digests, measure_snapshots),

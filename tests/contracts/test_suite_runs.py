@@ -89,7 +89,12 @@ def test_after_ctrl_c_no_other_run_begins(
         raise KeyboardInterrupt
 
     # However busy the machine is, no run ends before it is pressed.
-    waits = f"import os\nwhile not os.path.exists({str(pressed)!r}): pass\nprint('ran')"
+    waits = f"""
+import os, time
+while not os.path.exists({str(pressed)!r}):
+    time.sleep(0.01)
+print("ran")
+"""
     found = [suite.Run(paths=(tmp_path,)) for _ in range(10)]
     monkeypatch.setattr(suite, "runs", lambda: found)
     monkeypatch.setattr(suite, "TELL_EVERY_S", 0.0)

@@ -38,9 +38,8 @@ def check_images(events: list[Event], operation: StoreOperation, folder: Path) -
         disk.feed(event)
 
     async def landed(file: Path) -> int:
-        store = SqliteStore(
-            file, durability="process"
-        )  # the image is only read: nothing of it need be synced
+        # The image is only read, so nothing of it need be synced.
+        store = SqliteStore(file, durability="process")
         await store.open()
         try:
             return await operation.landed(store)
