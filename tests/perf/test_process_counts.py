@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from bench.bars.background import step_instructions
 from bench.bars.turn_counts import iteration_instructions
 from tests.limits import HANGS_S
+from tests.perf.test_parked_counts import FAULTS, Steps
 from windlass import ProcessContext, Runtime, process
 from windlass.journal import derived_session_id
 from windlass.ports import AcceptTurn, NewTurn, TurnRequest
@@ -30,7 +29,11 @@ STEP_BAR = 1.0
 STEP_INSTRUCTIONS = 4_540
 SLACK = 1.0 if sys.version_info[:2] == (3, 11) else 1.5
 SLEEPERS = 1_000
-DUE_MS = 1.0
+FEW = 10
+# How deep an index is differs with what is in it.
+MORE_STEPS = 30
+# The index of open turns, as it would be if those that wait were in it.
+WALKS_OVER_SLEEPERS = FAULTS["turns"]
 
 
 async def sound(i: int) -> str:
@@ -139,30 +142,45 @@ async def put_to_sleep(rt: Runtime[Any], n: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_thousand_that_are_asleep_cost_a_scan_nothing(tmp_path: Path) -> None:
+async def steps_of_a_scan(path: Path, n_asleep: int, fault: str = "") -> int:
+    """Let so many sleep; return the steps that SQLite takes to find that nothing is due."""
     clock = virtual_clock()
-    store = SqliteStore(tmp_path / "p.db", durability="process")
+    store = SqliteStore(path, durability="process")
     await store.open()
     try:
         async with Runtime(store=store, clock=clock, processes=[nap]) as rt:
-            await put_to_sleep(rt, SLEEPERS)
-            assert len(await rt.processes.list(state="waiting", limit=SLEEPERS)) == SLEEPERS
+            await put_to_sleep(rt, n_asleep)
+            assert len(await rt.processes.list(state="waiting", limit=n_asleep)) == n_asleep
             assert not rt._worker.driving
-            before, now_ms = store._writer.commits, clock.now_ms()
-            taken = []
-            for _ in range(50):
-                began = time.process_time()
-                due = await store.due(now_ms, agents=("process:nap",), worker_id="w")
-                taken.append((time.process_time() - began) * 1000)
-                assert (due.turns, due.waits, due.inboxes) == ((), (), ())
+            assert store._writer._rows is not None
+            store._writer._rows.db.execute(fault)
+            before, steps = store._writer.commits, Steps(store)
+            due = await store.due(clock.now_ms(), agents=("process:nap",), worker_id="w")
+            counted = steps.count
+            assert (due.turns, due.waits, due.inboxes) == ((), (), ())
             for _ in range(20):
                 await rt._worker.look()
             # Looking only reads, and keeps nothing of those that sleep.
             assert store._writer.commits == before
-            assert median(taken) <= DUE_MS
             assert not rt._worker._cache._sessions
             clock.advance(86_400)
             due = await store.due(clock.now_ms(), agents=("process:nap",))
             assert due.waits  # the red proof: what is due is found
     finally:
         await store.close()
+    return counted
+
+
+async def test_a_thousand_that_are_asleep_cost_a_scan_nothing(tmp_path: Path) -> None:
+    few = await steps_of_a_scan(tmp_path / "few.db", FEW)
+    many = await steps_of_a_scan(tmp_path / "many.db", SLEEPERS)
+
+    assert few > 0
+    assert abs(many - few) < MORE_STEPS
+
+
+async def test_a_scan_that_walks_over_those_that_sleep_is_seen(tmp_path: Path) -> None:
+    few = await steps_of_a_scan(tmp_path / "few.db", FEW, WALKS_OVER_SLEEPERS)
+    many = await steps_of_a_scan(tmp_path / "many.db", FEW + 100, WALKS_OVER_SLEEPERS)
+
+    assert many - few > 100
