@@ -6,7 +6,7 @@ Law. Each schedule has one waiting tick. A change cancels it and accepts the nex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from os import urandom
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +15,9 @@ import msgspec
 
 from windlass.api.process import Process
 from windlass.api.schedule import Clock, Schedule, check_policies, plan_of
-from windlass.errors import EngineError, InvalidInput
+from windlass.errors import EngineError, InvalidInput, SessionDeleted
 from windlass.kernel.value import Value
-from windlass.ports import AcceptTurn, CancelTurn, SessionSummary
+from windlass.ports import AcceptTurn, CancelTurn, SessionSummary, TurnView
 from windlass.runtime.emitting import is_name
 from windlass.runtime.schedule_clock import (
     Plan,
@@ -152,19 +152,25 @@ class Schedules:
 
     async def _look(self, name: str) -> Collection[_Waiting] | None:
         """Return the waiting ticks; None if one ended meanwhile, because its successor may be missing from them."""
-        store, found = self._admission.services.store, []
-        for session in await self._sessions(clock_label(name)):
-            view = await store.load_session(session.session_id, history=False)
-            for turn_id in (view.active, *view.queued):
-                if turn_id is None:
-                    continue
-                turn = await store.load_turn(session.session_id, turn_id, since=_NO_PAGES)
-                if turn is None or turn.state == "done":
-                    return None
-                plan = None if turn.request is None else Plan.of(turn.request)
-                if plan is not None and turn.cancel is None:
-                    found.append(_Waiting(session.session_id, turn_id, turn.agent, plan))
+        found: list[_Waiting] = []
+        try:
+            for session in await self._sessions(clock_label(name)):
+                async for turn in self._unfinished(session.session_id):
+                    if turn is None or turn.state == "done":
+                        return None
+                    plan = None if turn.request is None else Plan.of(turn.request)
+                    if plan is not None and turn.cancel is None:
+                        found.append(_Waiting(session.session_id, turn.turn_id, turn.agent, plan))
+        except SessionDeleted:
+            return None  # since it was listed: its last tick had ended
         return found
+
+    async def _unfinished(self, session_id: str) -> AsyncIterator[TurnView | None]:
+        store = self._admission.services.store
+        view = await store.load_session(session_id, history=False)
+        for turn_id in (view.active, *view.queued):
+            if turn_id is not None:
+                yield await store.load_turn(session_id, turn_id, since=_NO_PAGES)
 
     @property
     def _now_ms(self) -> int:

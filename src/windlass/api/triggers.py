@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
 from windlass.api.trigger import Delivering, Source
-from windlass.errors import IdempotencyConflict, InvalidInput
+from windlass.errors import IdempotencyConflict, InvalidInput, SessionDeleted
 from windlass.guards.limits import check_page
 from windlass.kernel import FinishedValue, Json
 from windlass.kernel.value import Value, thaw
@@ -181,7 +182,8 @@ class Triggers:
             if not left:
                 break
             turns = await store.list_turns(session_id=session.session_id, limit=left)
-            found += [await self._occurrence(name, turn) for turn in turns]
+            with suppress(SessionDeleted):  # between the two reads
+                found += [await self._occurrence(name, turn) for turn in turns]
         return tuple(found)
 
     async def _months(self, source: str) -> tuple[SessionSummary, ...]:

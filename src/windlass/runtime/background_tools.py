@@ -7,10 +7,11 @@ recorded, and a replay does not run them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from windlass.errors import ToolError, WindlassBug
+from windlass.errors import SessionDeleted, ToolError, WindlassBug
 from windlass.kernel import ToolSpec
 from windlass.ports import CancelTurn, SessionSummary, TurnView
 from windlass.ports.tool import Tool, ToolContext
@@ -119,12 +120,13 @@ async def _unfinished(turn: Turn, summary: SessionSummary) -> TurnView | None:
     if is_call and summary.head:
         return None  # it has one turn, and that is over
     store = turn.services.store
-    session = await store.load_session(summary.session_id, history=False)
-    for turn_id in (session.active, *session.queued):
-        if turn_id is not None:
-            view = await store.load_turn(summary.session_id, turn_id, since=NO_PAGES)
-            if view is not None and view.state != "done":
-                return view
+    with suppress(SessionDeleted):  # since it was listed: nothing was unfinished there
+        session = await store.load_session(summary.session_id, history=False)
+        for turn_id in (session.active, *session.queued):
+            if turn_id is not None:
+                view = await store.load_turn(summary.session_id, turn_id, since=NO_PAGES)
+                if view is not None and view.state != "done":
+                    return view
     return None
 
 

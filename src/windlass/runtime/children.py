@@ -11,10 +11,12 @@ Law 4. One unit writes what a child may use of its parent's budgets into its req
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from windlass.errors import SessionDeleted
 from windlass.journal.redaction import cleaned
 from windlass.kernel.outcomes import HandedOff, Stopped
 from windlass.kernel.value import EMPTY_DICT, Json
@@ -237,21 +239,30 @@ async def cancels_below(turn: Turn, commit: TurnCommit) -> list[Errand]:
 
 async def _spawned_cancels(turn: Turn) -> tuple[Errand, ...]:
     """Return the cancels for the background children of a cancelled turn."""
-    store, found = turn.services.store, list[Errand]()
+    found: list[Errand] = []
+    store = turn.services.store
     for one in await store.list_sessions(kind="child", started_by=turn.session_id, limit=1_000):
-        session = await store.load_session(one.session_id, history=False)
-        for turn_id in (session.active, *session.queued):
-            view = None if turn_id is None else await store.load_turn(one.session_id, turn_id)
-            if view is None or view.request is None:
-                continue
-            above, ends = Tree.of(view.request).above, Ends.of(view.request)
-            is_ours = bool(above) and above[-1].turn_id == turn.turn_id
-            if is_ours and ends is not None and ends.wakes is not None:
-                cancel = CancelTurn(
-                    session_id=one.session_id, turn_id=view.turn_id, reason=_CANCELLED_ABOVE
-                )
-                found.append(cancel)
+        with suppress(SessionDeleted):  # since it was listed: nothing is left to cancel there
+            found += await _cancels_in(turn, one.session_id)
     return tuple(found)
+
+
+async def _cancels_in(turn: Turn, session_id: str) -> list[Errand]:
+    """Return the cancels for the background children of a turn in a session."""
+    store, found = turn.services.store, list[Errand]()
+    session = await store.load_session(session_id, history=False)
+    for turn_id in (session.active, *session.queued):
+        view = None if turn_id is None else await store.load_turn(session_id, turn_id)
+        if view is None or view.request is None:
+            continue
+        above, ends = Tree.of(view.request).above, Ends.of(view.request)
+        is_ours = bool(above) and above[-1].turn_id == turn.turn_id
+        if is_ours and ends is not None and ends.wakes is not None:
+            cancel = CancelTurn(
+                session_id=session_id, turn_id=view.turn_id, reason=_CANCELLED_ABOVE
+            )
+            found.append(cancel)
+    return found
 
 
 def _tell(turn: Turn, commit: TurnCommit, ends: Ends) -> Iterator[Errand]:

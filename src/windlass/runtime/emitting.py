@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from windlass.errors import InvalidInput
+from windlass.errors import InvalidInput, SessionDeleted
 from windlass.guards import check_text, is_id
 from windlass.guards.limits import check_limit
 from windlass.journal import derived_session_id
@@ -236,4 +236,13 @@ async def is_busy(store: Store, session: SessionSummary) -> bool:
     """Whether a session has unfinished turns."""
     if session.active is not None:
         return True
-    return bool((await store.load_session(session.session_id, history=False)).queued)
+    return bool(await count_unfinished(store, session.session_id))
+
+
+async def count_unfinished(store: Store, session_id: str) -> int:
+    """Return how many turns of a session have not ended: none if it was reclaimed since it was listed."""
+    try:
+        view = await store.load_session(session_id, history=False)
+    except SessionDeleted:
+        return 0
+    return (view.active is not None) + len(view.queued)

@@ -24,7 +24,7 @@ from windlass.journal import ProcessCommand, derived_session_id
 from windlass.kernel import Json, canonical
 from windlass.kernel.value import EMPTY_DICT, JsonValue
 from windlass.ports import AcceptTurn, Errand, NewTurn, Store, TurnRequest
-from windlass.runtime.emitting import is_busy, month_of
+from windlass.runtime.emitting import count_unfinished, month_of
 from windlass.runtime.process_host import Made, ProcessHost
 from windlass.runtime.schedule_ticks import (
     MOST_TICKS,
@@ -199,9 +199,8 @@ async def runs_place(store: Store, name: str, now_ms: int) -> RunsPlace:
     """Return where a schedule runs next: in an earlier month's session while that has unfinished runs."""
     wanted = derived_session_id(store.secret, "schedule", "runs", name, month_of(now_ms))
     for one in await store.list_sessions(kind="schedule", label=runs_label(name)):
-        if await is_busy(store, one):
-            view = await store.load_session(one.session_id, history=False)
-            return RunsPlace(one.session_id, (view.active is not None) + len(view.queued))
+        if unfinished := await count_unfinished(store, one.session_id):
+            return RunsPlace(one.session_id, unfinished)
     return RunsPlace(wanted, 0)
 
 
