@@ -41,6 +41,7 @@ Law 3. A refusal by the model, a cancelled turn, a spent limit are outcomes, not
     │     └─ StepUnknown            raised in a process whose step was cut off
     ├─ PluginError
     ├─ EngineError
+    ├─ NetworkError           another host did not answer, or not as it should
     ├─ GuardError             refused by a guard
     │  ├─ EgressDenied
     │  ├─ PathDenied
@@ -386,6 +387,14 @@ class EngineError(WindlassError):
     status = 503
 
 
+class NetworkError(WindlassError):
+    """Another host did not answer, or not as it should: `windlass.net` raises it, and names the host."""
+
+    code = "network_error"
+    retry = Retry.LATER
+    status = 502
+
+
 class GuardError(WindlassError):
     """Refused by a guard."""
 
@@ -394,9 +403,14 @@ class GuardError(WindlassError):
 
 
 class EgressDenied(GuardError):
-    """This address may not be called."""
+    """This address may not be called. `rule` says which rule refuses it, such as `private-address`."""
 
     code = "egress_denied"
+
+    def __init__(self, message: str = "", *, rule: str = "", host: str = "", **place: Any) -> None:
+        super().__init__(message, **place)
+        self.rule = rule
+        self.host = host
 
 
 class PathDenied(GuardError):

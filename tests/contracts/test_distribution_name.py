@@ -88,10 +88,10 @@ def test_the_project_is_published_under_that_name_and_imported_under_its_own() -
     assert project["name"] == DISTRIBUTION == "windlass-runtime"
     assert project["scripts"] == {"windlass": "windlass.cli.main:main"}
     assert extras["all"] == [
-        "windlass-runtime[anthropic,bedrock,cli,google,local,openai,prices,schedules,vertex]"
+        "windlass-runtime[anthropic,bedrock,cli,code,google,local,openai,prices,schedules,vertex,web]"
     ]
     assert {extra for extra in extras if extra != "all"} == {
-        "anthropic", "bedrock", "cli", "google", "local", "openai", "prices", "schedules", "vertex",
+        "anthropic", "bedrock", "cli", "code", "google", "local", "openai", "prices", "schedules", "vertex", "web",
     }  # fmt: skip
 
 

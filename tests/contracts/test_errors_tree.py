@@ -57,6 +57,7 @@ TREE = [
     Row("StepUnknown", "ToolUncertain", "step_unknown", "never", 500),
     Row("PluginError", "WindlassError", "plugin_error", "never", 500),
     Row("EngineError", "WindlassError", "engine_error", "later", 503),
+    Row("NetworkError", "WindlassError", "network_error", "later", 502),
     Row("GuardError", "WindlassError", "guard_error", "never", 403),
     Row("EgressDenied", "GuardError", "egress_denied", "never", 403),
     Row("PathDenied", "GuardError", "path_denied", "never", 403),

@@ -224,6 +224,17 @@ def test_the_clean_tree_keeps_every_contract(project: Path) -> None:
         pytest.param(DOOR, {"models/anthropic/wire.py": "import httpx"}, id="model-httpx"),
         pytest.param(DOOR, {"models/google/request.py": "import google"}, id="another-models-file"),
         pytest.param(DOOR, {"net/client.py": "import requests"}, id="another-http-client"),
+        pytest.param(DOOR, {"net/client.py": "import httpx"}, id="net-another-httpx"),
+        pytest.param(DOOR, {"toolkit/planted.py": "import httpx2"}, id="toolkit-httpx2"),
+        pytest.param(DOOR, {"toolkit/planted.py": "import markdownify"}, id="toolkit-markdown"),
+        pytest.param(
+            LAYERS, {"toolkit/planted.py": "import windlass.runtime.body"}, id="toolkit-runtime"
+        ),
+        pytest.param(
+            LAYERS,
+            {"sandbox/planted.py": "import windlass.toolkit.notes.shelf"},
+            id="sandbox-toolkit",
+        ),
         pytest.param(DOOR, {"kernel/planted.py": "import pydantic_monty"}, id="kernel-monty"),
         pytest.param(DOOR, {"trace/jsonl.py": "import opentelemetry"}, id="trace-otel"),
     ],
@@ -245,7 +256,7 @@ def test_a_full_house_with_every_library_behind_its_door_keeps_every_contract(
             "journal/keys.py": "import windlass.kernel",
             "ports/store.py": "import windlass.journal.keys",
             "folds/planted.py": "import windlass.ports.store",
-            "net/client.py": "import httpx",
+            "net/client.py": "import httpx2",
             "stores/memory.py": "import windlass.ports.store",
             "stores/sqlite/connection.py": "import apsw, windlass.ports.store",
             "stores/postgres/connection.py": "import psycopg",
