@@ -99,20 +99,27 @@ class Answering:
         """Deliver the value that a wait is for; it is JSON.
 
         Args:
-            key: The wait's key, as `ctx.defer` or `rt.waits()` gave it.
-            value: What the tool would have returned: any JSON.
+            key: The wait's key, as `ctx.defer`, `ctx.ask` or `rt.waits()` gave it.
+            value: What the tool would have returned: any JSON. The answer to a question fits the schema of the question.
             by: Who answers; recorded with the answer.
+
+        Raises:
+            InvalidInput: the value does not fit the question, or the wait is an approval. It stays open.
         """
         value = freeze(value, field="value")
         check_limit("tool_result_bytes", len(canonical.encode(value)), field="value")
-        await self._open_wait(key, None)
+        wait = await self._open_wait(key, None)
+        if wait is not None and wait.kind == "question":
+            from windlass.runtime.questions import check_answer  # noqa: PLC0415 - only for a question
+
+            check_answer(value, wait)
         return await self._answer(key, value, by)
 
     async def reject(self, key: str, error: str, *, by: str | None = None) -> WaitReceipt:
         """Answer that the value will not come; the model reads the error.
 
         Args:
-            key: The wait's key, as `ctx.defer` or `rt.waits()` gave it.
+            key: The wait's key, as `ctx.defer`, `ctx.ask` or `rt.waits()` gave it.
             error: What went wrong, in words that the model reads.
             by: Who answers; recorded with the answer.
         """
@@ -153,7 +160,9 @@ class Answering:
             return None
         wait = found[0].wait
         if (wait.kind == "approval") != (kind == "approval"):
-            verb = "approve or deny" if wait.kind == "approval" else "resolve or reject"
+            verb = "approve or deny (windlass approve)"
+            if wait.kind != "approval":
+                verb = "resolve or reject (windlass answer)"
             raise InvalidInput(f"key: it is a wait of kind {wait.kind}; use {verb}", field="key")
         return wait
 

@@ -103,7 +103,9 @@ def clean_text(text: str) -> str:
     """Return `text` with each NUL and each lone surrogate replaced by U+FFFD."""
     if is_clean(text):
         return text
-    return "".join(_BAD.sub(_REPLACEMENT, piece) for piece in pieces(text))
+    # NUL first: a text of nothing else would be a match of the pattern for each character.
+    cleaned = (piece.replace("\x00", _REPLACEMENT) for piece in pieces(text))
+    return "".join(_BAD.sub(_REPLACEMENT, piece) for piece in cleaned)
 
 
 def words_of(error: BaseException) -> str:

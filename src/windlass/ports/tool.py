@@ -1,4 +1,7 @@
-"""The tool: a function that a model may call, with what a crash may do to it."""
+"""The tool: a function that a model may call, with what a crash may do to it.
+
+Length: what a body is told and may ask for is one object, and is read as a whole.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ Reconciled: TypeAlias = Done | NotDone | Unknown
 
 
 class Pending:
-    """What `ctx.defer` gives: a result that is delivered later, under this key.
+    """What `ctx.defer` and `ctx.ask` give: a result that is delivered later, under this key.
 
     Attributes:
         key: What `rt.resolve` or `rt.reject` answers it by; a secret.
@@ -98,6 +101,10 @@ class ToolHost(Protocol):
     async def attach(self, data: bytes, media_type: str, name: str | None) -> Attachment: ...
 
     async def defer(self, deadline_s: float | None) -> Pending: ...
+
+    async def ask(
+        self, question: str, schema: Mapping[str, Any] | None, deadline_s: float | None
+    ) -> Pending: ...
 
     async def complete(self, request: ModelRequest) -> ModelReply: ...
 
@@ -202,6 +209,30 @@ class ToolContext(Generic[D_co]):
             deadline: Seconds until the call fails without an answer; None waits for as long as it takes.
         """
         return await self._behind.defer(deadline)
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> Pending:
+        """Put a question to a person; the answer becomes the result of the call.
+
+        The question is durable when this returns: return what it gives from the tool. A person answers in
+        `windlass chat`, with `windlass answer` or with `rt.resolve(key, value)`, today or next week. A call asks one
+        question; a body that runs again gets the wait that it opened before.
+
+        Args:
+            question: What the person reads.
+            schema: The JSON schema of the answer. Another answer is refused to the person who gives it.
+            deadline: Seconds until the call fails without an answer; None waits for as long as it takes.
+
+        Raises:
+            InvalidInput: the question has no words, the schema has something that answers are not checked by, or this
+                call waits for something else already.
+        """
+        return await self._behind.ask(question, schema, deadline)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask a model from inside a tool. Recorded: asked again after a crash, it is not bought again.

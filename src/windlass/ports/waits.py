@@ -40,7 +40,8 @@ class Wait(JsonValue, kw_only=True):
         turn_id: The turn that waits.
         call_id: The tool call that waits; None if the turn as a whole does.
         title: What is asked, in one line for people.
-        detail: What is needed to decide, as JSON: for an approval the tool and its arguments, for a signal
+        detail: What is needed to decide, as JSON: for an approval the tool, its arguments and what the tool says the
+            call would do (`preview`), for a question the tool and the `schema` of the answer, for a signal
             `{"signal": name}`.
         created_ms: When it was opened, in milliseconds since 1970, UTC.
         expires_ms: When it answers itself, in the same unit; None: never.

@@ -4,24 +4,28 @@ Law 1. A denial is stronger than a question, and a question stronger than permis
 Law 2. An approval is bound to the tool, its effective arguments and the policy's version. Any other of these is another
     wait, and the old one is void.
 Law 3. No answer in time is a denial.
+Law 4. What a tool shows of a call is asked for once, when the question opens, and decides nothing: without it the question
+    is the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.errors import ArgsInvalid, ToolDenied
-from windlass.guards.text import check_text
+from windlass.errors import ArgsInvalid, ToolDenied, WindlassError
+from windlass.guards.secret import REGISTERED
+from windlass.guards.text import check_text, clean_text, words_of
 from windlass.journal import CallDecided, EventAwaited
 from windlass.journal.commands import AwaitEventCommand
 from windlass.kernel import Json, PendingToolCall, canonical
 from windlass.ports import Tool, ToolContext, WaitAnswer, WaitView
 from windlass.ports.policy import Allow, Ask, Deny, PolicyCall, PolicySession, Ruling, ToolPolicy
+from windlass.runtime.body import RUNS_IN
 from windlass.runtime.session_memory import call_digest
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_start import policy_version
@@ -30,6 +34,9 @@ from windlass.tools.arguments import effective_args
 _ALLOW = Allow()
 _RISKS = ("low", "medium", "high")
 NOBODY = "Nobody answered in time, so it was not allowed."
+# Enough for a diff that a person would still read, and for a function that reads files.
+_PREVIEW_CHARS = 64 * 1024
+_PREVIEW_S = 10.0
 VOID = "The question was withdrawn, so it was not allowed."
 
 
@@ -79,14 +86,8 @@ class Approvals:
         if isinstance(asked, Deny):
             return asked
         if asked is _ALLOW and tool.approval != "never":
-            ctx = ToolContext(
-                deps=turn.deps,
-                session_id=turn.session_id,
-                turn_id=turn.turn_id,
-                call_id=call.call_id,
-            )
             try:
-                needs = await tool.needs_approval(ctx, args)
+                needs = await tool.needs_approval(self._context(call), args)
             except BaseException as error:
                 if _ends_the_turn(error):
                     raise
@@ -169,14 +170,15 @@ class Approvals:
         }
         return not digests.isdisjoint(turn.memory.unknown_calls | turn.unknown_calls)
 
-    def question(self, asked: Ask, tool: Tool, call: PendingToolCall, about: str) -> WaitView:
+    async def question(self, asked: Ask, tool: Tool, call: PendingToolCall, about: str) -> WaitView:
         """Open the wait for a person's answer, or return it as it stands."""
         turn = self._turn
         version = policy_version(turn.program)
         digest = canonical.digest([call.name, call.args, version])
+        known = turn.waits.get(turn.wait_key(about, digest))
+        if known is not None:
+            return known
         risk = max(asked.risk, tool.risk, key=_RISKS.index)
-        seconds = turn.limits.approval_timeout
-        now_ms = turn.services.clock.now_ms()
         detail: dict[str, Json] = {
             "tool": call.name,
             "args": call.args,
@@ -186,15 +188,20 @@ class Approvals:
             "policy_version": version,
         }
         # What the model left out runs, too.
+        effective = effective_args(tool, call.args)
         defaults = {
             name: value
-            for name, value in effective_args(tool, call.args).items()
+            for name, value in effective.items()
             if name not in call.args and value is not None
         }
         if defaults:
             detail["defaults"] = defaults
         if isinstance(asked, AskAgain):
             detail["may_have_acted"] = True
+        preview = await self._preview(tool, call, effective)
+        if preview:
+            detail["preview"] = preview
+        seconds, now_ms = turn.limits.approval_timeout, turn.services.clock.now_ms()
         return turn.open_wait(
             "approval",
             about=about,
@@ -203,6 +210,37 @@ class Approvals:
             detail=detail,
             call_id=call.call_id,
             expires_ms=None if seconds is None else now_ms + int(seconds * 1000),
+        )
+
+    async def _preview(self, tool: Tool, call: PendingToolCall, args: dict[str, Any]) -> str:
+        """Return what the tool says the call would do; empty if it does not say. The question is the same without it."""
+        preview = getattr(tool, "preview", None)
+        if preview is None:
+            return ""
+        asked = asyncio.get_running_loop().create_task(_apart(preview, self._context(call), args))
+        try:
+            await asyncio.wait((asked,), timeout=_PREVIEW_S)
+            if not asked.done():
+                return f"(no preview: it was not there within {_PREVIEW_S:g} s)"
+            return _within_limit(asked.result() or "")
+        except BaseException as error:
+            if _ends_the_turn(error):
+                raise
+            # windlass writes its errors for readers; the text of another one may hold anything.
+            words = words_of(error) if isinstance(error, WindlassError) else type(error).__name__
+            return _within_limit(f"(no preview: {words})")
+        finally:
+            # It holds up nothing: what it still does in its task or thread comes too late.
+            asked.cancel()
+            asked.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    def _context(self, call: PendingToolCall) -> ToolContext[Any]:
+        turn = self._turn
+        return ToolContext(
+            deps=turn.deps,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
+            call_id=call.call_id,
         )
 
     async def void_others(self, call_id: str, keep: str) -> None:
@@ -256,6 +294,24 @@ class Approvals:
         """Keep a decision for the rest of the session, if that is what the person said."""
         if answer.status == "answered" and _value(answer).get("remember") == "session":
             self._turn.remembered[view.wait.detail["action_key"]] = answer.by
+
+
+async def _apart(
+    preview: Callable[..., Awaitable[str | None]], ctx: ToolContext[Any], args: dict[str, Any]
+) -> str | None:
+    # A turn of the same session would wait for this one.
+    RUNS_IN.set(ctx.session_id)
+    return await preview(ctx, args)
+
+
+def _within_limit(text: str) -> str:
+    """Return a preview as it can be kept; where it is cut, no beginning of a secret is left."""
+    more = len(text) - _PREVIEW_CHARS
+    if more <= 0:
+        return clean_text(REGISTERED.clean(text))
+    kept = text[:_PREVIEW_CHARS]
+    kept = REGISTERED.clean(kept[: REGISTERED.clean_length(kept)])
+    return f"{clean_text(kept)}\n… {more:,} more characters"
 
 
 def asked_by_plugins(decided: CallDecided) -> Ask | None:

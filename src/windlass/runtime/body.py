@@ -23,6 +23,7 @@ import msgspec
 from windlass.errors import (
     CallerError,
     IdempotencyConflict,
+    InvalidInput,
     ToolDenied,
     ToolError,
     ToolUncertain,
@@ -45,9 +46,11 @@ from windlass.ports.process import (
 )
 from windlass.ports.tool import Again, Pending, Tool, ToolContext
 from windlass.ports.trigger import EventSource
+from windlass.ports.waits import WaitKind
 from windlass.runtime.child_host import ChildHost
 from windlass.runtime.emitting import Emitter
 from windlass.runtime.large_values import is_large, off_loop
+from windlass.runtime.questions import check_question, checked_schema
 from windlass.runtime.turn import Turn
 from windlass.runtime.turn_record import attached_to
 from windlass.tools import clipped
@@ -344,6 +347,8 @@ class CallHost(ChildHost):
     models: Asks
     # The key of the wait that the body opened, if it did.
     deferred_key: str | None = None
+    # What that wait is about.
+    _waits_about: tuple[WaitKind, str, Json] | None = None
 
     @property
     def is_cancelled(self) -> bool:
@@ -382,21 +387,51 @@ class CallHost(ChildHost):
 
     async def defer(self, deadline_s: float | None) -> Pending:
         """Open the call's wait; the same one when the body runs again."""
+        title = f"{self.call.name} waits for its result"
+        return await self._open_wait("deferred", title, {"tool": self.call.name}, deadline_s)
+
+    async def ask(
+        self, question: str, schema: Mapping[str, Any] | None, deadline_s: float | None
+    ) -> Pending:
+        """Open the wait for a person's answer; the same one when the body runs again."""
+        check_question(question)
+        detail: dict[str, Json] = {"tool": self.call.name}
+        if schema is not None:
+            detail["schema"] = checked_schema(schema)
+        return await self._open_wait("question", question, detail, deadline_s)
+
+    async def _open_wait(
+        self, kind: WaitKind, title: str, detail: Json, deadline_s: float | None
+    ) -> Pending:
         check_seconds(deadline_s, field="deadline")
+        self._check_one_wait((kind, title, detail))
         turn, call = self.turn, self.call
         now_ms = turn.services.clock.now_ms()
         view = turn.open_wait(
-            "deferred",
+            kind,
             about=f"{turn.session_id}/{turn.turn_id}/{self.place}",
-            digest="deferred",
-            title=f"{call.name} waits for its result",
-            detail={"tool": call.name},
+            digest=kind,
+            title=title,
+            detail=detail,
             call_id=call.call_id,
             expires_ms=None if deadline_s is None else now_ms + int(deadline_s * 1000),
         )
         await turn.lane.durable()
         self.deferred_key = view.wait.key
         return Pending(view.wait.key)
+
+    def _check_one_wait(self, about: tuple[WaitKind, str, Json]) -> None:
+        """Refuse a second question: a call has one result, so another answer would go nowhere.
+
+        Only what this process has asked counts. After a crash a body that words its question anew gets the wait that it
+        opened before.
+        """
+        if self._waits_about not in (None, about):
+            told = (
+                "ctx.ask: this call waits for something else already; ask all of it in one question"
+            )
+            raise InvalidInput(told, field="question", wanted="one question in a call")
+        self._waits_about = about
 
     async def read(self, ref: str) -> bytes:
         """Return bytes that this session refers to; a digest that was guessed is not among them."""

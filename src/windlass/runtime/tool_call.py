@@ -43,6 +43,8 @@ CUT_OFF = "the turn was interrupted before its result was recorded"
 GONE = "There is no tool called {name}."
 # What a body gives in place of a result that comes later.
 _LATER = (Again, Pending)
+# The kinds of waits that a body opens, and whose answer is the result of its call.
+_OPENED_BY_BODY = ("deferred", "question")
 
 
 class ToolCallRun(CallRecord):
@@ -124,7 +126,7 @@ class ToolCallRun(CallRecord):
             return None
         try:
             asked = approvals.asked_of(ruling)
-            view = asking.question(asked, tool, call, f"{self._asked.key}/decide")
+            view = await asking.question(asked, tool, call, f"{self._asked.key}/decide")
             await asking.void_others(call.call_id, view.wait.key)
             view = await self._person(view, tool)
             answer = turn.wait_over(view, f"{self.place}.approval")
@@ -362,7 +364,7 @@ class ToolCallRun(CallRecord):
         said = turn.row(turn.key("await_event", f"{self.place}.deferred"))
         if said is None and contract in RUNS_AGAIN:
             return None
-        waits = (view.wait for view in turn.waits.values() if view.wait.kind == "deferred")
+        waits = (view.wait for view in turn.waits.values() if view.wait.kind in _OPENED_BY_BODY)
         return next((wait.key for wait in waits if wait.call_id == self.call.call_id), None)
 
     async def _uncertain(self, tool: Tool, contract: Contract, why: str) -> CompletedToolCall:
@@ -434,7 +436,9 @@ class ToolCallRun(CallRecord):
         if answer.status == "rejected":
             outcome = ToolOutcome(status="error", value=answer.value or "It failed.")
         elif answer.status != "answered":
-            outcome = ToolOutcome(status="timeout", value="Its result did not come in time.")
+            is_question = view.wait.kind == "question"
+            late = "Nobody answered in time." if is_question else "Its result did not come in time."
+            outcome = ToolOutcome(status="timeout", value=late)
         return self._record(outcome)
 
     def interrupted(self) -> CompletedToolCall | None:

@@ -231,6 +231,12 @@ def _check_choices(value: Json, schema: Mapping[str, Any], path: str) -> None:
 
 
 def _same(value: Json, choice: Json) -> bool:
+    if isinstance(value, Mapping) and isinstance(choice, Mapping):
+        return value.keys() == choice.keys() and all(
+            _same(value[name], choice[name]) for name in value
+        )
+    if isinstance(value, list) and isinstance(choice, list):
+        return len(value) == len(choice) and all(map(_same, value, choice))
     # In Python True == 1; in JSON it is not.
     return bool(value == choice) and isinstance(value, bool) == isinstance(choice, bool)
 
@@ -314,9 +320,14 @@ def _check_bounds(size: int, schema: Mapping[str, Any], path: str, keys: tuple[s
 def _is_multiple(value: float, step: float) -> bool:
     if step <= 0:
         return True
-    quotient = value / step if isinstance(step, float) or isinstance(value, float) else None
-    if quotient is None:
+    if isinstance(value, int) and isinstance(step, int):
         return value % step == 0
+    try:
+        quotient = value / step
+    except OverflowError:
+        return False
+    if not math.isfinite(quotient):
+        return False
     return math.isclose(quotient, round(quotient), rel_tol=1e-9, abs_tol=1e-9)
 
 

@@ -21,6 +21,7 @@ from windlass.tools.body import Body
 
 Approval: TypeAlias = Literal["never", "ask"] | Callable[..., bool | Awaitable[bool]]
 Reconciler: TypeAlias = Callable[..., Reconciled | Awaitable[Reconciled]]
+Previewer: TypeAlias = Callable[..., str | Awaitable[str]]
 
 _VERSION_CHARS: Final = 16
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
@@ -40,6 +41,7 @@ class ToolOptions(TypedDict, total=False):
     expose: Expose
     background: bool
     reconcile: Reconciler | None
+    preview: Previewer | None
 
 
 class DeclaredTool:
@@ -71,6 +73,9 @@ class DeclaredTool:
         self._reconciler = None
         if reconcile is not None:
             self._reconciler = _Question(reconcile, field=f"{field}: reconcile")
+        self._previewer = None
+        if (preview := options.get("preview")) is not None:
+            self._previewer = _Question(preview, field=f"{field}: preview")
 
     @property
     def name(self) -> str:
@@ -101,6 +106,23 @@ class DeclaredTool:
         if self._approver is None:
             return self.approval == "ask"
         return await self._approver.put(ctx, args) is not False
+
+    @property
+    def preview(self) -> Callable[[ToolContext[Any], Mapping[str, Any]], Awaitable[str]] | None:
+        """What says what a call would do, for the person who is asked; None if the tool does not say."""
+        return None if self._previewer is None else self._previewed
+
+    async def _previewed(self, ctx: ToolContext[Any], args: Mapping[str, Any]) -> str:
+        """Return what a call would do.
+
+        Raises:
+            ToolFailed: the function returned something else. Errors that it raises pass through.
+        """
+        assert self._previewer is not None  # noqa: S101 - else nobody is given this
+        shown = await self._previewer.put(ctx, args)
+        if not isinstance(shown, str):
+            raise ToolFailed.at(f"tool {self.name}: preview", type(shown).__name__, "a text")
+        return shown
 
 
 class _Question:

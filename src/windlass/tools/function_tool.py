@@ -175,7 +175,8 @@ def tool(
             attempt is repeated. `sequential` runs it alone among the calls of a reply. `output_limit` is bytes of the
             result that the model is shown. `expose` is `always`, `deferred` (found by search) or `hidden`. `background`
             starts the body as a process: the model goes on at once, and the result wakes the session when it is there.
-            `reconcile` asks whether an earlier attempt acted.
+            `reconcile` asks whether an earlier attempt acted. `preview` says what a call would do, for the person who
+            is asked; a unified diff is drawn as one.
 
     Raises:
         ConfigError: naming the function, and the parameter or the option.
