@@ -1,0 +1,1 @@
+"""The files of one folder: read, searched and changed by a model, and nothing beyond the folder."""

@@ -1,0 +1,438 @@
+"""Unified diffs that a model wrote: read, and applied to a text.
+
+Law 1. Nothing here touches a file: text goes in, text comes out.
+Law 2. A patch fits exactly or not at all: the lines that it shows must stand in the text, in one place. No number in
+    `@@` chooses between several: a person may have allowed the other one.
+Law 3. A refusal names the line of the patch or of the text, what was found and what was wanted.
+Law 4. The work is bounded: a text is taken apart once, and searched once for each hunk, of which there are few.
+
+Length: much of it is what git and models write around the lines of a diff.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from windlass.errors import ToolError
+from windlass.guards.text import visible
+
+MAX_FILES: Final = 50
+MAX_HUNKS: Final = 500
+NOWHERE: Final = "/dev/null"
+_HUNK: Final = re.compile(r"@@ -(?P<at>\d+)(?:,(?P<old>\d+))? \+\d+(?:,(?P<new>\d+))? @@")
+_NEXT: Final = ("@@", "diff ", "index ", "Index: ", "new file mode", "deleted file mode", "```")
+_GIT: Final = "diff --git "
+_BINARY: Final = "a binary file, wanted text"
+_RENAMED: Final = "a renamed file, wanted the deletion of one file and the creation of another"
+# Lines between `diff --git` and `---`. Elsewhere words may begin like that.
+_REFUSED: Final = {
+    "rename ": _RENAMED,
+    "copy ": "a copied file, wanted the creation of a file",
+    "old mode ": "a change of permissions, wanted a change of text",
+    "GIT binary patch": _BINARY,
+}
+_MAKES: Final = "new file mode "
+_DELETES: Final = "deleted file mode "
+_HEADER: Final = (_MAKES, _DELETES, "index ", "similarity index ", "dissimilarity index ")
+_EXECUTED: Final = re.compile(rf"{_MAKES}(?!100644)\d+$")
+# The second name of an `index` line is that of the new text; these are the names of none.
+_FILLED: Final = re.compile(r"index \w+\.\.(?!e69de29|473a0f4)")
+_COMPARED: Final = re.compile(r"Binary files .+ differ$")
+_ESCAPE: Final = re.compile(rb'\\(?:([0-3][0-7]{2})|(["\\])|(.?))', re.DOTALL)
+_MARK: Final = "\ufeff"
+_SIGNATURE: Final = "-- "
+_MAX_PLACES: Final = 100
+_MAX_DIGITS: Final = 9
+
+
+class Row(NamedTuple):
+    """A line of a hunk: whether it is kept (` `), removed (`-`) or added (`+`)."""
+
+    sign: str
+    text: str
+    is_ended: bool = True
+
+
+class Hunk(NamedTuple):
+    """A place where a file changes: its lines, and the line of the patch that begins it."""
+
+    rows: tuple[Row, ...]
+    line: int
+
+    @property
+    def old(self) -> list[str]:
+        """The lines that must be there."""
+        return [row.text for row in self.rows if row.sign != "+"]
+
+
+class FilePatch(NamedTuple):
+    """What a patch says about one file."""
+
+    path: str
+    hunks: tuple[Hunk, ...]
+    creates: bool
+    deletes: bool
+
+
+class _Named(NamedTuple):
+    """The file that a `diff --git` line names, and whether `a/` and `b/` stand before its path."""
+
+    path: str
+    has_prefixes: bool
+
+
+# ----------------------------------------------------------------------------------- reading
+
+
+def parse(patch: str) -> list[FilePatch]:
+    """Return what a patch says, file by file. Words around it are passed over.
+
+    Raises:
+        ToolError: naming the line that is not part of a unified diff.
+    """
+    reader = _Reader(patch)
+    files = list(reader.files())
+    if not files:
+        wanted = "a unified diff, whose files begin with `--- a/path` and `+++ b/path`"
+        raise ToolError(f"patch: found no file in it, wanted {wanted}")
+    if len(files) > MAX_FILES:
+        raise ToolError(f"patch: found {len(files)} files, wanted at most {MAX_FILES}")
+    seen = set[str]()
+    for file in files:
+        if file.path in seen:
+            raise ToolError(
+                f"patch: found {_shown(file.path)} twice, wanted all its hunks together"
+            )
+        seen.add(file.path)
+    return files
+
+
+class _Reader:
+    """Goes through a patch from line to line."""
+
+    def __init__(self, patch: str) -> None:
+        self._lines = [line.removesuffix("\r") for line in patch.split("\n")]
+        self._at = 0
+        self._n_hunks = 0
+
+    def files(self) -> Iterator[FilePatch]:
+        while self._at < len(self._lines):
+            line = self._line(self._at)
+            if self._begins_file(self._at):
+                yield self._file(None)
+                continue
+            if line.startswith(_GIT):
+                yield self._git_file()
+                continue
+            self._check_words(line)
+            if line.startswith("@@"):
+                raise self._refusal("a hunk without a file, wanted `--- a/path` first")
+            if line.startswith(("--- a/", "--- /dev/null")):
+                raise self._refusal("`---` without `+++` in the next line")
+            if line.startswith("*** ") and " File: " in line:
+                raise self._refusal("another kind of patch, wanted a unified diff")
+            self._at += 1
+
+    def _git_file(self) -> FilePatch:
+        """Return what git says about a file; one that is empty has no `---` and no hunk."""
+        first, modes, is_cut_off = self._at, "", False
+        named = self._named(self._line(first).removeprefix(_GIT).rstrip())
+        self._at += 1
+        while self._at < len(self._lines):
+            line = self._line(self._at)
+            self._check_words(line)
+            for start, found in _REFUSED.items():
+                if line.startswith(start):
+                    raise self._refusal(found)
+            if line and not line.startswith(_HEADER):
+                break
+            modes += line if line.startswith((_MAKES, _DELETES)) else ""
+            is_cut_off |= modes.startswith(_MAKES) and _FILLED.match(line) is not None
+            self._at += 1
+        if self._begins_file(self._at):
+            return self._file(named)
+        creates, deletes = modes.startswith(_MAKES), modes.startswith(_DELETES)
+        is_cut_off |= self._line(self._at).startswith(("--- ", "+++ ", "@@"))
+        if named is None or is_cut_off or not (creates or deletes):
+            self._at = first
+            wanted = "`--- a/path` and `+++ b/path` after it"
+            raise self._refusal(f"no change below `diff --git`, wanted {wanted}")
+        return FilePatch(named.path, (), creates, deletes)
+
+    def _check_words(self, line: str) -> None:
+        if _EXECUTED.match(line):
+            told = "a new file with permissions of its own, wanted `new file mode 100644`"
+            raise self._refusal(f"{told}; these tools set none")
+        if _COMPARED.match(line):
+            raise self._refusal(_BINARY)
+
+    def _file(self, named: _Named | None) -> FilePatch:
+        first = self._at
+        before = self._path(self._line(first)[4:])
+        self._at += 1
+        after = self._path(self._line(self._at)[4:])
+        self._at += 1
+        hunks = list[Hunk]()
+        while self._line(self._at).startswith("@@"):
+            hunks.append(self._hunk())
+        end, self._at = self._at, first
+        creates, deletes = before == NOWHERE, after == NOWHERE
+        if creates and deletes:
+            raise self._refusal(f"{NOWHERE} twice, wanted a path")
+        # Without prefixes a folder may be called `a` or `b`.
+        are_there = (creates or before.startswith("a/")) and (deletes or after.startswith("b/"))
+        if are_there and (named is None or named.has_prefixes):
+            before, after = (path if path == NOWHERE else path[2:] for path in (before, after))
+        if not (creates or deletes) and before != after:
+            raise self._refusal(_RENAMED)
+        if not hunks and not (creates or deletes):
+            raise self._refusal(f"no hunk for {_shown(after)}, wanted `@@ … @@`")
+        self._at = end
+        return FilePatch(before if deletes else after, tuple(hunks), creates, deletes)
+
+    def _named(self, words: str) -> _Named | None:
+        """Return what both halves of the line name: paths with blanks are not quoted."""
+        half = len(words) // 2
+        if words[half : half + 1] != " ":
+            return None
+        before, after = self._path(words[:half]), self._path(words[half + 1 :])
+        if before.startswith("a/") and after == f"b/{before[2:]}":
+            return _Named(before[2:], has_prefixes=True)
+        return _Named(before, has_prefixes=False) if before == after != "" else None
+
+    def _path(self, words: str) -> str:
+        """Return a path, also one that git has quoted."""
+        path = words.partition("\t")[0].strip()
+        if len(path) < 3 or not path[0] == path[-1] == '"':
+            return path
+        try:
+            plain = _ESCAPE.sub(_unescaped, path[1:-1].encode()).decode()
+        except ValueError:
+            plain = "\n"
+        if any(char < " " for char in plain):
+            wanted = "one of letters that can be seen"
+            raise self._refusal(f"the path `{_shown(path)}`, wanted {wanted}")
+        return plain
+
+    def _hunk(self) -> Hunk:
+        first, head = self._at + 1, self._line(self._at)
+        self._n_hunks += 1
+        if self._n_hunks > MAX_HUNKS:
+            wanted = f"at most {MAX_HUNKS}: apply it in parts"
+            raise self._refusal(f"more than {MAX_HUNKS} hunks, wanted {wanted}")
+        found, rows = _HUNK.match(head), None
+        self._at += 1
+        if found is not None:
+            numbers = [found["at"], found["old"] or "1", found["new"] or "1"]
+            if max(map(len, numbers)) > _MAX_DIGITS:
+                raise ToolError(f"patch, line {first}: found a number that no file reaches")
+            rows = self._counted(int(numbers[1]), int(numbers[2]))
+        if rows is None:
+            rows = self._guessed()
+        if not any(row.sign != " " for row in rows):
+            raise ToolError(f"patch, line {first}: found a hunk that changes nothing")
+        return Hunk(tuple(rows), first)
+
+    def _counted(self, n_old: int, n_new: int) -> list[Row] | None:
+        """Return the lines that the numbers ask for, if a hunk may end where they end."""
+        rows, at = list[Row](), self._at
+        while n_old > 0 or n_new > 0:
+            row = _row(self._line(at)) if at < len(self._lines) else None
+            # The next file begins before the numbers are used up: they are wrong.
+            if row is None or (self._begins_file(at) and self._line(at + 2).startswith(_NEXT)):
+                return None
+            n_old -= row.sign != "+"
+            n_new -= row.sign != "-"
+            rows.append(row)
+            at = self._after_mark(at + 1, rows)
+        if n_old < 0 or n_new < 0 or not self._may_end(at):
+            return None
+        self._at = at
+        return rows
+
+    def _guessed(self) -> list[Row]:
+        """Return the lines up to where the next hunk or file begins: models count badly."""
+        rows, at, n_blank = list[Row](), self._at, 0
+        while at < len(self._lines) and not self._begins_next(at):
+            line = self._line(at)
+            row = _row(line)
+            if row is None:
+                self._at = at
+                wanted = "a line that begins with a blank, `-` or `+`"
+                raise self._refusal(f"`{_shown(line)}`, wanted {wanted}")
+            rows.append(row)
+            n_blank = 0 if line else n_blank + 1
+            at = self._after_mark(at + 1, rows)
+        self._at = at
+        # Empty lines at the end are the space between two parts of the answer.
+        return rows[: len(rows) - n_blank]
+
+    def _after_mark(self, at: int, rows: list[Row]) -> int:
+        if not self._line(at).startswith("\\"):
+            return at
+        rows[-1] = rows[-1]._replace(is_ended=False)
+        return at + 1
+
+    def _may_end(self, at: int) -> bool:
+        while at < len(self._lines) and not self._line(at):
+            at += 1
+        line = self._line(at)
+        is_body = _row(line) is not None and line not in ("", _SIGNATURE)
+        return not is_body or self._begins_next(at)
+
+    def _begins_next(self, at: int) -> bool:
+        return self._line(at).startswith(_NEXT) or self._begins_file(at)
+
+    def _begins_file(self, at: int) -> bool:
+        return self._line(at).startswith("--- ") and self._line(at + 1).startswith("+++ ")
+
+    def _line(self, at: int) -> str:
+        return self._lines[at] if at < len(self._lines) else ""
+
+    def _refusal(self, found: str) -> ToolError:
+        return ToolError(f"patch, line {self._at + 1}: found {found}")
+
+
+def _row(line: str) -> Row | None:
+    if not line:  # an empty line whose blank was lost on the way
+        return Row(" ", "")
+    return Row(line[0], line[1:]) if line[0] in " -+" else None
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    octal, itself, other = escape.groups()
+    if other is not None:
+        raise ValueError(other)
+    return itself or bytes([int(octal, 8)])
+
+
+# ---------------------------------------------------------------------------------- applying
+
+
+class _Line(NamedTuple):
+    """A line of a text, and how it ends."""
+
+    text: str
+    end: str
+
+
+def apply(text: str, patch: FilePatch) -> str:
+    """Return what a patch makes of a text. Lines that it adds end as those of the text do.
+
+    Raises:
+        ToolError: it does not fit; nothing of it is applied.
+    """
+    # The mark (BOM) at the beginning of a file is no part of its text, but git shows it.
+    old = patch.hunks[0].old if patch.hunks else []
+    if not old or not old[0].startswith(_MARK) or text.startswith(_MARK):
+        return _applied(text, patch)
+    made = _applied(_MARK + text, patch).removeprefix(_MARK)
+    if made == text:
+        found = "a change of the mark (BOM) at the beginning, which stays"
+        raise ToolError(
+            f"patch, line {patch.hunks[0].line}: found {found}, wanted a change of text"
+        )
+    return made
+
+
+def _applied(text: str, patch: FilePatch) -> str:
+    lines = _lines(text)
+    end = end_of(text)
+    places = _Places([line.text for line in lines], patch.path)
+    made, done = list[_Line](), 0
+    for hunk in patch.hunks:
+        at = places.of(hunk, done)
+        made += lines[done:at]
+        for row in hunk.rows:
+            if row.sign != "+":
+                kept, at = lines[at], at + 1
+                if row.sign == " ":
+                    made.append(kept)
+            else:
+                made.append(_Line(row.text, end if row.is_ended else ""))
+        done = at
+    made += lines[done:]
+    # Only the last line of a file may be without an end.
+    ended = [line if line.end else line._replace(end=end) for line in made[:-1]]
+    return "".join(line.text + line.end for line in (*ended, *made[-1:]))
+
+
+def end_of(text: str) -> str:
+    """Return how most lines of a text end: CRLF or LF."""
+    n_crlf = text.count("\r\n")
+    return "\r\n" if n_crlf * 2 > text.count("\n") else "\n"
+
+
+def _lines(text: str) -> list[_Line]:
+    found = list[_Line]()
+    for line in text.split("\n"):
+        plain = line.removesuffix("\r")
+        found.append(_Line(plain, "\n" if plain is line or plain == line else "\r\n"))
+    last = text.rpartition("\n")[2]
+    found.pop()
+    return [*found, _Line(last, "")] if last else found
+
+
+class _Places:
+    """Finds hunks in the lines of a text. They are searched as one text: that takes linear time, whatever is sought."""
+
+    def __init__(self, lines: list[str], path: str) -> None:
+        self._lines = lines
+        self._path = path
+        self._text = "\n".join(["", *lines, ""])
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+
+    def of(self, hunk: Hunk, start: int) -> int:
+        """Return the only place where a hunk fits, from a line on."""
+        old, where = hunk.old, f"patch, line {hunk.line}"
+        if not old:
+            if not self._lines:
+                return 0
+            told = "found no lines around what is added, wanted some that are in the file"
+            raise ToolError(f"{where}: {told}, so that its place is known")
+        places = self._all(old, start)
+        if not places:
+            raise ToolError(f"{where}: {_misfit(old, self._lines, start, self._path)}")
+        if len(places) > 1:
+            count = f"{len(places)}{' or more' if len(places) == _MAX_PLACES else ''}"
+            listed = ", ".join(str(at + 1) for at in places[:5])
+            told = f"found its lines in {count} places of {_shown(self._path)} (lines {listed})"
+            raise ToolError(f"{where}: {told}, wanted more lines around, so that one is left")
+        return places[0]
+
+    def _all(self, old: list[str], start: int) -> list[int]:
+        wanted = "\n".join(["", *old, ""])
+        places, at = list[int](), self._starts[start]
+        while len(places) < _MAX_PLACES and (at := self._text.find(wanted, at)) >= 0:
+            places.append(bisect_left(self._starts, at))
+            at += 1
+        return places
+
+
+def _misfit(old: list[str], texts: list[str], start: int, path: str) -> str:
+    """Say which line of a hunk is not in the file, as far as that can be told."""
+    left, earlier = set(texts[start:]), set(texts[:start])
+    again = f"read {_shown(path)} again"
+    for text in old:
+        if text in left:
+            continue
+        told = f"found a line that is not in {_shown(path)}: `{_shown(text)}`"
+        loose = next((n for n, each in enumerate(texts, 1) if _same(each, text)), None)
+        if text in earlier:
+            told = f"found `{_shown(text)}` only before the hunk above, wanted hunks in order"
+        elif loose is not None:
+            told += f"; line {loose} differs from it only in white space"
+        return f"{told}; {again}"
+    return f"found lines that are all in {_shown(path)}, but not together; {again}"
+
+
+def _same(one: str, other: str) -> bool:
+    return bool(other.strip()) and "".join(one.split()) == "".join(other.split())
+
+
+def _shown(text: str) -> str:
+    return visible(text if len(text) <= 120 else text[:120] + "…")

@@ -1,0 +1,99 @@
+"""What a command printed, as a model reads it: its beginning and its end, without what a terminal would do.
+
+Law 1. It takes bounded memory, however much is printed.
+Law 2. A registered secret is taken out before anything is cut: half a secret is still a secret.
+Law 3. What cannot be seen is not shown: escape sequences are dropped, a progress bar shows its last state, and other
+    hidden characters are replaced by U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from windlass.guards.secret import REGISTERED
+from windlass.guards.text import is_hidden
+
+SHOWN_BYTES: Final = 32 * 1024
+_HALF: Final = SHOWN_BYTES // 2
+# What is kept beyond what is shown: a secret that a cut goes through is found whole, or dropped as a whole.
+_SLACK: Final = 8 * 1024
+_NEWEST_CHARS: Final = 2_000
+
+# Colors and cursor moves; titles and links; the rest of what a terminal obeys.
+_ESCAPES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]"
+)
+_OVERSTRUCK: Final = re.compile(r"[^\n\x08]\x08")
+# It begins only where the returns begin, and gives none back: in a long row of them each is looked at once.
+_ENDS_OF_LINES: Final = re.compile(r"(?<!\r)\r++\n")
+_REPLACED: Final = re.compile("\ufffd{2,}")
+_DROPPED: Final = str.maketrans({"\ufe0f": None, "\u200d": None, "\u00a0": " "})
+
+
+class Transcript:
+    """Takes bytes as they come."""
+
+    def __init__(self) -> None:
+        self.n_bytes = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._n_told = 0
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed next."""
+        self.n_bytes += len(data)
+        room = _HALF + _SLACK - len(self._head)
+        self._head += data[: max(room, 0)]
+        self._tail += data[max(room, 0) :]
+        if len(self._tail) > 4 * (_HALF + _SLACK):
+            del self._tail[: -(_HALF + _SLACK)]
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was printed since `newest` was asked."""
+        return self.n_bytes > self._n_told
+
+    @property
+    def _has_gap(self) -> bool:
+        return self.n_bytes > len(self._head) + len(self._tail)
+
+    def newest(self) -> str:
+        """Return the last whole lines, for someone who looks on."""
+        self._n_told = self.n_bytes
+        text = tidy(bytes(self._tail if self._has_gap else self._head + self._tail))
+        if REGISTERED.secrets:
+            # What is behind the last line may be the first half of a secret, and what comes after a gap its second.
+            text = text[_SLACK if self._has_gap else 0 : text.rfind("\n") + 1]
+        return text[-_NEWEST_CHARS:]
+
+    def text(self) -> str:
+        """Return all of it, or its beginning and its end with a line between that says how much is missing."""
+        if self.n_bytes <= SHOWN_BYTES:
+            return tidy(bytes(self._head + self._tail))
+        slack = _SLACK if REGISTERED.secrets else 0
+        end = bytes(self._tail) if self._has_gap else bytes(self._head[_HALF:] + self._tail)
+        head, tail = tidy(bytes(self._head)), tidy(end)
+        head = head[: len(head) - slack][:_HALF]
+        tail = tail[slack:][-_HALF:]
+        missing = max(0, self.n_bytes - len(head.encode()) - len(tail.encode()))
+        note = f"[{missing:,} of {self.n_bytes:,} bytes are not shown here]"
+        return f"{head.removesuffix(chr(10))}\n{note}\n{tail}"
+
+
+def tidy(data: bytes) -> str:
+    """Return printed bytes as a text that can be read: what a terminal would show in the end."""
+    text = _ENDS_OF_LINES.sub("\n", data.decode(errors="replace"))
+    text = _OVERSTRUCK.sub("", _ESCAPES.sub("", text))
+    if "\r" in text:
+        text = "\n".join(map(_last_state, text.split("\n")))
+    # A secret may hold what is dropped, and what is dropped may stand in a secret.
+    text = REGISTERED.clean(REGISTERED.clean(text).translate(_DROPPED))
+    if text.isascii() and text.isprintable():
+        return text
+    shown = "".join("\ufffd" if one not in "\n\t" and is_hidden(one) else one for one in text)
+    return _REPLACED.sub("\ufffd", shown)
+
+
+def _last_state(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if part), "")

@@ -1,0 +1,134 @@
+"""A program that makes a call of a file tool again and again, each time killed one step later, until it comes through.
+
+    python files_killed.py FOLDER CALL
+
+After each kill it says what is in the folder; then, as the process after the crash, it makes the same call again and says
+what was answered, and what is there now. Each line is JSON. It forks for each life: `import` happens once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.toolkit.files_scene import FileTools, make_file
+
+# What changes a disk, or opens something on it: a kill before a mere look leaves the same as one after it.
+STEPS = ("fchmod", "fchown", "fsync", "mkdir", "open", "rename", "unlink", "write")
+BIG = "line\n" * 50
+PATCH = """\
+--- a/a.txt
++++ b/a.txt
+@@ -1,2 +1,2 @@
+ a
+-b
++B
+--- /dev/null
++++ b/new/folder/c.txt
+@@ -0,0 +1 @@
++c
+--- a/d.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-d
+"""
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "make": ("write_file", {"path": "new/folder/c.txt", "text": BIG}),
+    "replace": ("write_file", {"path": "a.txt", "text": BIG, "version": "911169ddaaf1"}),
+    "edit": ("edit_file", {"path": "a.txt", "old": "b", "new": "bb"}),
+    "patch": ("apply_patch", {"patch": PATCH}),
+}
+KEY = "key-of-the-call"
+
+
+class Killer:
+    """Counts what a process asks of its system, and kills it at one of the steps. A write dies half done, too."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        for name in STEPS:
+            setattr(os, name, self._counted(name, getattr(os, name)))
+
+    def _counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function has it
+            self.step()
+            if name == "write" and self.left == 0:
+                function(args[0], args[1][: len(args[1]) // 2])
+                self.step()
+            done = function(*args, **options)
+            if name in ("mkdir", "open", "rename", "unlink"):
+                self.step()
+            return done
+
+        return call
+
+    def step(self) -> None:
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.left -= 1
+
+
+def fresh(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    make_file(folder / "a.txt", "a\nb\n").chmod(0o640)
+    make_file(folder / "d.txt", "d\n")
+
+
+def content_of(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and ".windlass" not in path.parts
+    }
+
+
+def live(tools: FileTools, call: str, at: int) -> bool:
+    """Make the call in a process that is killed at a step; return whether it came through."""
+    child = os.fork()
+    if child == 0:
+        Killer(at)
+        name, args = CALLS[call]
+        tools.call(name, args, KEY)
+        os.kill(os.getpid(), signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+    return os.WTERMSIG(status) == signal.SIGTERM
+
+
+def lives(folder: Path, call: str, act: Callable[[Path], object]) -> Iterator[Mapping[str, Any]]:
+    """Say for each step what a kill there leaves, and what the same call then makes of it."""
+    name, args = CALLS[call]
+    folder.mkdir()
+    tools, at, is_through = FileTools(folder), 0, False
+    while not is_through:
+        fresh(folder)
+        is_through = live(tools, call, at)
+        left = content_of(folder)
+        act(folder)
+        answer = tools.call(name, args, KEY)
+        yield {
+            "at": at,
+            "left": left,
+            "answer": answer.text,
+            "status": answer.status,
+            "then": content_of(folder),
+            "mode": oct((folder / "a.txt").stat().st_mode & 0o777),
+        }
+        at += 1
+
+
+def write_between(folder: Path) -> None:
+    """What a person does between the crash and the next attempt."""
+    make_file(folder / "a.txt", "mine\n")
+
+
+if __name__ == "__main__":
+    ACTS: dict[str, Callable[[Path], object]] = {"nobody": lambda _: None, "person": write_between}
+    for told in lives(Path(sys.argv[1]), sys.argv[2], ACTS[sys.argv[3]]):
+        sys.stdout.write(json.dumps(told) + "\n")

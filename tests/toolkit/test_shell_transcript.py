@@ -1,0 +1,120 @@
+"""What is kept of output: bounded, without half of a secret."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+
+from tests.limits import times
+from windlass.guards.secret import REGISTERED, Secret
+from windlass.toolkit.shell.transcript import SHOWN_BYTES, Transcript, tidy
+
+KEY = "αβγδεζηθικλμνξοπ"  # letters that stand nowhere else
+
+
+def transcript(data: bytes, step: int = 4_096) -> Transcript:
+    made = Transcript()
+    for at in range(0, len(data), step):
+        made.add(data[at : at + step])
+    return made
+
+
+@pytest.mark.parametrize("at", [*range(16_340, 16_400), *range(83_500, 83_700, 7)])
+def test_no_cut_shows_half_a_secret(at: int) -> None:
+    """100,000 bytes: the beginning is cut at 16,384, the end begins at 83,616."""
+    REGISTERED.know((Secret(KEY, name="key"),))
+    data = b"." * at + KEY.encode() + b"." * (100_000 - at - len(KEY.encode()))
+    shown = transcript(data).text()
+
+    assert not set(shown) & set(KEY)
+    assert len(shown) < SHOWN_BYTES + 200
+
+
+def test_nor_do_the_newest_lines() -> None:
+    REGISTERED.know((Secret(KEY, name="key"),))
+    for n_chars in range(1, len(KEY)):
+        made = transcript(b"line\n" + KEY[:n_chars].encode())
+        assert made.newest() == "line\n"
+
+
+@pytest.mark.parametrize("n_lost", range(1, len(KEY)))
+def test_nor_does_what_is_left_of_a_beginning_that_is_gone(n_lost: int) -> None:
+    """Behind the rest of the secret stands only what nobody sees, so the newest characters reach back to it."""
+    REGISTERED.know((Secret(KEY, name="key"),))
+    kept = 24 * 1024
+    end = KEY[n_lost:].encode() + b"\n"
+    colors = b"\x1b[m" * kept
+    made = Transcript()
+    made.add(b"." * 200_000 + KEY[:n_lost].encode() + end + colors[: kept - len(end)])
+
+    assert not set(made.newest()) & set(KEY)
+    assert not set(made.text()) & set(KEY)
+
+
+def test_a_secret_that_spans_what_is_kept_is_found_whole() -> None:
+    REGISTERED.know((Secret(KEY, name="key"),))
+    for at in range(24 * 1024 - 40, 24 * 1024 + 3):
+        made = transcript(b"." * at + KEY.encode() + b"\n" + b"\x1b[m" * 4_000)
+        assert made.newest() == "." * 1_994 + "[key]\n"
+
+
+@pytest.mark.parametrize("hidden", ["\u200d", "\ufe0f", "\x1b[m"])
+def test_what_nobody_sees_hides_no_secret(hidden: str) -> None:
+    REGISTERED.know((Secret(KEY, name="key"), Secret("pass\u00a0phrase", name="phrase")))
+
+    assert tidy(f"{KEY[:5]}{hidden}{KEY[5:]}\n".encode()) == "[key]\n"
+    assert tidy(f"pass\u00a0{hidden}phrase pass\u00a0phrase\n".encode()).endswith(" [phrase]\n")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["\r", "a\r\r\r\r", "\x1b[", "\x1b]", "\x1b[0", "\x1b ", "\x08", "a\x08", "\ufffd", "\r\n"],
+)
+@pytest.mark.parametrize("start", ["", "\x1b[", "\x1b]"])
+def test_odd_output_takes_no_longer_than_its_length(start: str, odd: str) -> None:
+    """By the time of this process, against another text with hidden characters; what is quadratic is 1,000 times as slow."""
+    n_bytes = 120_000
+
+    def seconds(text: str) -> float:
+        began = process_time()
+        tidy(text.encode()[:n_bytes])
+        return process_time() - began
+
+    plain = min(seconds("wörds\x07 of a line\n" * n_bytes) for _ in range(3))
+    assert min(seconds(start + odd * n_bytes) for _ in range(3)) < 10 * plain
+
+
+def test_many_returns_before_a_line_feed_are_one_end_of_line() -> None:
+    assert tidy(b"one\r\r\r\ntwo\r\n\r\nthree\r\r") == "one\ntwo\n\nthree"
+
+
+def test_memory_is_bounded_and_the_missing_are_counted() -> None:
+    made = Transcript()
+    n = 5_000 * times(1)
+    for _ in range(n):
+        made.add(b"0123456789" * 100)
+
+    assert len(made._head) + len(made._tail) < 200_000
+    total = n * 1_000
+    assert f"\n[{total - SHOWN_BYTES:,} of {total:,} bytes are not shown here]\n" in made.text()
+
+
+@pytest.mark.parametrize("n_bytes", [32_768, 32_769, 40_000, 49_152, 49_153, 60_000])
+def test_head_and_tail_meet_without_a_gap_or_a_repeat(n_bytes: int) -> None:
+    data = b"".join(b"%07d\n" % n for n in range(n_bytes // 8 + 1))[:n_bytes]
+    shown = transcript(data, 1_000).text().encode()
+
+    if n_bytes <= SHOWN_BYTES:
+        assert shown == data
+    else:
+        head, _, rest = shown.partition(b"\n[")
+        note, _, tail = rest.partition(b" bytes are not shown here]\n")
+        missing = int(note.partition(b" of ")[0].replace(b",", b""))
+        assert data.startswith(head + b"\n")
+        assert data.endswith(tail)
+        assert len(head) + 1 + missing + len(tail) == n_bytes
+
+
+def test_overstruck_letters_are_plain() -> None:
+    assert tidy(b"N\x08NA\x08AM\x08ME\n_\x08x") == "NAME\nx"
