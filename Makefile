@@ -7,7 +7,7 @@ DEMO_VENV ?= .venv-demo
 UV ?= uv
 
 BIN := $(VENV)/bin
-SOURCES := $(wildcard src tests bench scripts)
+SOURCES := $(wildcard src tests bench evals scripts)
 SHELL := /bin/sh
 # Without cached bytecode every process that a test starts would compile windlass anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,7 +15,7 @@ MAKEFLAGS += --no-print-directory
 say = printf '\033[36m•\033[0m %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check bench bench-peers fmt mutants lock clean ready
+.PHONY: help demo test soak check bench bench-peers try fmt mutants lock clean ready
 
 help: ## this table
 	@printf '\n\033[1mwindlass\033[0m\n\n'
@@ -63,6 +63,9 @@ bench: ready ## what it costs, in figures and ratios, with the bar beside each
 
 bench-peers: ready ## the same workloads on other runtimes, in one table (installs them into .bench/)
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+try: ready ## how well a model does as the coding agent, on ten small tasks: make try MODEL=provider:model
+	@$(BIN)/python -m evals $(if $(MODEL),--model $(MODEL),--scripted) $(ARGS)
 
 fmt: ready ## format, and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)

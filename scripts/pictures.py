@@ -27,6 +27,24 @@ from scripts.small_terminal import SmallTerminal
 _COLUMNS, _ROWS = 92, 50
 _PATIENCE_S = 10
 _CHAT = "windlass chat -m support:support --session ada"
+_CODE = "windlass chat -m coder:coder --session cart"
+_PRICE = "def net(gross: int) -> int:\n    return gross * 100 / 119\n"
+_TESTS = """\
+import unittest
+
+from shop.price import net
+
+
+class Net(unittest.TestCase):
+    def test_even(self) -> None:
+        self.assertEqual(net(119), 100)
+
+    def test_odd(self) -> None:
+        self.assertEqual(net(100), 84)
+
+    def test_nothing(self) -> None:
+        self.assertEqual(net(0), 0)
+"""
 
 
 class Shell:
@@ -100,6 +118,37 @@ def chat_run(folder: Path) -> SmallTerminal:
     return shell.terminal
 
 
+def code_run(folder: Path) -> SmallTerminal:
+    """Ask for a change, be killed while its diff waits and again in mid-sentence, come back."""
+    shutil.copy(Path(__file__).with_name("picture_coder.py"), folder / "coder.py")
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").touch()
+    (folder / "shop" / "price.py").write_text(_PRICE, encoding="utf-8")
+    (folder / "test_price.py").write_text(_TESTS, encoding="utf-8")
+    shell = Shell(folder)
+    try:
+        shell.until(lambda text: text.endswith("$"))
+        shell.type(_CODE)
+        shell.until(lambda text: text.endswith("\n>"))
+        shell.type("Prices should be whole cents.")
+        shell.until(lambda text: "[s]ession >" in text)
+        shell.kill_chat()
+        shell.until(lambda text: text.count("Killed") == 1 and text.endswith("$"))
+        shell.type(_CODE)
+        shell.until(lambda text: text.count("[s]ession >") == 2)
+        shell.type("y")
+        shell.until(lambda text: text.count("[s]ession >") == 3)
+        shell.type("y")
+        shell.until(lambda text: "I changed one line" in text)
+        shell.kill_chat()
+        shell.until(lambda text: text.count("Killed") == 2 and text.endswith("$"))
+        shell.type(_CODE)
+        shell.until(lambda text: text.count("calls ·") == 1 and text.endswith("\n>"))
+    finally:
+        shell.close()
+    return shell.terminal
+
+
 def draw(terminal: SmallTerminal, title: str) -> str:
     """Return what stands on the screen as SVG."""
     console = Console(
@@ -114,17 +163,21 @@ def draw(terminal: SmallTerminal, title: str) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title=title), flags=re.DOTALL)
 
 
+_RUNS = (("chat", "windlass chat", chat_run), ("code", "the coding agent, killed twice", code_run))
+
+
 def main() -> int:
     """Draw them all."""
     parser = argparse.ArgumentParser(prog="python -m scripts.pictures")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="windlass-pictures-") as folder:
-        terminal = chat_run(Path(folder))
-    file = options.out / "chat.svg"
-    file.write_text(draw(terminal, "windlass chat"), encoding="utf-8")
-    print(file)
+    for name, title, run in _RUNS:
+        with tempfile.TemporaryDirectory(prefix="windlass-pictures-") as folder:
+            terminal = run(Path(folder))
+        file = options.out / f"{name}.svg"
+        file.write_text(draw(terminal, title), encoding="utf-8")
+        print(file)
     return 0
 
 

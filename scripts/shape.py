@@ -32,7 +32,7 @@ REASON = "Length:"
 REFUSED_NAMES = frozenset({
     "base", "common", "data", "helper", "helpers", "info", "manager", "managers", "util", "utils",
 })  # fmt: skip
-FOLDERS = ("src", "tests", "bench", "scripts")
+FOLDERS = ("src", "tests", "bench", "evals", "scripts")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SOURCES = "src"
 PORTS = "ports"

@@ -44,6 +44,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("perf",),
     MEASURED,
     ("models",),
+    ("toolkit", "net", "sandbox", "evals"),
     ("security", "testing", "tools"),
     ("contracts", "typing"),
     ("conformance", "stores"),

@@ -38,8 +38,8 @@ def test_the_example_of_the_readme_shows_the_whole_key(tmp_path: Path) -> None:
             "Hello",
             'I am the demo model: a few rules, no language model. I have no rule for "Hello". ',
         ),
-        ("Read the file app.py.", "read_file answered # app.\n"),
-        ("What files are there? List the files.", 'list_files answered ["app.py","windlass.db"'),
+        ("Read the file app.py.", "read_file answered app.py: lines 1 to 1 of 1, version "),
+        ("What files are there? List the files.", "list_files answered .: 1 name app.py"),
     ],
 )
 def test_the_default_agent_has_something_to_say(tmp_path: Path, said: str, answer: str) -> None:

@@ -177,7 +177,7 @@ def test_exports_and_answers_have_the_keys_that_the_guide_names(folder: Path) ->
 
     assert set(session) == documented("`export`, first")
     assert set(turn) == documented("`export`, then")
-    assert set(answer) == documented("`approve`, `deny`")
+    assert set(answer) == documented("`approve`, `deny`, `answer`")
     assert set(rest[-1]) == documented("`tail`, when the state changes")
     for each in rest[:-1]:
         assert set(each) == documented("`tail`, for each [fact](streaming.md#the-events)")

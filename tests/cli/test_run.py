@@ -189,7 +189,7 @@ def test_the_prompt_may_come_from_standard_input(tmp_path: Path) -> None:
 
 
 def test_without_an_agent_the_default_one_works_and_says_its_model(tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("milk", encoding="utf-8")
+    (tmp_path / "note.txt").write_text("milk\n", encoding="utf-8")
     env = clean_environment(WINDLASS_MODEL="demo")
 
     done = windlass(
@@ -197,7 +197,8 @@ def test_without_an_agent_the_default_one_works_and_says_its_model(tmp_path: Pat
     )
 
     assert done.returncode == 0
-    assert done.stdout.endswith("read_file answered milk.\n")
+    said = "read_file answered note.txt: lines 1 to 1 of 1, version 28b3e2baaf82 milk.\n"
+    assert done.stdout.endswith(said)
     assert done.stderr.splitlines()[0] == "session s, model demo (environment)"
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from scripts.small_terminal import SmallTerminal
+from windlass.cli import terminal
 from windlass.cli.talk.prompt import Answer, ask, read_message
 from windlass.cli.talk.screen import Screen, Streamed
-from windlass.kernel import Citation, events
+from windlass.kernel import Citation, Json, ToolOutcome, events
 from windlass.kernel.outcomes import Finished, Stopped
 from windlass.ports import Wait
 
@@ -24,9 +25,9 @@ def shown(*given: events.Event, is_terminal: bool = True) -> str:
     )
     for event in given:
         screen.show(event)
-    terminal = SmallTerminal(60)
-    terminal.feed(stream.getvalue().replace("\n", "\r\n"))
-    return "\n".join(line for line in terminal.text.splitlines() if line.strip())
+    small = SmallTerminal(60)
+    small.feed(stream.getvalue().replace("\n", "\r\n"))
+    return "\n".join(line for line in small.text.splitlines() if line.strip())
 
 
 def delta(text: str, of: str = "m1") -> events.TextDelta:
@@ -76,10 +77,10 @@ def test_a_block_that_settles_is_never_on_the_screen_twice() -> None:
     screen = Screen(console)
     for event in (STARTED, delta("One"), delta(" two.\n\nThree")):
         screen.show(event, more=event is not STARTED)
-    terminal = SmallTerminal(60)
-    terminal.feed(stream.getvalue().replace("\n", "\r\n"))
+    small = SmallTerminal(60)
+    small.feed(stream.getvalue().replace("\n", "\r\n"))
 
-    assert terminal.text.split() == ["One", "two.", "Three"]
+    assert small.text.split() == ["One", "two.", "Three"]
 
 
 def test_words_that_were_missed_are_shown_at_the_end_once() -> None:
@@ -239,3 +240,26 @@ def test_an_edit_that_is_not_a_json_object_is_refused_and_the_question_asked_aga
 
     assert answer == Answer(kind="no", reason="too much")
     assert complaint in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"output": "tick 1\ntick 2\n\n"}, "tick 2"),
+        ({"output": "\n"}, '{"output":"\\n"}'),
+        ({"percent": 50}, '{"percent":50}'),
+        ("half", "half"),
+        (None, "null"),
+    ],
+)
+def test_progress_is_shown_as_a_line(data: Json, shown: str) -> None:
+    assert terminal.progress_line(data) == shown
+
+
+def test_a_result_begins_with_how_it_ended_if_its_last_line_says_so() -> None:
+    def line(value: Json) -> str:
+        return terminal.result_line(ToolOutcome(value=value))
+
+    assert line("one\ntwo\n[exit code 1, 0.2 s]") == "[exit code 1, 0.2 s] one two"
+    assert line("[1, 2]") == "[1, 2]"
+    assert line("one\ntwo") == "one two"

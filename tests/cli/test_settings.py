@@ -82,6 +82,13 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest(tmp_path: Path) 
         settle({}, {}, tmp_path)
 
 
+def test_a_misspelt_safety_switch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match="WINDLASS_EGRES is not known; did you mean WINDLASS_EGRESS"
+    ):
+        settle({}, {"WINDLASS_EGRES": "closed"}, tmp_path)
+
+
 def test_a_misspelt_variable_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match="WINDLASS_STROE is not known; did you mean WINDLASS_STORE"

@@ -155,9 +155,14 @@ async def steps_of_a_scan(path: Path, n_asleep: int, fault: str = "") -> int:
             assert store._writer._rows is not None
             store._writer._rows.db.execute(fault)
             before, steps = store._writer.commits, Steps(store)
-            due = await store.due(clock.now_ms(), agents=("process:nap",), worker_id="w")
-            counted = steps.count
-            assert (due.turns, due.waits, due.inboxes) == ((), (), ())
+            # The least of several: meanwhile the worker may look, too.
+            counts = []
+            for _ in range(5):
+                steps.count = 0
+                due = await store.due(clock.now_ms(), agents=("process:nap",), worker_id="w")
+                counts.append(steps.count)
+                assert (due.turns, due.waits, due.inboxes) == ((), (), ())
+            counted = min(counts)
             for _ in range(20):
                 await rt._worker.look()
             # Looking only reads, and keeps nothing of those that sleep.

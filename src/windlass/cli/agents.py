@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -14,21 +15,14 @@ import msgspec
 
 from windlass import Agent, Process, Schedule, Source
 from windlass.api.trigger import Subscription
-from windlass.cli.default_tools import calculate, clock, list_files, read_file
 from windlass.cli.opening import Found
-from windlass.cli.settings import Settings, hint
+from windlass.cli.settings import CODER, Settings, hint
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.local.weights import find_weights
-from windlass.ports import Tool
+from windlass.ports import TurnView
 
 _MISSING: Final = object()
 _LOCAL: Final = "local:smollm2"
-_PLAIN: Final = "You are a helpful assistant in a terminal. Answer briefly."
-_INSTRUCTIONS: Final = (
-    "You are a helpful assistant in a terminal. Answer briefly, in Markdown where it helps. "
-    "Use the tools for the time, for arithmetic and for files in the user's folder; "
-    "do not guess what a tool can tell you. You have no network."
-)
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,23 +32,44 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     override: str | None = None
     """The model that turns name in place of the agent's own."""
+    is_own: bool = False
+    """Whether it is windlass's own agent."""
 
 
-def choose(settings: Settings) -> Choice:
+def choose(settings: Settings, *, code: bool = False) -> Choice:
     """Return the agent of these settings.
 
+    Args:
+        settings: The settings.
+        code: Whether the coder is wanted.
+
     Raises:
-        ConfigError: there is no such module, name or model, or it is not an agent.
+        ConfigError: there is no such module, name, model or tool, or it is not an agent.
     """
-    if settings.agent is None:
+    if code or settings.agent is None:
+        # With all tools of the toolkit: commands with an agent of the user's need none of it.
+        from windlass.cli.own_agents import assistant, coder  # noqa: PLC0415
+
+        _check_own(settings, code=code)
         name, source = chosen_model(settings)
-        return Choice(agent=default_agent(name), told=f"model {name} ({source})")
+        agent = (coder if code else assistant)(name, settings, Path.cwd())
+        who = f"{agent.name}, " if code else ""
+        named = f", tools {settings.tools}" if settings.sources.get("tools") == "--tools" else ""
+        return Choice(agent=agent, told=f"{who}model {name} ({source}){named}", is_own=True)
+    if settings.sources.get("tools") == "--tools":
+        told = f"--tools with agent {settings.agent}, which has tools of its own"
+        raise ConfigError.at("tools", told, "one of the two")
     agent = _as_agent(load(settings.agent, settings), settings.agent)
     own = agent.model if isinstance(agent.model, str) else agent.model.name
     # Only a flag is about this very run; a setting is about runs without an agent.
     override = settings.model if settings.sources.get("model") == "--model" else None
     told = f"agent {settings.agent}, model {override or own}"
     return Choice(agent=agent, told=told, override=override)
+
+
+def _check_own(settings: Settings, *, code: bool) -> None:
+    if code and settings.sources.get("agent") == "--agent":
+        raise ConfigError.at("code", "--code and --agent", "one of the two")
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -185,35 +200,48 @@ def _as_agent(found: object, address: str) -> Agent[Any, Any]:
     return found
 
 
-def check_agent(found: Found | None, agent: Agent[Any, Any]) -> None:
+def check_agent(found: Found | None, choice: Choice) -> None:
     """Refuse a session whose unfinished turn belongs to another agent that no process is running.
 
     Raises:
         ConfigError: no process would drive that turn, so a new one would wait forever.
     """
     turn = None if found is None or found.is_owned else found.turn
-    if turn is None or turn.agent in (agent.name, *agent.aliases):
+    agent = choice.agent
+    if turn is None:
         return
+    if turn.agent in (agent.name, *agent.aliases):
+        if choice.is_own:
+            _check_tools(turn, agent)
+        return
+    how = "add --code" if turn.agent == CODER else "name that agent with -m module:name"
     raise ConfigError(
         f"agent: turn {turn.turn_id} of session {turn.session_id} is unfinished and belongs to agent "
-        f"{turn.agent!r}, found {agent.name!r}; name that agent with -m module:name, "
+        f"{turn.agent!r}, found {agent.name!r}; {how}, "
         f"or cancel the turn: windlass cancel {turn.session_id}",
         field="agent",
     )
 
 
-# ---------------------------------------------------------------------- the default agent
+def _check_tools(turn: TurnView, agent: Agent[Any, Any]) -> None:
+    """Refuse an agent that lacks a tool whose call a person was asked to allow.
 
-
-def default_agent(model: str) -> Agent[Any, Any]:
-    """Return the agent for commands that name none.
-
-    A local model is too small to choose between tools, so it gets none.
+    Raises:
+        ConfigError: the call would end as one of a tool that is not there, although it may be allowed already.
     """
-    if model.startswith("local:"):
-        return Agent("assistant", model=model, instructions=_PLAIN)
-    tools: list[Tool] = [clock, calculate, read_file, list_files]
-    return Agent("assistant", model=model, instructions=_INSTRUCTIONS, tools=tools)
+    tools = {tool.spec.name for tool in agent.toolbox}
+    asked = [view.wait.detail for view in turn.waits if view.wait.kind == "approval"]
+    missing = [one["tool"] for one in asked if isinstance(one, dict) and one["tool"] not in tools]
+    if missing:
+        told = f"its unfinished turn calls {missing[0]}, which these tools do not have"
+        raise ConfigError(
+            f"tools: session {turn.session_id}: {told}; give the same --tools as before, "
+            f"or cancel the turn: windlass cancel {turn.session_id}",
+            field="tools",
+        )
+
+
+# ---------------------------------------------------------------------- the model
 
 
 def chosen_model(settings: Settings) -> tuple[str, str]:

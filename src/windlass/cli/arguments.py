@@ -24,6 +24,10 @@ AgentOption: TypeAlias = Annotated[str | None, Parameter(name=["--agent", "-m"],
 ModelOption: TypeAlias = Annotated[
     str | None, Parameter(name="--model", help="the model as provider:model, or demo")
 ]
+ToolsOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(name="--tools", help="tools of windlass's own agent, such as default,shell"),
+]
 DepsOption: TypeAlias = Annotated[
     str | None,
     Parameter(name="--deps", help="module:name of a function that returns what the tools need"),

@@ -36,6 +36,7 @@ COMMANDS: Final = (
     Command("waits", "waits", "list what turns are waiting for"),
     Command("approve", "waits", "approve a call that waits"),
     Command("deny", "waits", "deny a call that waits"),
+    Command("answer", "waits", "answer a question, or give a result that a turn waits for"),
     Command("cancel", "waits", "end a turn, wherever it runs"),
     Command("processes", "processes", "list the processes of a store"),
     Command(
@@ -75,8 +76,9 @@ def help_text() -> str:
         "Options:\n"
         f"  {'--help':<{width}}this text; windlass COMMAND --help explains one command\n"
         f"  {'--version':<{width}}the installed version\n\n"
-        "Settings: flags, then WINDLASS_STORE, WINDLASS_MODEL, WINDLASS_AGENT, WINDLASS_DURABILITY,\n"
-        "WINDLASS_BY, then [tool.windlass] in pyproject.toml. WINDLASS_DEBUG=1 shows tracebacks.\n"
+        "Settings: flags, then WINDLASS_STORE, WINDLASS_MODEL, WINDLASS_AGENT, WINDLASS_TOOLS,\n"
+        "WINDLASS_DURABILITY, WINDLASS_BY, then [tool.windlass] in pyproject.toml.\n"
+        "WINDLASS_DEBUG=1 shows tracebacks.\n"
         "Every command takes --json for machine-readable output.\n\n"
         f"Exit codes:\n{codes}\n"
     )

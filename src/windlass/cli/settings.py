@@ -14,11 +14,13 @@ from windlass.errors import ConfigError
 
 Durability = Literal["power", "process"]
 
-KEYS: Final = ("store", "model", "agent", "durability", "by")
+KEYS: Final = ("store", "model", "agent", "tools", "durability", "by")
 PREFIX: Final = "WINDLASS_"
-_ALSO: Final = (f"{PREFIX}DEBUG",)
+_ALSO: Final = (f"{PREFIX}DEBUG", f"{PREFIX}EGRESS")
 _SQLITE: Final = "sqlite:///"
 DEFAULT_STORE: Final = f"{_SQLITE}windlass.db"
+ASSISTANT: Final = "assistant"
+CODER: Final = "coder"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store: str = DEFAULT_STORE
     model: str | None = None
     agent: str | None = None
+    tools: str | None = None
     durability: Durability = "power"
     by: str | None = None
     folders: tuple[str, ...] = ()
@@ -75,7 +78,8 @@ def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: 
             if value is not None and key not in found:
                 found[key], sources[key] = value, where.format(key)
                 if not value.strip():
-                    raise ConfigError(f"{sources[key]}: {key} is empty", field=key)
+                    wanted = ", wanted names such as default,shell" if key == "tools" else ""
+                    raise ConfigError(f"{sources[key]}: {key} is empty{wanted}", field=key)
     durability = found.get("durability", "power")
     if durability not in ("power", "process"):
         found_here = f"{sources['durability']}: durability: found {durability[:40]!r}"
@@ -84,6 +88,15 @@ def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: 
         found["store"] = store_address(found["store"])
     folders = dict.fromkeys(str(each) for each in (folder, file and file.parent) if each)
     return Settings(**cast("dict[str, Any]", found), folders=tuple(folders), sources=sources)
+
+
+def next_command(agent: str, session_id: str) -> str:
+    """Return the command whose process continues a turn of this agent."""
+    own = {
+        CODER: f"windlass chat --code --session {session_id}",
+        ASSISTANT: f"windlass chat --session {session_id}, with the same --tools",
+    }
+    return own.get(agent, "windlass work -m MODULE:NAME")
 
 
 def store_address(given: str) -> str:
@@ -143,7 +156,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     for name in sorted(environ):
         # Other programs may use the prefix too; only a name close to one of ours is a typo.
         if name.startswith(PREFIX) and name not in known and name not in _ALSO:
-            meant = nearest(name.removeprefix(PREFIX).lower(), (*KEYS, "debug"))
+            meant = nearest(name.removeprefix(PREFIX).lower(), (*KEYS, "debug", "egress"))
             if meant is not None:
                 wanted = f"{PREFIX}{meant.upper()}"
                 told = f"environment: {name} is not known; did you mean {wanted}?"

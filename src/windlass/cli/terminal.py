@@ -1,8 +1,7 @@
 """What people read: values of windlass in words, a console for output and one for notes, tables.
 
-Law 1. Text that a model or a tool wrote goes through `safe` or `exact` before it reaches a terminal: what would steer the
+Law. Text that a model or a tool wrote goes through `safe` or `exact` before it reaches a terminal: what would steer the
     terminal or mislead a reader is written out.
-Law 2. What a person decides on is shown whole.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rich.text import Text as Line
 
 from windlass.cli.keys import clean
 from windlass.guards.text import is_hidden, visible
-from windlass.kernel import canonical, outcomes
+from windlass.kernel import Json, canonical, outcomes
 from windlass.kernel.messages import (
     Attachment,
     Citation,
@@ -39,7 +38,6 @@ from windlass.runtime.system_clock import SystemClock
 _PROSE: Final = "\n\t\u200c\u200d\ufe0e\ufe0f"
 _SPACES: Final = str.maketrans(dict.fromkeys("\xa0\u2002\u2003\u2007\u2009\u200a\u202f\u3000", " "))
 _HIDDEN_STYLE: Final = "reverse"
-_VALUE_WIDTH: Final = 60
 
 
 def safe(text: str) -> str:
@@ -92,58 +90,6 @@ def as_json(value: object) -> str:
     return visible(clean(canonical.encode(value).decode()))
 
 
-def wait_args(wait: Wait) -> Mapping[str, Any] | None:
-    """Return the arguments of the call that a wait is about; None if it is about something else."""
-    found = wait.detail.get("args") if isinstance(wait.detail, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def whole_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> Line:
-    """Return a call that a person decides on, whole: every argument in full, and what the model left out."""
-    detail = wait.detail if isinstance(wait.detail, dict) else {}
-    shown = exact(str(detail.get("tool", "call")), "bold")
-    given = wait_args(wait) or {} if edit is None else edit
-    left_out = detail.get("defaults") or {}
-    for name, value in (*given.items(), *left_out.items()):
-        is_given = name in given
-        if not is_given and edit is not None:
-            continue
-        shown.append("\n  ")
-        shown.append(exact(name, "dim"))
-        shown.append(" = ", "dim")
-        shown.append(exact(_laid_out(value, "  "), keep="\n"))
-        if not is_given:
-            shown.append("  (default)", "dim")
-    return shown
-
-
-def risk_of(wait: Wait) -> str:
-    """Return what was said about the risk of a call, if it was more than `low`, which is what tools have by default."""
-    risk = wait.detail.get("risk") if isinstance(wait.detail, dict) else None
-    return safe(str(risk)) if risk not in (None, "low") else ""
-
-
-def _laid_out(value: object, indent: str) -> str:
-    """Return JSON to be read: a long value over several lines, a text with its line breaks."""
-    deeper = indent + "  "
-    if isinstance(value, str):
-        lines = [canonical.encode(each).decode()[1:-1] for each in value.split("\n")]
-        return '"' + f"\\n\n{deeper}".join(lines) + '"'
-    short = canonical.encode(value).decode()
-    if len(short) <= _VALUE_WIDTH or not isinstance(value, (dict, list)):
-        return short
-    if isinstance(value, list):
-        items = [_laid_out(item, deeper) for item in value]
-        opening, closing = "[", "]"
-    else:
-        names = [canonical.encode(name).decode() for name in value]
-        rest = [_laid_out(item, deeper) for item in value.values()]
-        items = [f"{name}: {item}" for name, item in zip(names, rest, strict=True)]
-        opening, closing = "{", "}"
-    body = f",\n{deeper}".join(items)
-    return f"{opening}\n{deeper}{body}\n{indent}{closing}"
-
-
 def dollars(cost: Decimal) -> str:
     """Return what something cost, such as `$0.0123`; `$0` if it was free."""
     return f"${cost:.4f}" if cost else "$0"
@@ -167,6 +113,8 @@ def next_step(wait: Wait) -> str:
             return ""
         case "approval":
             return f"windlass approve {short_key(wait.key)}"
+        case "question":
+            return f"windlass answer {short_key(wait.key)} ANSWER"
         case "child":
             return f"windlass children {wait.session_id}"
         case _:
@@ -209,7 +157,19 @@ def result_line(outcome: ToolOutcome, width: int = 72) -> str:
     value = "" if outcome.value is None else as_text(outcome.value)
     if not value:
         value = text_of(outcome.content)
+    said, _, last = value.rstrip().rpartition("\n")
+    # A last line in brackets says how it ended, such as `[exit code 1, 0.4 s]`.
+    if said and last.startswith("[") and last.endswith("]"):
+        value = f"{last} {said}"
     return one_line(value, width) or f"({outcome.status})"
+
+
+def progress_line(data: Json, width: int = 72) -> str:
+    """Return how far a call is; of the output of a command, the newest line."""
+    output = data.get("output") if isinstance(data, dict) else None
+    lines = output.split("\n") if isinstance(output, str) else []
+    newest = next((line for line in reversed(lines) if line.strip()), None)
+    return one_line(as_text(data) if newest is None else newest, width)
 
 
 def ending(outcome: outcomes.Outcome | None) -> str:

@@ -51,7 +51,7 @@ def repair(
         found = await find_session(settings, session, history=False)
         if found is None:
             raise UnknownSession(f"session: {session} is not known", field="session")
-        check_agent(found, choice.agent)
+        check_agent(found, choice)
         async with runtime:
             return await runtime.session(session).repair(hide=hide, attachments=attachments)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -38,6 +39,7 @@ def run(  # noqa: PLR0913 - every option has a default
     session: str | None = None,
     turn: str | None = None,
     events: bool = False,
+    tools: arguments.ToolsOption = None,
     deps: arguments.DepsOption = None,
     store: arguments.StoreOption = None,
     json: arguments.JsonOption = False,
@@ -50,7 +52,7 @@ def run(  # noqa: PLR0913 - every option has a default
         turn: the turn's id: the same id is the same turn
         events: with --json: a line per event, then the result
     """
-    settings = read_settings(agent=agent, model=model, store=store)
+    settings = read_settings(agent=agent, model=model, store=store, tools=tools)
     said = sys.stdin.read() if prompt is None and not sys.stdin.isatty() else prompt
     if said is None or not said.strip():
         raise InvalidInput.at("prompt", "no text", "a message as argument or on standard input")
@@ -65,7 +67,7 @@ def run(  # noqa: PLR0913 - every option has a default
             note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
 
     async def one_turn() -> TurnResult[Any]:
-        check_agent(await find_session(settings, session_id, history=False), choice.agent)
+        check_agent(await find_session(settings, session_id, history=False), choice)
         if not json:
             note(f"session {session_id}, {choice.told}")
         async with runtime:
@@ -113,8 +115,10 @@ def _code(result: TurnResult[Any]) -> int:
 def chat(  # noqa: PLR0913 - every option has a default
     *,
     session: str | None = None,
+    code: bool = False,
     agent: arguments.AgentOption = None,
     model: arguments.ModelOption = None,
+    tools: arguments.ToolsOption = None,
     deps: arguments.DepsOption = None,
     by: arguments.ByOption = None,
     store: arguments.StoreOption = None,
@@ -126,15 +130,16 @@ def chat(  # noqa: PLR0913 - every option has a default
 
     Args:
         session: the session's id: a known one continues where it was
+        code: talk to an agent that changes files here; it shows each change and asks first
         json: each line of standard input is a turn; print its result
     """
-    settings = read_settings(agent=agent, model=model, store=store, by=by)
-    choice = choose(settings)
+    settings = read_settings(agent=agent, model=model, store=store, by=by, tools=tools)
+    choice = choose(settings, code=code)
     runtime = _runtime(choice, settings, deps)
     session_id = session or f"chat-{token_hex(4)}"
     # Before this process drives: the journal now holds what the last process left.
     found = asyncio.run(find_session(settings, session_id, history=True))
-    check_agent(found, choice.agent)
+    check_agent(found, choice)
     if json:
         return _talk_in_json(runtime, session_id, choice.override)
     screen = Screen(console())
@@ -142,8 +147,11 @@ def chat(  # noqa: PLR0913 - every option has a default
     with prepared_terminal():
         screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
         if found is None:
-            again = f"windlass chat{_flags_again(settings)} --session {session_id}"
+            flags = _flags_again(settings, code=code)
+            again = f"windlass chat{flags} --session {session_id}"
             screen.say(f"new session; to continue it: {again}", "dim")
+            if code:
+                _tell_notices(settings, screen)
         else:
             cursor = show_leftover(found, screen)
         with LoopThread() as loop, loop.opened(runtime):
@@ -158,10 +166,17 @@ def chat(  # noqa: PLR0913 - every option has a default
             return talk.go()
 
 
-def _flags_again(settings: Settings) -> str:
+def _tell_notices(settings: Settings, screen: Screen) -> None:
+    from windlass.cli.own_agents import notices  # noqa: PLC0415 - only for the coder
+
+    for told in notices(settings, Path.cwd()):
+        screen.say(told, "dim")
+
+
+def _flags_again(settings: Settings, *, code: bool) -> str:
     """Return the flags that the next process needs to find the same agent and store."""
-    given = {"-m": "agent", "--model": "model", "--store": "store"}
-    return "".join(
+    given = {"-m": "agent", "--model": "model", "--tools": "tools", "--store": "store"}
+    return " --code" * code + "".join(
         f" {flag} {getattr(settings, key)}"
         for flag, key in given.items()
         if settings.sources.get(key, "").startswith("--")

@@ -1,4 +1,4 @@
-"""`windlass waits`, `approve`, `deny` and `cancel`: what turns wait for, and what to do about it."""
+"""`windlass waits`, `approve`, `deny`, `answer` and `cancel`: what turns wait for, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from windlass.cli import arguments, exit_code
 from windlass.cli.arguments import ByOption, JsonOption, KeyWord, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.output import plain, wait_record, write_json
-from windlass.cli.settings import read_settings
+from windlass.cli.questions import answer_to, risk_of, wait_args, whole_call, whole_question
+from windlass.cli.settings import next_command, read_settings
 from windlass.cli.terminal import (
     age,
     console,
     count,
     exact,
+    next_step,
     print_table,
-    risk_of,
     safe,
     short_key,
-    wait_args,
     wait_title,
-    whole_call,
 )
 from windlass.errors import InvalidInput
 from windlass.ports import Store, Wait, WaitKind, WaitReceipt
@@ -39,7 +38,10 @@ _LOOK_S = 0.15
 # Which page of a journal to begin at, for a reader that wants none.
 _NO_PAGES = 2**31
 
-Give: TypeAlias = Callable[[Runtime[Any], str], Awaitable[WaitReceipt]]
+# What gives an answer: to a key, and to its wait if that is open.
+Give: TypeAlias = Callable[[Runtime[Any], str, Wait | None], Awaitable[WaitReceipt]]
+# What `answer` answers; others have a command of their own, or come by themselves.
+_TAKES_ANSWERS: tuple[WaitKind, ...] = ("question", "deferred", "unknown_outcome")
 _ANSWERED = {
     "accepted": "the answer is recorded",
     "already": "another answer came first",
@@ -84,6 +86,10 @@ def waits(
         if wait_args(each) is not None:
             console().print()
             _show_call(each)
+        elif each.kind == "question":
+            console().print()
+            console().print(whole_question(each), soft_wrap=True)
+            console().print(next_step(each), soft_wrap=True)
 
 
 def _show_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> None:
@@ -114,7 +120,7 @@ def approve(
     args = None if edit is None else arguments.read_arguments("edit", edit)
     name = read_settings(by=by).by
 
-    def give(runtime: Runtime[Any], whole: str) -> Awaitable[WaitReceipt]:
+    def give(runtime: Runtime[Any], whole: str, _: Wait | None) -> Awaitable[WaitReceipt]:
         return runtime.approve(whole, edit=args, remember=remember, by=name)
 
     return _answer(key, store, give, json=json, edit=args)
@@ -135,9 +141,47 @@ def deny(
         reason: why; the model reads it
     """
     name = read_settings(by=by).by
-    return _answer(
-        key, store, lambda runtime, whole: runtime.deny(whole, reason=reason, by=name), json=json
-    )
+
+    def give(runtime: Runtime[Any], whole: str, _: Wait | None) -> Awaitable[WaitReceipt]:
+        return runtime.deny(whole, reason=reason, by=name)
+
+    return _answer(key, store, give, json=json)
+
+
+def answer(  # noqa: PLR0913 - every option has a default
+    key: KeyWord,
+    answer: str | None = None,
+    /,
+    *,
+    value: str | None = None,
+    reject: str | None = None,
+    by: ByOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Answer a question of a turn, or give the result that it waits for. The first answer counts.
+
+    Args:
+        answer: the answer, as text; of several that a question offers, also its number
+        value: or as JSON
+        reject: or why there is none; the model reads it
+    """
+    given = [each for each in (answer, value, reject) if each is not None]
+    if len(given) != 1:
+        wanted = "an answer, --value JSON or --reject REASON, exactly one"
+        raise InvalidInput.at("answer", count(len(given), "answer"), wanted)
+    read = None if value is None else arguments.read_json("value", value)
+    name = read_settings(by=by).by
+
+    def give(runtime: Runtime[Any], whole: str, wait: Wait | None) -> Awaitable[WaitReceipt]:
+        if wait is not None and wait.kind not in (*_TAKES_ANSWERS, "approval"):
+            wanted = f"one of kind {', '.join(_TAKES_ANSWERS)}"
+            raise InvalidInput.at("key", f"a wait of kind {wait.kind}", wanted)
+        if reject is not None:
+            return runtime.reject(whole, reject, by=name)
+        return runtime.resolve(whole, read if answer is None else answer_to(wait, answer), by=name)
+
+    return _answer(key, store, give, json=json)
 
 
 def _answer(
@@ -150,15 +194,17 @@ def _answer(
 ) -> int:
     async def answer(runtime: Runtime[Any]) -> tuple[Wait | None, WaitReceipt]:
         wait, whole = await _find(runtime, key)
-        return wait, await give(runtime, whole)
+        return wait, await give(runtime, whole, wait)
 
     wait, receipt = with_runtime(store, answer)
     given = receipt.answer
     if json:
         write_json({"status": receipt.status, "answer": plain(given)})
     else:
-        if wait is not None:
+        if wait is not None and wait.kind == "approval":
             _show_call(wait, edit)
+        elif wait is not None:
+            console().print(whole_question(wait), soft_wrap=True)
         by = f" (by {safe(given.by)})" if given is not None and given.by else ""
         console().print(f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True)
         if wait is not None and receipt.status == "accepted":
@@ -185,10 +231,8 @@ async def _what_follows(wait: Wait, rows: Store) -> str:
             return "a worker continues the turn"
         agent = safe(turn.agent)
         await asyncio.sleep(_LOOK_S)
-    return (
-        f"no worker has taken the turn yet: it continues when one with the agent {agent} runs "
-        f"(windlass work -m MODULE:NAME)"
-    )
+    how = next_command(agent, safe(session_id))
+    return f"no worker has taken the turn yet: it continues when one with the agent {agent} runs ({how})"
 
 
 async def _find(runtime: Runtime[Any], beginning: str) -> tuple[Wait | None, str]:

@@ -18,12 +18,18 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from windlass import Runtime, TurnResult
 from windlass.cli import exit_code
-from windlass.cli.talk.prompt import Answer, ask, read_message, terminal_line
+from windlass.cli.talk.prompt import (
+    Answer,
+    ask,
+    ask_question,
+    read_message,
+    terminal_line,
+)
 from windlass.cli.talk.screen import Screen
-from windlass.cli.terminal import short_key
+from windlass.cli.terminal import next_step
 from windlass.errors import InvalidInput, LimitExceeded, SessionParked, WindlassError
 from windlass.kernel import events
-from windlass.ports import Wait
+from windlass.ports import Wait, WaitReceipt
 
 T = TypeVar("T")
 Following: TypeAlias = Coroutine[Any, Any, TurnResult[Any]]
@@ -146,7 +152,8 @@ class Conversation:
             else:
                 self._follow(self._new_turn(said))
         except SessionParked as error:
-            self._screen.say(f"{error}; /wait asks again, /cancel ends the turn", "yellow")
+            told = "the turn before still waits for an answer, so this was not sent"
+            self._screen.say(f"{told}; /wait asks again, /cancel ends the turn", "yellow")
             parked = (wait.turn_id for wait in error.waits if isinstance(wait, Wait))
             self._unfinished = self._unfinished or next(parked, None)
         except WindlassError as error:
@@ -217,7 +224,7 @@ class Conversation:
             self._screen.used(result.usage)
             return None
         self._unfinished = result.turn_id
-        questions = [wait for wait in result.waits if wait.kind == "approval"]
+        questions = [wait for wait in result.waits if wait.kind in ("approval", "question")]
         if not questions:
             for wait in result.waits:
                 title = wait.title or "for something outside"
@@ -230,31 +237,34 @@ class Conversation:
 
     def _answer(self, wait: Wait) -> bool:
         """Ask; False if the question stays open."""
-        status: str | None = None
-        while status is None:
+        given: WaitReceipt | None = None
+        while given is None:
             with _on_interrupt(signal.default_int_handler):
-                answer = ask(self._screen, wait, terminal_line)
+                put = ask if wait.kind == "approval" else ask_question
+                answer = put(self._screen, wait, terminal_line)
             if answer.kind == "later":
-                command = f"windlass approve {short_key(wait.key)}"
-                self._screen.say(f"\nthe question stays open: {command}", "dim")
+                self._screen.say(f"\nthe question stays open: {next_step(wait)}", "dim")
                 return False
             try:
-                status = self._loop.call(self._decide(wait, answer))
+                given = self._loop.call(self._decide(wait, answer))
             except (InvalidInput, LimitExceeded) as error:
                 # Nothing was used up: the person may try again.
                 self._screen.say(f"  {error}", "yellow")
-        if status != "accepted":
-            self._screen.say(f"{status}: your answer was not taken", "yellow")
+        if given.status != "accepted":
+            by = f" (by {given.answer.by})" if given.answer is not None and given.answer.by else ""
+            first = f"another answer came first{by}"
+            why = first if given.status == "already" else given.status
+            self._screen.say(f"{why}: yours was not taken", "yellow")
         return True
 
-    async def _decide(self, wait: Wait, answer: Answer) -> str:
+    async def _decide(self, wait: Wait, answer: Answer) -> WaitReceipt:
+        if answer.kind == "said":
+            return await self._runtime.resolve(wait.key, answer.value, by=self._by)
         if answer.kind == "no":
-            given = await self._runtime.deny(wait.key, reason=answer.reason, by=self._by)
-        else:
-            given = await self._runtime.approve(
-                wait.key, edit=answer.edit, remember=answer.remember, by=self._by
-            )
-        return given.status
+            return await self._runtime.deny(wait.key, reason=answer.reason, by=self._by)
+        return await self._runtime.approve(
+            wait.key, edit=answer.edit, remember=answer.remember, by=self._by
+        )
 
     def _watch(self, work: Following) -> TurnResult[Any]:
         """Show what happens until the turn ends or waits.

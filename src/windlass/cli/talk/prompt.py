@@ -17,8 +17,9 @@ from rich.text import Text
 
 from windlass.cli.arguments import read_arguments
 from windlass.cli.keys import environment
+from windlass.cli.questions import answer_to, risk_of, wait_args, whole_call, whole_question
 from windlass.cli.talk.screen import Screen
-from windlass.cli.terminal import as_json, exact, risk_of, short_key, wait_args, whole_call
+from windlass.cli.terminal import as_json, exact, short_key
 from windlass.errors import WindlassError
 from windlass.ports import Wait
 
@@ -26,9 +27,10 @@ BLOCK: Final = '"""'
 _MARK: Final = "> "
 _MORE: Final = "… "
 _CHOICES: Final = "[y]es  [n]o  [e]dit  [s]ession > "
+_ANSWER: Final = "answer > "
 _CHOICES_HELP: Final = (
-    "  y allows it · n REASON denies it · e edits the arguments first · s allows it for\n"
-    "  this session · Ctrl-D leaves the question open"
+    "  y allows it · n REASON denies it · e edits the arguments first\n"
+    "  s allows this tool in this session from now on · Ctrl-D leaves the question open"
 )
 ReadLine = Callable[[str, str], str]
 
@@ -116,12 +118,13 @@ def terminal_line(mark: str, filled: str = "") -> str:
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's decision; `later` leaves the question open."""
+    """The user's decision, or what they say; `later` leaves the question open."""
 
-    kind: Literal["yes", "no", "later"]
+    kind: Literal["yes", "no", "said", "later"]
     edit: dict[str, Any] | None = None
     remember: Literal["once", "session"] = "once"
     reason: str = ""
+    value: Any = None
 
 
 def ask(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
@@ -139,6 +142,27 @@ def ask(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
         if answer is not None:
             return answer
         screen.say(_CHOICES_HELP)
+
+
+def ask_question(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
+    """Show a question and read what a person says to it."""
+    screen.print(
+        Panel(
+            whole_question(wait),
+            title=Text("A question for you", "bold cyan"),
+            title_align="left",
+            subtitle=Text(f"key {short_key(wait.key)}… · Ctrl-D answers later", style="dim"),
+            subtitle_align="left",
+            border_style="cyan",
+        )
+    )
+    while True:
+        try:
+            said = read_line(_ANSWER, "").strip()
+        except (EOFError, KeyboardInterrupt):
+            return Answer(kind="later")
+        if said:
+            return Answer(kind="said", value=answer_to(wait, said))
 
 
 def _answer(word: str, rest: str, wait: Wait, read_line: ReadLine) -> Answer | None:

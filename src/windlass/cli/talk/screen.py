@@ -123,7 +123,7 @@ class Screen:
         self.line("→", "cyan", terminal.call_line(event.name, event.args, self.width))
 
     def _tool_progress(self, event: events.ToolProgress) -> None:
-        self.line("·", "dim", f"{event.name}: {terminal.one_line(str(event.data), self.width)}")
+        self.line("·", "dim", f"{event.name}: {terminal.progress_line(event.data, self.width)}")
 
     def _tool_finished(self, event: events.ToolFinished) -> None:
         mark, style = MARKS.get(event.outcome.status, FAILED)

@@ -1,0 +1,5 @@
+"""Greets."""
+
+from names import polite
+
+print(polite("Ada"))

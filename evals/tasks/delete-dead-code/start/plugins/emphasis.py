@@ -1,0 +1,5 @@
+"""Emphasis."""
+
+
+def strong(text: str) -> str:
+    return f"**{text}**"

@@ -1,0 +1,214 @@
+"""What people are asked, and what they say: a call with all that would run, a question with the answers to it.
+
+Law 1. What a person decides on is shown whole. What a tool says of a call stands for an argument only where every line of
+    the argument can be read in it.
+Law 2. What a person types means the answer that is shown for it, and one only.
+Law 3. Lines of a diff are told apart by the counts in it, not by how they look: the text in a diff cannot draw another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rich.text import Text as Line
+
+from windlass.cli.terminal import count, exact, safe
+from windlass.errors import ArgsInvalid
+from windlass.kernel import canonical
+from windlass.ports import Wait
+from windlass.tools.arguments import check_against
+
+_VALUE_WIDTH: Final = 60
+_HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "file": "bold"}
+_YES_NO: Final = {"y": True, "yes": True, "n": False, "no": False}
+_WANTED: Final = {"boolean": "yes or no", "integer": "a whole number", "number": "a number"}
+
+
+def wait_args(wait: Wait) -> Mapping[str, Any] | None:
+    """Return the arguments of the call that a wait is about; None if it is about something else."""
+    found = wait.detail.get("args") if isinstance(wait.detail, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def whole_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> Line:
+    """Return a call that a person decides on, whole: every argument in full, what the model left out, and its preview.
+
+    Of other arguments than the model's there is no preview.
+    """
+    detail = wait.detail if isinstance(wait.detail, dict) else {}
+    shown = exact(str(detail.get("tool", "call")), "bold")
+    given = wait_args(wait) or {} if edit is None else edit
+    left_out = detail.get("defaults") or {}
+    found = detail.get("preview") if edit is None else None
+    preview = found if isinstance(found, str) else ""
+    for name, value in (*given.items(), *left_out.items()):
+        is_given = name in given
+        if not is_given and edit is not None:
+            continue
+        shown.append("\n  ")
+        shown.append(exact(name, "dim"))
+        shown.append(" = ", "dim")
+        if isinstance(value, str) and _is_drawn(value, preview):
+            shown.append(f"{count(value.count(chr(10)) + 1, 'line')}, all of them below", "dim")
+        else:
+            shown.append(exact(_laid_out(value, "  "), keep="\n"))
+        if not is_given:
+            shown.append("  (default)", "dim")
+    return shown.append(_drawn(preview)) if preview else shown
+
+
+def risk_of(wait: Wait) -> str:
+    """Return what was said about the risk of a call, if it was more than `low`, which is what tools have by default."""
+    risk = wait.detail.get("risk") if isinstance(wait.detail, dict) else None
+    return safe(str(risk)) if risk not in (None, "low") else ""
+
+
+def _laid_out(value: object, indent: str) -> str:
+    """Return JSON to be read: a long value over several lines, a text with its line breaks."""
+    deeper = indent + "  "
+    if isinstance(value, str):
+        lines = [canonical.encode(each).decode()[1:-1] for each in value.split("\n")]
+        return '"' + f"\\n\n{deeper}".join(lines) + '"'
+    short = canonical.encode(value).decode()
+    if len(short) <= _VALUE_WIDTH or not isinstance(value, (dict, list)):
+        return short
+    if isinstance(value, list):
+        items = [_laid_out(item, deeper) for item in value]
+        opening, closing = "[", "]"
+    else:
+        names = [canonical.encode(name).decode() for name in value]
+        rest = [_laid_out(item, deeper) for item in value.values()]
+        items = [f"{name}: {item}" for name, item in zip(names, rest, strict=True)]
+        opening, closing = "{", "}"
+    body = f",\n{deeper}".join(items)
+    return f"{opening}\n{deeper}{body}\n{indent}{closing}"
+
+
+# ---------------------------------------------------------------------- previews
+
+
+def _drawn(preview: str) -> Line:
+    """Return what a tool says of a call: the lines of a unified diff in their colours, others as they are."""
+    shown = Line("\n")
+    for kind, row in _rows(preview):
+        shown.append("\n")
+        shown.append(exact(row, _STYLES.get(kind, ""), keep="\t"))
+    return shown
+
+
+def _rows(preview: str) -> Iterator[tuple[str, str]]:
+    """Yield each line with what it is in a unified diff: `+`, `-`, a blank, `@`, `file`, or nothing of that."""
+    old = new = 0
+    for row in preview.split("\n"):
+        if (old > 0 or new > 0) and not row.startswith("\\"):
+            kind = row[:1] if row[:1] in ("+", "-") else " "
+            old, new = old - (kind != "+"), new - (kind != "-")
+            yield kind, row
+        elif found := _HUNK.match(row):
+            old, new = (int(size or 1) for size in found.groups())
+            yield "@", row
+        else:
+            yield "file" if row.startswith(("--- ", "+++ ")) else "", row
+
+
+def _is_drawn(value: str, preview: str) -> bool:
+    """Whether a text of several lines can be read in a diff, line by line: as what comes, or as what goes."""
+    text, rows = value.strip("\n"), list(_rows(preview))
+    if "\n" not in text:
+        return False
+    sides = ("\n".join(row[1:] for kind, row in rows if kind in (side, " ")) for side in "+-")
+    return any(f"\n{text}\n" in f"\n{side}\n" for side in sides)
+
+
+# ---------------------------------------------------------------------- questions
+
+
+def whole_question(wait: Wait) -> Line:
+    """Return a question with the answers that it offers, or with what kind of answer it wants."""
+    shown = exact(wait.title or "an answer is wanted", "bold", keep="\n")
+    choices = _choices(wait)
+    numbers = _numbers(choices)
+    for place, choice in enumerate(choices):
+        shown.append(f"\n  {numbers[place] if numbers else '-'}  ", "cyan")
+        shown.append(exact(_label(choice)))
+    if not choices and (wanted := _wanted(_schema(wait))):
+        shown.append("\n  ")
+        shown.append(exact(wanted, "dim"))
+    return shown
+
+
+def answer_to(wait: Wait | None, said: str) -> object:
+    """Return what a person typed as the value that a question asks for: text, yes or no, or JSON, as its schema takes it.
+
+    One of the answers that it offers may be picked by its words, or by its number if it is shown with one.
+    """
+    schema = None if wait is None or wait.kind != "question" else _schema(wait)
+    if wait is None or schema is None:
+        return said
+    choices = _choices(wait)
+    for choice in choices:
+        if said == _label(choice):
+            return choice
+    numbers = _numbers(choices)
+    if said in numbers:
+        return choices[numbers.index(said)]
+    readings = list(_readings(said))
+    if schema.get("type") in (None, "string"):
+        readings.append(said)
+    # If none fits, the last says best what is wrong with it: "-3" is no text, but a number that is too small.
+    return next((one for one in readings if _fits(one, schema)), readings[-1])
+
+
+def _readings(said: str) -> Iterator[object]:
+    yield said
+    if said.lower() in _YES_NO:
+        yield _YES_NO[said.lower()]
+    try:
+        yield canonical.parse(said)
+    except ValueError:
+        return
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:  # noqa: ANN401 - JSON
+    try:
+        check_against(value, schema, "value")
+    except ArgsInvalid:
+        return False
+    return True
+
+
+def _schema(wait: Wait) -> Mapping[str, Any] | None:
+    found = wait.detail.get("schema") if isinstance(wait.detail, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _choices(wait: Wait) -> list[Any]:
+    offered = (_schema(wait) or {}).get("enum")
+    return offered if isinstance(offered, list) else []
+
+
+def _numbers(choices: list[Any]) -> list[str]:
+    """Return the numbers by which answers are picked; none if an answer reads like the number of another one."""
+    numbers = [str(number) for number in range(1, len(choices) + 1)]
+    others = set(numbers)
+    labels = map(_label, choices)
+    is_plain = all(
+        label == number or label not in others
+        for label, number in zip(labels, numbers, strict=True)
+    )
+    return numbers if is_plain else []
+
+
+def _label(choice: object) -> str:
+    return choice if isinstance(choice, str) else canonical.encode(choice).decode()
+
+
+def _wanted(schema: Mapping[str, Any] | None) -> str:
+    kind = (schema or {}).get("type")
+    if schema is None or kind == "string":
+        return ""
+    known = _WANTED.get(kind) if isinstance(kind, str) else None
+    return known or f"as JSON: {canonical.encode(schema).decode()}"
