@@ -21,8 +21,8 @@ from windlass.testing import call, say
 
 FOLDER = Path(__file__).parent / "tasks"
 _CHECK_S = 60
-# What running Python leaves behind, and what windlass keeps in a folder.
-_NOT_COUNTED = ("__pycache__", ".windlass")
+# What Python and its tools leave behind, and what windlass keeps in a folder.
+_NOT_COUNTED = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".windlass")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

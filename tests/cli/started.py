@@ -22,6 +22,7 @@ COMMAND = [sys.executable, "-m", "windlass"]
 AGENTS = Path(__file__).parent / "agents"
 COLUMNS, ROWS = 100, 40
 _PRESSED_AGAIN_S = 3.0
+_LOOK_S = 0.05
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 
 
@@ -90,6 +91,13 @@ class Chat:
         while self.screen.count(text) < count:
             assert time.monotonic() < deadline, f"no {text!r} on the screen:\n{self.screen}"
             self._read()
+
+    def until_there(self, is_there: Callable[[], bool]) -> None:
+        """Wait until something is the case outside of the terminal, and read what the process writes meanwhile."""
+        deadline = time.monotonic() + HANGS_S
+        while not is_there():
+            assert time.monotonic() < deadline, f"it does not come; on the screen:\n{self.screen}"
+            self._read_for(_LOOK_S)
 
     def until_asked(self) -> None:
         """Wait for an empty prompt on the last line."""

@@ -109,7 +109,41 @@ def test_a_second_answer_comes_too_late_and_says_so_with_its_exit_code(tmp_path:
     (accepted,), (already,) = values(first), values(second)
     assert (accepted["status"], already["status"]) == ("accepted", "already")
     assert (already["answer"]["value"], already["answer"]["by"]) == ("blue", "eva")
-    assert read.stdout == "already: another answer came first (by eva)\n"
+    assert read.stdout == ('already: another answer came first (by eva)\nanswered: "blue"\n')
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("", "found '', 0 characters, wanted at least 10"),
+        ("w_", "found 'w_', 2 characters, wanted at least 10"),
+        ("w_0123456", "found 'w_0123456', 9 characters, wanted at least 10"),
+        ("w_nobodyhas", "found the beginning of no open wait; it may have been answered"),
+    ],
+)
+@pytest.mark.parametrize("command", ["approve", "deny"])
+def test_what_means_no_wait_for_certain_answers_none(
+    tmp_path: Path, command: str, given: str, found: str
+) -> None:
+    """`approve "$KEY"` without a KEY is not a yes to whatever is open."""
+    key = asked(tmp_path, "change")
+    done = windlass(command, given, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"key: {found}" in done.stderr
+    assert "(windlass waits --json lists them)" in done.stderr
+    assert open_keys(tmp_path) == [key]
+
+
+def test_a_question_of_a_turn_that_was_cancelled_says_that_it_is_over(tmp_path: Path) -> None:
+    key = asked(tmp_path, "colour")
+    assert windlass("cancel", "s", "t", cwd=tmp_path).returncode == 0
+    ended(tmp_path)
+
+    done = windlass("answer", key, "blue", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "superseded: too late: the turn has ended, or went on without this answer" in done.stdout
 
 
 def test_a_call_that_waits_for_permission_is_not_answered(tmp_path: Path) -> None:
@@ -117,7 +151,10 @@ def test_a_call_that_waits_for_permission_is_not_answered(tmp_path: Path) -> Non
     done = windlass("answer", key, "yes", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "key: it is a wait of kind approval; use approve or deny" in done.stderr
+    assert (
+        "key: it is a wait of kind approval; use windlass approve or deny, or runtime"
+        in done.stderr
+    )
     assert open_keys(tmp_path) == [key]
 
 
@@ -128,7 +165,7 @@ def test_a_question_is_not_approved_and_the_right_command_is_named(
     done = windlass(command, asked(tmp_path, "colour"), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "kind question; use resolve or reject (windlass answer)" in done.stderr
+    assert "kind question; use windlass answer, or runtime.resolve() or reject()" in done.stderr
 
 
 def test_what_comes_by_itself_is_not_answered_in_its_place(tmp_path: Path) -> None:

@@ -125,3 +125,45 @@ def test_a_diff_is_shown_in_its_colours_before_a_call_is_allowed(talk: Talk) -> 
     assert "\x1b[32m+two and a half" in chat.raw
     chat.answer("y")
     chat.until("It is ok: wrote 25")
+
+
+def test_what_was_typed_before_a_question_was_shown_does_not_answer_it(talk: Talk) -> None:
+    chat = talk("change\ny")
+    chat.until("[s]ession >")
+    chat.answer("n not yet")
+    chat.until("It is denied")
+
+
+def test_a_yes_with_a_condition_is_none(talk: Talk) -> None:
+    chat = talk("change")
+    chat.until("[s]ession >")
+    chat.answer("yes but rename it first")
+    chat.until("y allows it")
+    chat.until("[s]ession >", count=2)
+    chat.answer("y")
+    chat.until("It is ok: wrote 25")
+
+
+def test_the_end_of_a_long_line_of_a_diff_does_not_look_like_another_line(talk: Talk) -> None:
+    chat = talk("long")
+    chat.until("[s]ession >")
+
+    rows = [row.strip("│").strip() for row in chat.screen.splitlines()]
+    assert "+two;" in rows
+    (gone,) = [row for row in rows if row.endswith("-gone()")]
+    assert gone.startswith("↪ ")
+
+
+def test_what_cannot_be_asked_here_is_told_with_the_command_that_answers_it(
+    talk: Talk, tmp_path: Path
+) -> None:
+    chat = talk("defer")
+    chat.until("the turn waits (deferred)")
+    chat.until("RESULT")
+    command = chat.screen.partition("windlass answer ")[2].split()[:2]
+    chat.until_asked()
+
+    assert command[1] == "RESULT"
+    assert windlass("answer", command[0], "done", cwd=tmp_path).returncode == 0
+    chat.say("/wait")
+    chat.until("It is ok: done")

@@ -48,8 +48,9 @@ def test_what_would_run_is_shown_whole_and_nothing_in_it_is_hidden(
 
     chat.say("pay hostile")
     chat.until("[s]ession >")
-    shown = " ".join(line.strip("│ ") for line in chat.screen.splitlines())
-    assert " ".join(["tidy up the folder"] * 40) in shown
+    rows = [line[2:-2] for line in chat.screen.splitlines() if line.startswith("│ ")]
+    shown = "\n".join(rows).replace("\n↪ ", "")
+    assert "tidy up the folder " * 40 in shown
     assert r"\u202eeva\u2066\u009b2J\u2028\u3164\udb40\udc41\n" in shown
     assert 'to mallory"' in shown
     for hidden in "\u202e\u2066\x9b\u2028\u3164\U000e0041":

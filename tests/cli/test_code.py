@@ -86,8 +86,7 @@ def test_killed_twice_it_goes_on_and_nothing_is_done_twice(
     second.say('run_command {"command": "echo ran >> ran.txt; sleep 60"}')
     second.until("[s]ession >", count=2)
     second.answer("y")
-    while not lines(project, "ran.txt"):
-        second.until("run_command")
+    second.until_there(lambda: bool(lines(project, "ran.txt")))
     second.kill()
 
     third = start(begin, project)
@@ -137,11 +136,22 @@ def test_wrong_arguments_are_one_line(project: Path, args: tuple[str, ...], told
 
 
 def test_the_next_process_is_told_with_which_flags(begin: list[Chat], project: Path) -> None:
-    chat = start(begin, project, "--tools", "edit")
+    chat = start(begin, project, "--tools", "edit, todo", "--by", "Eva K.")
     chat.until_asked()
 
-    again = "windlass chat --code --model demo --tools edit --session s"
+    again = "windlass chat --code --model demo --tools 'edit, todo' --by 'Eva K.' --session s"
     assert again in " ".join(chat.screen.split())
+
+
+def test_after_an_answer_the_next_command_names_the_store(project: Path) -> None:
+    store = ("--store", "other place.db")
+    asked = windlass("run", "change", "-m", "askers:asker", "--session", "s", *store, cwd=project)
+    key = asked.stderr.split("windlass approve ")[1].split()[0]
+
+    done = windlass("approve", key, *store, cwd=project)
+
+    again = "(windlass work -m MODULE:NAME --store 'sqlite:///other place.db')"
+    assert done.stdout.splitlines()[-1].endswith(again)
 
 
 def test_a_call_that_was_allowed_is_not_lost_for_want_of_its_tool(project: Path) -> None:
@@ -155,7 +165,8 @@ def test_a_call_that_was_allowed_is_not_lost_for_want_of_its_tool(project: Path)
     allowed = windlass("approve", key, cwd=project)
     refused = windlass("run", "go on", "--model", "demo", "--session", "s", cwd=project)
 
-    assert "(windlass chat --session s, with the same --tools)" in allowed.stdout
+    again = "(windlass chat --session s; with --tools, if the turn began with it)"
+    assert again in allowed.stdout
     assert refused.returncode == 2
     assert "calls edit_file, which these tools do not have; give the same --tools" in refused.stderr
     done = windlass(
@@ -177,8 +188,7 @@ def test_the_coder_says_what_it_has_read_and_where_the_conversation_lies(
 
     (project / "AGENTS.md").write_text("Indent with tabs.", encoding="utf-8")
     (project / ".gitignore").write_text("windlass.db*\n", encoding="utf-8")
-    second = Chat(project, "--code", "--model", "demo", "--session", "t")
-    begin.append(second)
+    second = start(begin, project)
     second.until("AGENTS.md: read as your notes on this folder")
     second.until_asked()
     assert "holds this conversation" not in second.screen

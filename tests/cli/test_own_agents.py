@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Agent, Runtime
-from windlass.cli.own_agents import assistant, coder
+from windlass.cli.own_agents import assistant, coder, notices
 from windlass.cli.settings import Settings
 from windlass.errors import ConfigError, ToolError
 from windlass.models.arithmetic import evaluate
@@ -224,3 +224,34 @@ def test_expressions_are_calculated(expression: str, result: float) -> None:
 def test_what_is_no_arithmetic_is_refused(expression: str) -> None:
     with pytest.raises(ToolError):
         evaluate(expression)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_told"),
+    [
+        (None, True),
+        ("*.db\n", True),  # not the -wal, which holds the newest turns
+        ("windlass.db*\n", False),
+        ("windlass.db\nwindlass.db-*\n", False),
+    ],
+)
+@pytest.mark.parametrize("place", ["", "deep/inside"])
+def test_a_store_that_git_would_take_along_is_told(
+    tmp_path: Path, rows: str | None, is_told: bool, place: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    folder = tmp_path / place
+    folder.mkdir(parents=True, exist_ok=True)
+    if rows is not None:
+        (tmp_path / ".gitignore").write_text(rows, encoding="utf-8")
+
+    told = notices(Settings(store="sqlite:///windlass.db"), folder)
+
+    assert any("holds this conversation" in each for each in told) == is_told
+
+
+def test_a_store_outside_of_the_repository_is_not_told(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    (repository / ".git").mkdir(parents=True)
+
+    assert notices(Settings(store=f"sqlite:///{tmp_path}/windlass.db"), repository) == []

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cli.agents.askers import SCHEMAS, TEXTS, diff
-from windlass.cli.questions import answer_to, whole_call, whole_question
+from windlass.cli.questions import answer_to, folded, whole_call, whole_question
+from windlass.errors import InvalidInput
 from windlass.ports import Wait
 
 
@@ -61,8 +62,30 @@ def test_what_is_typed_is_read_as_the_question_wants_it(
     assert (found, type(found)) == (value, type(value))
 
 
-def test_where_text_fits_it_is_not_read_as_anything_else() -> None:
-    assert answer_to(question({"type": ["string", "integer"]}), "5") == "5"
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [("5", 5), ("null", None), ("Ada", "Ada"), ('"Ada"', "Ada"), ('"5"', "5"), ("true", "true")],
+)
+def test_where_json_is_asked_for_it_is_read_as_json_and_else_as_text(
+    said: str, value: object
+) -> None:
+    """Law 2: the question is shown with `as JSON`."""
+    kinds = ("string", "integer", "null")
+    several = question({"type": list(kinds)})
+    any_of = question({"anyOf": [{"type": kind} for kind in kinds]})
+
+    for asked in (several, any_of):
+        assert "as JSON" in whole_question(asked).plain
+        assert answer_to(asked, said) == value
+
+
+def test_what_is_no_json_is_said_to_be_none_where_text_is_no_answer() -> None:
+    with pytest.raises(InvalidInput, match="value: not valid JSON"):
+        answer_to(question(SCHEMAS["date"]), '{"day": 3')
+
+
+def test_a_text_is_read_as_nothing_else() -> None:
+    assert answer_to(question({"type": "string"}), '"5"') == '"5"'
     assert answer_to(question({"type": ["null", "integer"]}), "5") == 5
     assert answer_to(question({"enum": ["1", 1]}), "1") == "1"
     assert answer_to(None, "5") == "5"
@@ -195,3 +218,25 @@ def test_of_other_arguments_there_is_no_preview() -> None:
     wait = approval(diff({"text": TEXTS["change"]}), text=TEXTS["change"])
 
     assert whole_call(wait, {"text": "mine"}).plain == 'write\n  text = "mine"'
+
+
+def test_the_end_of_a_long_line_cannot_pass_for_another_line() -> None:
+    """Law 3. In 20 columns the part behind the blanks would begin a row, and look like a line that goes."""
+    come = "return x;" + " " * 10 + "-evil()"
+    preview = f"--- a\n+++ a\n@@ -1 +1 @@\n-return y\n+{come}"
+    shown = folded(whole_call(approval(preview, path="漢" * 12)), 20)
+
+    assert shown.plain.split("\n") == [
+        "write",
+        '  path = "漢漢漢漢漢',
+        '↪ 漢漢漢漢漢漢漢"',
+        "",
+        "--- a",
+        "+++ a",
+        "@@ -1 +1 @@",
+        "-return y",
+        "+return x;          ",
+        "↪ -evil()",
+    ]
+    evil = shown.plain.index("-evil()")
+    assert {str(span.style) for span in shown.spans if span.start <= evil < span.end} == {"green"}

@@ -54,6 +54,17 @@ async def test_a_change_that_was_not_asked_for_fails_the_task() -> None:
     assert result.complaint == "changed what it was not asked to change: keep/owned.txt"
 
 
+async def test_what_running_tests_leaves_behind_is_no_change() -> None:
+    (task,) = (one for one in TASKS if one.name == "off-by-one")
+    leaves = call("run_command", command="mkdir .pytest_cache && echo x > .pytest_cache/README.md")
+
+    result = await run_task(
+        task, ScriptedModel([*task.replies()[:-1], leaves, say("It passes now.")])
+    )
+
+    assert result.complaint is None
+
+
 def test_the_command_runs_one_task_and_says_that_it_is_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

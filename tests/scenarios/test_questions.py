@@ -212,7 +212,7 @@ async def test_a_cancel_ends_the_turn_and_its_question_is_listed_no_more(stage: 
 async def test_a_question_is_neither_approved_nor_denied(stage: Stage, verb: str) -> None:
     async with stage.runtime(asker(Desk(), script())) as rt:
         (wait,) = (await rt.session("s").run("Choose.", turn_id="t")).waits
-        with pytest.raises(InvalidInput, match="kind question; use resolve or reject"):
+        with pytest.raises(InvalidInput, match="kind question; use windlass answer"):
             await getattr(rt, verb)(wait.key)
         assert await rt.waits() == (wait,)
 

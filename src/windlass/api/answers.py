@@ -160,9 +160,9 @@ class Answering:
             return None
         wait = found[0].wait
         if (wait.kind == "approval") != (kind == "approval"):
-            verb = "approve or deny (windlass approve)"
+            verb = "windlass approve or deny, or runtime.approve() or deny()"
             if wait.kind != "approval":
-                verb = "resolve or reject (windlass answer)"
+                verb = "windlass answer, or runtime.resolve() or reject()"
             raise InvalidInput(f"key: it is a wait of kind {wait.kind}; use {verb}", field="key")
         return wait
 

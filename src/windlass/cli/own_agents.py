@@ -64,6 +64,8 @@ _NOTES: Final = Path(".windlass", "notes")
 _NOTES_FOR_AGENTS: Final = "AGENTS.md"
 _MAX_NOTES_BYTES: Final = 32 * 1024
 _MAX_STEPS: Final = 200
+# What SQLite, and windlass for its processes, keep beside the file of a store.
+_BESIDE_STORE: Final = ("-wal", "-shm", "-workers")
 # The smallest of the windows that models who can program have.
 _WINDOW: Final = 128_000
 
@@ -150,8 +152,8 @@ def chosen_tools(names: Iterable[str], settings: Settings, folder: Path) -> list
     wanted = dict.fromkeys(each for name in names for each in _GROUPS.get(name, (name,)))
     if "edit" in wanted:
         wanted.pop("files", None)  # its tools are among those of `edit`
-    if {"files", "edit"} & wanted.keys() and folder == Path(folder.anchor):
-        told = f"{folder}, and tools for files do not work on a whole file system"
+    if {"files", "edit", "shell"} & wanted.keys() and folder == Path(folder.anchor):
+        told = f"{folder}, and tools for files and commands do not work on a whole file system"
         raise ConfigError.at("the current folder", told, "another one (cd), or --tools clock,ask")
     place = Place(folder, settings.store)
     found: dict[str, Tool] = {}
@@ -217,22 +219,31 @@ def notices(settings: Settings, folder: Path) -> list[str]:
         said = "read as your notes on this folder" if is_read else why
         told.append(f"{_NOTES_FOR_AGENTS}: {said}")
     file = store_file(settings.store)
-    if file is not None and (folder / ".git").exists() and not _is_ignored(file, folder):
+    if file is not None and not _is_left_out(file, folder):
         told.append(
             f"{file.name} holds this conversation: add {file.name}* to .gitignore, or keep it elsewhere with --store"
         )
     return told
 
 
-def _is_ignored(file: Path, folder: Path) -> bool:
-    """Whether a file is outside of a folder, or is named in its .gitignore."""
-    if not (folder / file).resolve().is_relative_to(folder.resolve()):
+def _is_left_out(file: Path, folder: Path) -> bool:
+    """Whether no repository holds a store, or a .gitignore on the way to it names all of its files."""
+    whole = (folder / file).resolve()
+    way = list(whole.parents)
+    depth = next((n for n, place in enumerate(way) if (place / ".git").exists()), None)
+    if depth is None:
         return True
+    rows = {row for place in way[: depth + 1] for row in _rows(place / ".gitignore")}
+    names = (whole.name, *(f"{whole.name}{end}" for end in _BESIDE_STORE))
+    return all(any(fnmatchcase(name, row) for row in rows) for name in names)
+
+
+def _rows(file: Path) -> list[str]:
     try:
-        rows = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
-    return any(fnmatchcase(file.name, row.strip().strip("/")) for row in rows)
+        return []
+    return [row.strip().strip("/") for row in text.splitlines()]
 
 
 def _about(folder: Path) -> str:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Final
 
+from rich.cells import chop_cells
 from rich.text import Text as Line
 
+from windlass.cli.arguments import read_json
 from windlass.cli.terminal import count, exact, safe
 from windlass.errors import ArgsInvalid
 from windlass.kernel import canonical
@@ -25,6 +29,15 @@ _HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "file": "bold"}
 _YES_NO: Final = {"y": True, "yes": True, "n": False, "no": False}
 _WANTED: Final = {"boolean": "yes or no", "integer": "a whole number", "number": "a number"}
+TAKEN: Final = {
+    "accepted": "the answer is recorded",
+    "already": "another answer came first",
+    "expired": "too late: the time to answer is over",
+    "superseded": "too late: the turn has ended, or went on without this answer",
+}
+"""What became of an answer, in words."""
+_CONTINUES: Final = "↪ "
+"""How a row begins that continues the one above it. No line of a call or of a diff begins so."""
 
 
 def wait_args(wait: Wait) -> Mapping[str, Any] | None:
@@ -87,6 +100,23 @@ def _laid_out(value: object, indent: str) -> str:
     return f"{opening}\n{deeper}{body}\n{indent}{closing}"
 
 
+def folded(shown: Line, width: int) -> Line:
+    """Return a call in rows of at most `width` cells: no blank is lost, and what continues a line cannot pass for one."""
+    shown.expand_tabs(8)
+    lines = shown.split("\n", allow_blank=True)
+    return Line("\n").join(_in_rows(one, width) for one in lines)
+
+
+def _in_rows(one: Line, width: int) -> Line:
+    if one.cell_len <= width:
+        return one
+    first = chop_cells(one.plain, width)[0]
+    others = chop_cells(one.plain[len(first) :], width - len(_CONTINUES))
+    ends = accumulate(map(len, [first, *others[:-1]]))
+    between = Line.assemble((f"\n{_CONTINUES}", "dim"))  # a style of the whole would be that of all
+    return between.join(one.divide(ends))
+
+
 # ---------------------------------------------------------------------- previews
 
 
@@ -144,6 +174,9 @@ def answer_to(wait: Wait | None, said: str) -> object:
     """Return what a person typed as the value that a question asks for: text, yes or no, or JSON, as its schema takes it.
 
     One of the answers that it offers may be picked by its words, or by its number if it is shown with one.
+
+    Raises:
+        InvalidInput: the question wants JSON that is no text, and this is not JSON.
     """
     schema = None if wait is None or wait.kind != "question" else _schema(wait)
     if wait is None or schema is None:
@@ -155,21 +188,23 @@ def answer_to(wait: Wait | None, said: str) -> object:
     numbers = _numbers(choices)
     if said in numbers:
         return choices[numbers.index(said)]
+    if choices or not _wanted(schema):
+        return said
     readings = list(_readings(said))
-    if schema.get("type") in (None, "string"):
-        readings.append(said)
-    # If none fits, the last says best what is wrong with it: "-3" is no text, but a number that is too small.
-    return next((one for one in readings if _fits(one, schema)), readings[-1])
+    fitting = [one for one in readings if _fits(one, schema)]
+    if not fitting and _is_json(schema):
+        return read_json("value", said)
+    # If none fits, the first says best what is wrong with it: "-3" is no text, but a number that is too small.
+    return (fitting or readings)[0]
 
 
 def _readings(said: str) -> Iterator[object]:
-    yield said
+    """Yield what was typed as JSON, as yes or no, and as text."""
+    with suppress(ValueError):
+        yield canonical.parse(said)
     if said.lower() in _YES_NO:
         yield _YES_NO[said.lower()]
-    try:
-        yield canonical.parse(said)
-    except ValueError:
-        return
+    yield said
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:  # noqa: ANN401 - JSON
@@ -207,8 +242,14 @@ def _label(choice: object) -> str:
 
 
 def _wanted(schema: Mapping[str, Any] | None) -> str:
-    kind = (schema or {}).get("type")
-    if schema is None or kind == "string":
+    """Return what kind of answer a question wants; empty if it is text."""
+    if schema is None or schema.get("type") == "string":
         return ""
-    known = _WANTED.get(kind) if isinstance(kind, str) else None
-    return known or f"as JSON: {canonical.encode(schema).decode()}"
+    if _is_json(schema):
+        return f"as JSON: {canonical.encode(schema).decode()}"
+    return _WANTED[schema["type"]]
+
+
+def _is_json(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    return not isinstance(kind, str) or (kind != "string" and kind not in _WANTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -90,13 +91,24 @@ def settle(flags: Mapping[str, str | None], environ: Mapping[str, str], folder: 
     return Settings(**cast("dict[str, Any]", found), folders=tuple(folders), sources=sources)
 
 
-def next_command(agent: str, session_id: str) -> str:
-    """Return the command whose process continues a turn of this agent."""
-    own = {
-        CODER: f"windlass chat --code --session {session_id}",
-        ASSISTANT: f"windlass chat --session {session_id}, with the same --tools",
-    }
-    return own.get(agent, "windlass work -m MODULE:NAME")
+def next_command(settings: Settings, agent: str, session_id: str) -> str:
+    """Return the command whose process continues a turn of this agent, and what else it may need."""
+    store = flags_again(settings, "store")
+    own = {CODER: "windlass chat --code", ASSISTANT: "windlass chat"}
+    if agent not in own:
+        return f"windlass work -m MODULE:NAME{store}"
+    command = f"{own[agent]}{store} --session {shlex.quote(session_id)}"
+    return f"{command}; with --tools, if the turn began with it"
+
+
+def flags_again(settings: Settings, *keys: str) -> str:
+    """Return the flags among these settings, as they are typed in a shell, each behind a blank."""
+    names = {"agent": "-m"}
+    return "".join(
+        f" {names.get(key, f'--{key}')} {shlex.quote(getattr(settings, key))}"
+        for key in keys
+        if settings.sources.get(key, "").startswith("--")
+    )
 
 
 def store_address(given: str) -> str:

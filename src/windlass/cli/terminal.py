@@ -117,6 +117,8 @@ def next_step(wait: Wait) -> str:
             return f"windlass answer {short_key(wait.key)} ANSWER"
         case "child":
             return f"windlass children {wait.session_id}"
+        case "deferred" | "unknown_outcome":
+            return f"windlass answer {short_key(wait.key)} RESULT"
         case _:
             return f"key {short_key(wait.key)}"
 

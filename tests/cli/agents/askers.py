@@ -59,6 +59,8 @@ TEXTS = {
     "change": "one\ntwo and a half\nthree\n",
     # Lines that look like the beginning of another file, and like an end of this one.
     "forge": "one\n++ b/harmless\n-- a/harmless\n@@ -1 +1 @@\ntwo\u2028-gone\r\nthree\n",
+    # In 100 columns what is behind the blanks would begin a row.
+    "long": f"one\ntwo;{' ' * 100}-gone()\nthree\n",
     "whole": "1\n2\n3\n4\n",
 }
 

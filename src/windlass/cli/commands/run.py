@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from secrets import token_hex
@@ -13,7 +14,7 @@ from windlass.cli import arguments, exit_code
 from windlass.cli.agents import Choice, check_agent, choose, choose_deps
 from windlass.cli.opening import find_session
 from windlass.cli.output import plain, result_record, write_json
-from windlass.cli.settings import Settings, checked_store, read_settings
+from windlass.cli.settings import Settings, checked_store, flags_again, read_settings
 from windlass.cli.talk.conversation import Conversation, Left, LoopThread
 from windlass.cli.talk.prompt import prepared_terminal
 from windlass.cli.talk.screen import Screen, show_leftover
@@ -28,6 +29,9 @@ from windlass.cli.terminal import (
 )
 from windlass.errors import InvalidInput
 from windlass.kernel import events as kernel_events
+
+# The settings by which the next process finds the same agent and store, and answers in the same name.
+_AGAIN = ("agent", "model", "tools", "store", "by")
 
 
 def run(  # noqa: PLR0913 - every option has a default
@@ -147,12 +151,13 @@ def chat(  # noqa: PLR0913 - every option has a default
     with prepared_terminal():
         screen.say(f"windlass chat · {choice.told} · {settings.store} · /help", "dim")
         if found is None:
-            flags = _flags_again(settings, code=code)
-            again = f"windlass chat{flags} --session {session_id}"
+            flags = " --code" * code + flags_again(settings, *_AGAIN)
+            flags += "" if deps is None else f" --deps {shlex.quote(deps)}"
+            again = f"windlass chat{flags} --session {shlex.quote(session_id)}"
             screen.say(f"new session; to continue it: {again}", "dim")
-            if code:
-                _tell_notices(settings, screen)
-        else:
+        if code:
+            _tell_notices(settings, screen)
+        if found is not None:
             cursor = show_leftover(found, screen)
         with LoopThread() as loop, loop.opened(runtime):
             talk = Conversation(
@@ -171,16 +176,6 @@ def _tell_notices(settings: Settings, screen: Screen) -> None:
 
     for told in notices(settings, Path.cwd()):
         screen.say(told, "dim")
-
-
-def _flags_again(settings: Settings, *, code: bool) -> str:
-    """Return the flags that the next process needs to find the same agent and store."""
-    given = {"-m": "agent", "--model": "model", "--tools": "tools", "--store": "store"}
-    return " --code" * code + "".join(
-        f" {flag} {getattr(settings, key)}"
-        for flag, key in given.items()
-        if settings.sources.get(key, "").startswith("--")
-    )
 
 
 def _talk_in_json(runtime: Runtime[Any], session_id: str, model: str | None) -> int:

@@ -15,10 +15,19 @@ from windlass.cli import arguments, exit_code
 from windlass.cli.arguments import ByOption, JsonOption, KeyWord, SessionWord, StoreOption
 from windlass.cli.opening import with_runtime, with_store
 from windlass.cli.output import plain, wait_record, write_json
-from windlass.cli.questions import answer_to, risk_of, wait_args, whole_call, whole_question
-from windlass.cli.settings import next_command, read_settings
+from windlass.cli.questions import (
+    TAKEN,
+    answer_to,
+    folded,
+    risk_of,
+    wait_args,
+    whole_call,
+    whole_question,
+)
+from windlass.cli.settings import Settings, next_command, read_settings
 from windlass.cli.terminal import (
     age,
+    as_json,
     console,
     count,
     exact,
@@ -42,12 +51,10 @@ _NO_PAGES = 2**31
 Give: TypeAlias = Callable[[Runtime[Any], str, Wait | None], Awaitable[WaitReceipt]]
 # What `answer` answers; others have a command of their own, or come by themselves.
 _TAKES_ANSWERS: tuple[WaitKind, ...] = ("question", "deferred", "unknown_outcome")
-_ANSWERED = {
-    "accepted": "the answer is recorded",
-    "already": "another answer came first",
-    "expired": "too late: the time to answer is over",
-    "superseded": "the question no longer applies, because the policy changed",
-}
+# A key is `w_` and 64 hexadecimal digits. So many characters are enough to mean one, and no empty variable of a script.
+_WHOLE = 66
+_SHORTEST = 10
+_LISTED = "windlass waits --json lists them"
 _CANCELLED = {
     "requested": "the turn ends as cancelled: at once if it is running, else when a worker takes it",
     "already": "the turn was cancelled before",
@@ -98,7 +105,9 @@ def _show_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> None:
     shown = Text.assemble(
         (short_key(wait.key), "bold"), (risk and f" · risk {risk}", "yellow"), " · "
     )
-    console().print(shown.append(whole_call(wait, edit)), soft_wrap=True)
+    shown.append(whole_call(wait, edit))
+    out = console()
+    out.print(folded(shown, out.width) if out.is_terminal else shown, soft_wrap=True)
 
 
 def approve(
@@ -181,7 +190,7 @@ def answer(  # noqa: PLR0913 - every option has a default
             return runtime.reject(whole, reject, by=name)
         return runtime.resolve(whole, read if answer is None else answer_to(wait, answer), by=name)
 
-    return _answer(key, store, give, json=json)
+    return _answer(key, store, give, json=json, tells_first=True)
 
 
 def _answer(
@@ -191,6 +200,7 @@ def _answer(
     *,
     json: bool,
     edit: Mapping[str, Any] | None = None,
+    tells_first: bool = False,
 ) -> int:
     async def answer(runtime: Runtime[Any]) -> tuple[Wait | None, WaitReceipt]:
         wait, whole = await _find(runtime, key)
@@ -206,14 +216,17 @@ def _answer(
         elif wait is not None:
             console().print(whole_question(wait), soft_wrap=True)
         by = f" (by {safe(given.by)})" if given is not None and given.by else ""
-        console().print(f"{receipt.status}: {_ANSWERED[receipt.status]}{by}", soft_wrap=True)
+        console().print(f"{receipt.status}: {TAKEN[receipt.status]}{by}", soft_wrap=True)
+        if given is not None and receipt.status == "already" and tells_first:
+            console().print(f"{given.status}: {as_json(plain(given.value))}", soft_wrap=True)
         if wait is not None and receipt.status == "accepted":
-            follows = with_store(store, partial(_what_follows, wait))
+            settings = read_settings(store=store)
+            follows = with_store(store, partial(_what_follows, settings, wait))
             console().print(follows, soft_wrap=True)
     return exit_code.OK if receipt.status == "accepted" else exit_code.NOT_FINISHED
 
 
-async def _what_follows(wait: Wait, rows: Store) -> str:
+async def _what_follows(settings: Settings, wait: Wait, rows: Store) -> str:
     """Return what happens to the turn now that a question of it has its answer."""
     session_id, turn_id = wait.session_id, wait.turn_id
     left = await rows.list_waits(session_id=session_id, turn_id=turn_id)
@@ -231,7 +244,7 @@ async def _what_follows(wait: Wait, rows: Store) -> str:
             return "a worker continues the turn"
         agent = safe(turn.agent)
         await asyncio.sleep(_LOOK_S)
-    how = next_command(agent, safe(session_id))
+    how = next_command(settings, agent, safe(session_id))
     return f"no worker has taken the turn yet: it continues when one with the agent {agent} runs ({how})"
 
 
@@ -239,13 +252,21 @@ async def _find(runtime: Runtime[Any], beginning: str) -> tuple[Wait | None, str
     """Return the open wait whose key begins so, and the key; without one, None and `beginning` itself.
 
     Raises:
-        InvalidInput: several keys begin so.
+        InvalidInput: several keys begin so, none does, or it is too short to mean one.
     """
+    if len(beginning) < _SHORTEST:
+        told = f"{beginning!r}, {count(len(beginning), 'character')}"
+        raise InvalidInput.at("key", told, f"at least {_SHORTEST} ({_LISTED})")
     found = [wait for wait in await runtime.waits() if wait.key.startswith(beginning)]
     exactly = [wait for wait in found if wait.key == beginning]
     if len(found) > 1 and not exactly:
         raise InvalidInput.at("key", f"the beginning of {len(found)} keys", "more of one key")
     wait = next(iter(exactly or found), None)
+    if wait is None and len(beginning) < _WHOLE:
+        told = (
+            "the beginning of no open wait; it may have been answered, or its turn may have ended"
+        )
+        raise InvalidInput.at("key", told, f"that of an open one, or a whole key ({_LISTED})")
     return wait, beginning if wait is None else wait.key
 
 

@@ -18,10 +18,12 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from windlass import Runtime, TurnResult
 from windlass.cli import exit_code
+from windlass.cli.questions import TAKEN
 from windlass.cli.talk.prompt import (
     Answer,
     ask,
     ask_question,
+    forget_typed_ahead,
     read_message,
     terminal_line,
 )
@@ -229,6 +231,8 @@ class Conversation:
             for wait in result.waits:
                 title = wait.title or "for something outside"
                 self._screen.say(f"the turn waits ({wait.kind}): {title}", "yellow")
+                if step := next_step(wait):
+                    self._screen.say(step, "dim")
             kept = "it is kept; /wait watches it, /retry tries again, /cancel ends it"
             self._screen.say(kept, "dim")
             return None
@@ -241,6 +245,7 @@ class Conversation:
         while given is None:
             with _on_interrupt(signal.default_int_handler):
                 put = ask if wait.kind == "approval" else ask_question
+                forget_typed_ahead()
                 answer = put(self._screen, wait, terminal_line)
             if answer.kind == "later":
                 self._screen.say(f"\nthe question stays open: {next_step(wait)}", "dim")
@@ -252,9 +257,8 @@ class Conversation:
                 self._screen.say(f"  {error}", "yellow")
         if given.status != "accepted":
             by = f" (by {given.answer.by})" if given.answer is not None and given.answer.by else ""
-            first = f"another answer came first{by}"
-            why = first if given.status == "already" else given.status
-            self._screen.say(f"{why}: yours was not taken", "yellow")
+            told = f"{TAKEN[given.status]}{by}; yours was not taken"
+            self._screen.say(told, "yellow")
         return True
 
     async def _decide(self, wait: Wait, answer: Answer) -> WaitReceipt:

@@ -12,12 +12,20 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import msgspec
+from rich.console import Console, ConsoleOptions
 from rich.panel import Panel
 from rich.text import Text
 
 from windlass.cli.arguments import read_arguments
 from windlass.cli.keys import environment
-from windlass.cli.questions import answer_to, risk_of, wait_args, whole_call, whole_question
+from windlass.cli.questions import (
+    answer_to,
+    folded,
+    risk_of,
+    wait_args,
+    whole_call,
+    whole_question,
+)
 from windlass.cli.talk.screen import Screen
 from windlass.cli.terminal import as_json, exact, short_key
 from windlass.errors import WindlassError
@@ -65,6 +73,16 @@ def _use_readline() -> None:
     if environment().get("TERM", "dumb") != "dumb":
         readline.parse_and_bind("set enable-bracketed-paste on")
     readline.parse_and_bind("tab: self-insert")
+
+
+def forget_typed_ahead() -> None:
+    """Drop what was typed before a question is shown: it cannot be the answer to it."""
+    try:
+        import termios  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def read_message(read_line: Callable[[str], str]) -> str:
@@ -161,21 +179,36 @@ def ask_question(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
             said = read_line(_ANSWER, "").strip()
         except (EOFError, KeyboardInterrupt):
             return Answer(kind="later")
-        if said:
-            return Answer(kind="said", value=answer_to(wait, said))
+        try:
+            if said:
+                return Answer(kind="said", value=answer_to(wait, said))
+        except WindlassError as error:
+            screen.say(f"  {error}", "yellow")
 
 
 def _answer(word: str, rest: str, wait: Wait, read_line: ReadLine) -> Answer | None:
-    if word in ("y", "yes"):
-        return Answer(kind="yes")
     if word in ("n", "no"):
         return Answer(kind="no", reason=rest)
+    if rest:  # a yes with a condition is none
+        return None
+    if word in ("y", "yes"):
+        return Answer(kind="yes")
     if word in ("s", "session"):
         return Answer(kind="yes", remember="session")
     if word in ("e", "edit"):
         edit = read_arguments("edit", read_line("arguments > ", as_json(wait_args(wait) or {})))
         return Answer(kind="yes", edit=edit)
     return None
+
+
+class _Folded:
+    """A call in a panel: folded to the room that there is."""
+
+    def __init__(self, shown: Text) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield folded(self._shown, options.max_width)
 
 
 def _panel(wait: Wait, width: int) -> Panel:
@@ -185,7 +218,7 @@ def _panel(wait: Wait, width: int) -> Panel:
         # A border is cut to the width of the terminal; what a person decides by is not.
         shown, title = Text.assemble(title, "\n\n", shown), Text("May this run?", "bold yellow")
     return Panel(
-        shown,
+        _Folded(shown),
         title=title,
         title_align="left",
         subtitle=Text(f"key {short_key(wait.key)}…{risk and f' · risk {risk}'}", style="dim"),
