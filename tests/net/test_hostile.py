@@ -6,13 +6,16 @@ import asyncio
 import gzip
 import tracemalloc
 import zlib
+from typing import Self
 
+import httpcore2
+import httpx2
 import pytest
 
 from tests.limits import HANGS_S
 from tests.net.web_site import Site, Writing, page
 from windlass.errors import NetworkError
-from windlass.net import Fetched
+from windlass.net import EgressRules, Fetched, HttpClient, transport
 
 OK = b"HTTP/1.1 200 OK\r\n"
 MIB = 1024 * 1024
@@ -122,22 +125,26 @@ async def _stall_in_text(writer: asyncio.StreamWriter) -> None:
     ids=["no-answer", "half-an-answer", "byte-by-byte", "informational", "no-headers"],
 )
 async def test_all_of_it_ends_at_the_deadline(answer: Writing) -> None:
-    async with Site({"/": answer}) as site:
-        with pytest.raises(NetworkError) as caught:
-            await got(site, timeout_s=0.25, max_bytes=64 * MIB)
-
-    assert "was not complete after 0.25 seconds" in str(caught.value)
+    async with Site({"/": answer}) as site, asyncio.timeout(HANGS_S):
+        client = site.client(timeout_s=0.25, max_bytes=64 * MIB)
+        while not site.requests:  # on a busy machine the time may be over before anything is sent
+            with pytest.raises(NetworkError, match=r"was not complete after 0\.25 seconds"):
+                await client.get(site.url("/"))
 
 
 async def test_a_slow_resolver_ends_at_the_deadline() -> None:
+    asked: list[str] = []
+
     async def never(host: str, port: int) -> list[str]:
+        asked.append(host)
         await asyncio.Event().wait()
         return []
 
-    async with Site() as site:
-        client = type(site.client())(site.rules(timeout_s=0.05), resolver=never)
-        with pytest.raises(NetworkError, match=r"was not complete after 0\.05 seconds"):
-            await client.get(site.url(host="slow.example"))
+    async with Site() as site, asyncio.timeout(HANGS_S):
+        client = HttpClient(site.rules(timeout_s=0.05), resolver=never)
+        while not asked:
+            with pytest.raises(NetworkError, match=r"was not complete after 0\.05 seconds"):
+                await client.get(site.url(host="slow.example"))
 
 
 @pytest.mark.parametrize(
@@ -188,3 +195,75 @@ async def test_a_request_that_is_cancelled_closes_its_connection() -> None:
             await begun.wait()
             task.cancel()
         await left.wait()
+
+
+# ------------------------------------------------------------- what costs more than it has of text
+
+
+class Canned(httpcore2.AsyncNetworkStream):
+    """A connection on which all is there already: no read ever waits, as behind a fast server and TLS."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.n_read = 0
+        self.n_since_turn = 0
+        self.n_most = 0
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the port's shape
+        piece = self._data[self.n_read : self.n_read + max_bytes]
+        self.n_read += len(piece)
+        self.n_since_turn += len(piece)
+        self.n_most = max(self.n_most, self.n_since_turn)
+        return piece
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+    async def start_tls(self, *args: object, **more: object) -> Self:
+        return self
+
+    async def connect_tcp(self, *args: object, **more: object) -> Self:
+        return self
+
+    async def be_beside(self) -> None:
+        """Have a turn whenever there is one."""
+        while True:
+            self.n_since_turn = 0
+            await asyncio.sleep(0)
+
+
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+COSTLY = {
+    "one-byte chunks": CHUNKED + b"1\r\na\r\n" * 350_000,
+    "chunks with extensions": CHUNKED + (b"1;" + b"x" * 4_000 + b"\r\na\r\n") * 500,
+    "informational": b"HTTP/1.1 100 \r\n\r\n" * 130_000,
+    "informational with headers": (b"HTTP/1.1 103 x\r\nA: " + b"x" * 60_000 + b"\r\n\r\n") * 35,
+}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("data", COSTLY.values(), ids=COSTLY.keys())
+async def test_what_has_little_text_ends_early_and_lets_others_have_their_turn(
+    data: bytes, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canned = Canned(data)
+    monkeypatch.setattr(httpcore2, "AnyIOBackend", lambda: canned)
+    beside = asyncio.create_task(canned.be_beside())
+
+    with pytest.raises(NetworkError, match=r"93\.184\.215\.14: .* far more bytes than"):
+        await HttpClient(EgressRules(max_bytes=500_000)).get(f"{scheme}://93.184.215.14/")
+    beside.cancel()
+
+    assert canned.n_read <= 500_000 + MIB + 4_096
+    assert canned.n_most <= 8_192
+
+
+async def test_how_much_another_client_reads_is_its_own_affair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(httpcore2, "AnyIOBackend", lambda: Canned(OK + b"\r\n" + b"x" * 2 * MIB))
+    async with httpx2.AsyncClient(transport=transport(EgressRules(max_bytes=1_000))) as client:
+        assert len((await client.get("http://93.184.215.14/")).content) == 2 * MIB

@@ -209,6 +209,17 @@ async def test_the_server_inside_can_be_reached_by_those_for_whom_it_is_opened(
     assert await inside.n_callers() == 1
 
 
+@pytest.mark.parametrize("found", ["127.0.0.1", "::ffff:127.0.0.1"])
+async def test_a_name_does_not_reach_an_address_in_deny(inside: Site, found: str) -> None:
+    resolver, _ = resolver_of({"named.example": [found]})
+    rules = EgressRules(deny=("127.0.0.1",), private=("127.0.0.0/8",), ports=(inside.port,))
+
+    with pytest.raises(EgressDenied) as caught:
+        await HttpClient(rules, resolver=resolver).get(f"http://named.example:{inside.port}/")
+    assert caught.value.rule == "host-denied"
+    assert await inside.n_callers() == 0
+
+
 # --------------------------------------------------------------------------------- DNS rebinding
 
 
@@ -293,6 +304,10 @@ async def test_each_redirect_is_a_new_check(
     with pytest.raises(EgressDenied) as caught:
         await client.get(outside.url("/"))
     assert caught.value.rule == rule
+    if rule != "redirects":
+        begin = f"{HOME}: redirects to an address that may not be called: "
+        assert str(caught.value).startswith(begin)
+        assert caught.value.field == "location"
     assert await inside.n_callers() == 0
     assert [seen.target for seen in outside.requests][:2] == ["/", "/again"]
 

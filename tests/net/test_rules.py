@@ -58,7 +58,7 @@ def refused(url: str, rules: EgressRules | None = None) -> EgressDenied:
         ("http://example.org@127.0.0.1/", "credentials"),
         ("http://example.org:80@127.0.0.1/", "credentials"),
         ("http://@example.org/", "credentials"),
-        ("http://example.org\uff20127.0.0.1/", "host"),
+        ("http://example.org\uff20127.0.0.1/", "credentials"),
         # Backslashes, blanks, and what cannot be seen.
         ("http://example.org\\@127.0.0.1/", "url"),
         ("http:\\\\127.0.0.1/", "url"),
@@ -89,6 +89,7 @@ def refused(url: str, rules: EgressRules | None = None) -> EgressDenied:
         ("http://" + "a" * 64 + ".org/", "host"),
         ("http://" + "a." * 200 + "org/", "host"),
         ("http://example.org/" + "x" * 9_000, "url"),
+        ("http://example.org/" + "文" * 1_000, "url"),
         # Ports.
         ("http://example.org:22/", "port"),
         ("http://example.org:0/", "port"),
@@ -170,6 +171,30 @@ def test_a_name_in_allow_does_not_open_a_private_address() -> None:
     rules = EgressRules(allow=("127.0.0.1",))
 
     assert refused("http://127.0.0.1/", rules).rule == "private-address"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.0.0.1.", "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]"],
+)  # fmt: skip
+def test_an_address_in_deny_is_refused_in_every_spelling_although_a_range_opens_it(
+    host: str,
+) -> None:
+    rules = EgressRules(deny=("127.0.0.1",), private=("127.0.0.0/8",))
+
+    assert rules.admit("http://127.0.0.2/")
+    assert refused(f"http://{host}/", rules).rule == "host-denied"
+
+
+def test_an_address_that_is_too_long_once_it_is_written_is_told_as_such() -> None:
+    error = refused("https://a.example/" + "文" * 8_000)
+
+    assert str(error) == (
+        "url: found 72,018 characters once it is written in ASCII; the limit is 8,192; "
+        "wanted an address such as https://docs.python.org/3/"
+    )
+    longest = "https://a.example/" + "x" * (8_192 - len("https://a.example/"))
+    assert EgressRules().admit(longest).url == longest
 
 
 def test_deny_overrules_allow() -> None:
@@ -267,6 +292,13 @@ def test_the_operator_only_narrows(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"private": ("10.0.0.0",)}, "private[0]"),
         ({"private": ("10.0.0.1/8",)}, "private[0]"),
         ({"private": (["10.0.0.0/8"],)}, "private[0]"),
+        ({"private": ("::ffff:127.0.0.1/128",)}, "private[0]"),
+        ({"private": ("fd00::/8", "::ffff:0:0/96")}, "private[1]"),
+        ({"private": ("::7f00:1/128",)}, "private[0]"),
+        ({"private": ("64:ff9b::/96",)}, "private[0]"),
+        ({"private": ("64:ff9b:1::/48",)}, "private[0]"),
+        ({"private": ("2002:7f00:1::/48",)}, "private[0]"),
+        ({"private": ("2001::/32",)}, "private[0]"),
         ({"max_redirects": -1}, "max_redirects"),
         ({"max_redirects": 1.5}, "max_redirects"),
         ({"max_bytes": 0}, "max_bytes"),
@@ -283,6 +315,14 @@ def test_a_wrong_rule_is_refused_when_it_is_made(fields: dict[str, Any], field: 
         EgressRules(**fields)
 
     assert caught.value.field == f"EgressRules.{field}"
+
+
+def test_a_range_that_would_open_nothing_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ConfigError, match="wanted the IPv4 range"):
+        EgressRules(private=("::ffff:10.0.0.0/104",))
+
+    ranges = ("::1/128", "::/127", "::/0", "fd00::/8", "2001:db8::/32")
+    assert EgressRules(private=ranges).private == ranges
 
 
 def test_hosts_are_kept_in_one_spelling() -> None:

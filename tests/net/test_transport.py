@@ -80,6 +80,15 @@ async def test_a_header_asks_for_no_other_host() -> None:
         assert site.requests == []
 
 
+async def test_an_extension_asks_for_no_other_address() -> None:
+    async with Site({"/": KEPT}) as site:
+        async with httpx2.AsyncClient(transport=transport(site.rules())) as client:
+            asked = {"target": b"http://169.254.169.254/latest/meta-data/"}
+            await client.get(site.url("/?a=1"), extensions=asked)
+
+        assert [seen.target for seen in site.requests] == ["/?a=1"]
+
+
 async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Site({"/": page(b"x")}, host="127.0.0.1") as proxy, Site({"/": KEPT}) as site:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
@@ -87,6 +96,18 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
             assert (await client.get(site.url())).text == "hello"
 
         assert await proxy.n_callers() == 0
+
+
+@pytest.mark.parametrize("headers", [{"Content-Length": "5"}, {"X-Own": "a\nb"}, {"X Own": "1"}])
+async def test_a_request_that_cannot_be_sent_is_a_failure_that_clients_of_httpx2_know(
+    headers: dict[str, str],
+) -> None:
+    async with (
+        Site({"/": KEPT}) as site,
+        httpx2.AsyncClient(transport=transport(site.rules())) as client,
+    ):
+        with pytest.raises(httpx2.LocalProtocolError):
+            await client.get(site.url(), headers=headers)
 
 
 async def test_failures_are_those_that_clients_of_httpx2_know() -> None:

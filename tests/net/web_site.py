@@ -23,6 +23,7 @@ class Seen(NamedTuple):
 
     target: str
     headers: dict[str, str]
+    names: list[str]
 
 
 Writing: TypeAlias = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -139,8 +140,8 @@ async def _request(reader: asyncio.StreamReader) -> Seen | None:
     except asyncio.IncompleteReadError:
         return None
     first, *lines = head.decode("latin-1").split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines if line)
-    return Seen(first.split(" ")[1], headers)
+    pairs = [line.lower().split(": ", 1) for line in lines if line]
+    return Seen(first.split(" ")[1], dict(pairs), [name for name, _ in pairs])
 
 
 def resolver_of(

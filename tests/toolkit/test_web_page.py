@@ -19,10 +19,10 @@ from windlass.tools.threads import in_thread
 URL = "https://a.example/docs/"
 
 
-async def read(html: str | bytes, charset: str | None = None) -> Page:
+async def read(html: str | bytes, charset: str | None = None, *, url: str = URL) -> Page:
     body = html if isinstance(html, bytes) else html.encode()
     async with asyncio.timeout(HANGS_S):
-        return await page_of(body, URL, charset)
+        return await page_of(body, url, charset)
 
 
 async def text_of(html: str | bytes) -> str:
@@ -89,6 +89,11 @@ async def test_a_page_is_what_a_reader_sees_of_it() -> None:
         ("<a href='https://b.example/?x=\"'>q</a>", '[q](https://b.example/?x=")'),
         ("<a href=//b.example/y>r</a>", "[r](https://b.example/y)"),
         ("<a title='>' href=/z>s</a>", "[s](https://a.example/z)"),
+        ("<a href = '/z?>' >s</a>", "[s](https://a.example/z?>)"),
+        ("<p title=don't>a</p><p>it's</p>", "a\n\nit's"),
+        ('<p title="5" inch">a</p>b', "a\n\nb"),
+        ("<p title='never closed>a</p><p>b</p>", "a\n\nb"),
+        (f"<img src='data:image/png;base64,{'A' * 20_000}=='>after<p>that", "![]()after\n\nthat"),
         ("<a href='data:text/html,x'>t</a><img src='data:image/png;base64,AAAA' alt=u>", "t![u]()"),
         ("<a href='http://[::1'>v</a>", "v"),
         ("<script>1 < 2</script>after", "after"),
@@ -137,6 +142,45 @@ async def test_a_page_that_is_too_long_is_read_in_part() -> None:
     assert (len(page.text), page.is_whole) == (999_997, False)
 
 
+async def test_a_link_is_as_long_as_an_address_may_be_and_a_longer_one_is_left_out() -> None:
+    """What stands in a page is joined with its own address: the sum counts, not the part."""
+    longest = "https://a.example/" + "x" * (1_000 - len("https://a.example/"))
+
+    assert (await read(f"<a href='{longest}'>a</a>")).text == f"[a]({longest})"
+    assert (await read(f"<a href='{longest}y'>a</a>")).text == "a"
+    assert (await read("<a href='y'>a</a>", url="https://a.example/" + "x" * 979 + "/")).text == (
+        f"[a](https://a.example/{'x' * 979}/y)"
+    )
+    assert (
+        await read("<a href='yz'>a</a>", url="https://a.example/" + "x" * 980 + "/")
+    ).text == "a"
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<ul><li>" * 8 + "<pre>" + "a\n" * 490_000,
+        "<a href=x>y</a>" * 12_000,
+        ("<a href='" + '"' * 60 + "'>y</a>\n") * 1_900,
+    ],
+    ids=["lines that are moved in", "short links on a long address", "quotes that are written out"],
+)
+async def test_no_page_grows_beyond_what_is_read_of_one(
+    html: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, real = list[int](), web_page._markdown
+
+    def watched(html: str, work: web_page._Work) -> str:
+        written.append(len(html))
+        return real(html, work)
+
+    monkeypatch.setattr(web_page, "_markdown", watched)
+    page = await read(html, url="https://a.example/" + "x" * 900 + "/")
+
+    assert (len(page.text) <= 1_000_000, page.is_whole) == (True, False)
+    assert written[0] < 2_010_000
+
+
 # ------------------------------------------------------------------------------- pages that harm
 
 SIZE = 100_000
@@ -147,6 +191,8 @@ HARMFUL: dict[str, Callable[[], str]] = {
     "one huge attribute": lambda: "<a href='" + "x" * SIZE + "'>t</a>",
     "huge attributes": lambda: ("<a href='" + "x" * 17_000 + "'>t</a>") * 50,
     "an attribute without end": lambda: "<a x='" * (SIZE // 6),
+    "quotes that hide ends": lambda: "<a x='>'" * (SIZE // 8),
+    "quotes outside of values": lambda: '<a ">"' * (SIZE // 6),
     "quotes that cross": lambda: "<a '><b \">" * (SIZE // 10),
     "blanks in a tag": lambda: "<a" + " " * SIZE,
     "blanks in tags": lambda: ("<a" + " " * 1_000) * (SIZE // 1_000),

@@ -22,6 +22,7 @@ METADATA: Final[frozenset[Address]] = frozenset({
     IPv4Address("169.254.170.2"),  # containers of AWS
     IPv4Address("169.254.170.23"),
     IPv4Address("169.254.0.23"),  # Tencent
+    IPv4Address("169.254.42.42"),  # Scaleway
     IPv4Address("100.100.100.200"),  # Alibaba
     IPv4Address("168.63.129.16"),  # Azure: a public address, served by each host to its guests
     IPv4Address("192.0.0.192"),  # Oracle
@@ -30,6 +31,9 @@ METADATA: Final[frozenset[Address]] = frozenset({
     IPv6Address("fd20:ce::254"),  # Google
     IPv6Address("fd00:c1::a9fe:a9fe"),  # Oracle
     IPv6Address("fe80::a9fe:a9fe"),  # OpenStack
+    IPv6Address("fd00:42::42"),  # Scaleway
+    IPv6Address("fd00:a9fe:a9fe::1"),  # Linode
+    IPv6Address("fd00:100::100:200"),  # Alibaba
 })  # fmt: skip
 """Where clouds hand keys to their guests. A range does not open these, only an entry for the one address."""
 
@@ -105,6 +109,16 @@ def judged(address: Address) -> tuple[Address, ...]:
     elif (bits >> 32 & _LOW) in _ISATAP:
         inside = (address, IPv4Address(bits & _LOW))
     return inside or (address,)
+
+
+def opens_nothing(network: Network) -> bool:
+    """Whether a range opens no address, because all in it are judged as the IPv4 addresses inside of them."""
+    if isinstance(network, IPv4Network):
+        return False
+    is_compatible = network.subnet_of(_COMPATIBLE) and int(network.broadcast_address) > 1
+    return is_compatible or any(
+        network.subnet_of(wrapped) for wrapped in (_MAPPED, _NAT64, _NAT64_LOCAL, _TEREDO, _6TO4)
+    )
 
 
 def kind_of(address: Address) -> str | None:

@@ -2,18 +2,20 @@
 
 Law 1. Each redirect is judged like a first request. https never becomes http, and what a caller sends beyond the
     usual headers goes to the origin that it was given for, and to no other.
-Law 2. No more is in memory than the rules allow, whatever an answer unpacks to; all of it ends at one deadline.
+Law 2. No more is in memory than the rules allow, whatever an answer unpacks to, and little more is taken from the wire,
+    whatever stands around it; all of it ends at one deadline.
 Law 3. Nothing is kept between two requests: no cookies, no connections. Nothing is read from the environment but the
     operator's rule.
-Law 4. A registered secret does not leave in a URL.
+Law 4. A registered secret does not leave in a URL, in no spelling that is sent as the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote, urljoin
 
@@ -22,7 +24,7 @@ from windlass.guards.secret import REGISTERED
 from windlass.guards.text import is_hidden, visible
 from windlass.net.fetched import Fetched
 from windlass.net.rules import EgressRules
-from windlass.net.target import Target, shown_host
+from windlass.net.target import Target, shown_host, target_of
 from windlass.net.unpacking import ACCEPTED, unpacker_of
 from windlass.release import DISTRIBUTION, RELEASE, install_hint
 from windlass.tools.threads import in_thread
@@ -41,6 +43,12 @@ _HEADERS: Final = {
     "Accept-Encoding": ACCEPTED,
     "Connection": "close",
 }
+# What decides which request it is, and where it ends.
+_OURS: Final = frozenset({"connection", "content-length", "host", "transfer-encoding"})
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE: Final = re.compile(r"(?:[!-~](?:[ \t!-~]*[!-~])?)?")
+# What may be sent around a text: headers, and where the pieces of it begin and end.
+_AROUND_BYTES: Final = 1024 * 1024
 # Escapes may be escaped themselves; a secret that is hidden deeper is hidden from this guard.
 _MAX_UNQUOTED: Final = 3
 
@@ -80,13 +88,15 @@ class HttpClient:
             headers: What to send to the host of this address; not sent on to another one.
 
         Raises:
+            ConfigError: a header cannot be sent.
             EgressDenied: the rules do not allow the address, or one that it redirects to.
             NetworkError: there is no answer, it came too late, or it is not one.
         """
+        own = _checked(headers or {})
         limit = asyncio.timeout(self.rules.timeout_s)
         try:
             async with limit:
-                return await self._follow(url, dict(headers or {}))
+                return await self._follow(url, own)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -94,26 +104,27 @@ class HttpClient:
         raise NetworkError(f"the answer was not complete after {waited}; another try may be faster")
 
     async def _follow(self, url: str, own: Mapping[str, str]) -> Fetched:
-        target = self._admitted(url)
-        origin = target.origin
+        before: Target | None = None
         for _ in range(self.rules.max_redirects + 1):
-            if target.origin != origin:
-                own = {}
-            async with self._answer(target, own) as answer:
-                if answer.status_code not in _REDIRECTS or "location" not in answer.headers:
-                    return await self._read(target, answer)
-                url = _next_url(target, answer.headers.get_list("location")[0])
-            before, target = target, self._admitted(url)
-            if before.scheme == "https" and target.scheme != "https":
-                told = "the page redirects from https to http, where others can read along"
-                raise _denied(target, "downgrade", told)
+            with _told_of_redirects(before):
+                target = self._admitted(url if before is None else _next_url(before, url), before)
+                if before is not None and target.origin != before.origin:
+                    own = {}
+                async with self._answer(target, own) as answer:
+                    if answer.status_code not in _REDIRECTS or "location" not in answer.headers:
+                        return await self._read(target, answer)
+                    before, url = target, answer.headers.get_list("location")[0]
         told = f"more than {self.rules.max_redirects} redirects (max_redirects)"
         raise _denied(target, "redirects", told)
 
-    def _admitted(self, url: str) -> Target:
-        target = self.rules.admit(url)
-        if REGISTERED.secrets and _has_secret(url):
-            raise _denied(target, "secret", "the address holds a secret; send none to web pages")
+    def _admitted(self, url: str, before: Target | None) -> Target:
+        _check_no_secret(url)
+        target = target_of(url)
+        _check_no_secret(target.url, target.host)
+        self.rules.check(target)
+        if before is not None and before.scheme == "https" and target.scheme != "https":
+            told = "https does not become http, where others can read along"
+            raise _denied(target, "downgrade", told)
         return target
 
     @asynccontextmanager
@@ -126,9 +137,17 @@ class HttpClient:
 
         from windlass.net.door import EgressTransport  # noqa: PLC0415 - imports httpx2
 
-        async with EgressTransport(self.rules, resolver=self._resolver, tls=self._tls) as transport:
+        headers = httpx2.Headers(_HEADERS)
+        headers.update(own)
+        async with EgressTransport(
+            self.rules,
+            resolver=self._resolver,
+            tls=self._tls,
+            max_read=self.rules.max_bytes + _AROUND_BYTES,
+        ) as transport:
             try:
-                request = httpx2.Request("GET", target.url, headers={**_HEADERS, **own})
+                request = httpx2.Request("GET", target.url, headers=headers)
+                _check_no_secret(str(request.url))  # without the dots of a path, as it is sent
                 answer = await transport.handle_async_request(request)
                 try:
                     yield answer
@@ -205,17 +224,59 @@ def check_installed(*packages: str) -> None:
             raise ConfigError(told, field="web", wanted=f"{DISTRIBUTION}[web]")
 
 
+def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a caller, if they can be sent. Their values stay out of messages."""
+    for place, (name, value) in enumerate(headers.items()):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ConfigError.at(f"headers[{place}]", "a name that is none", "one such as X-Key")
+        field = f"headers[{name}]"
+        if name.lower() in _OURS:
+            raise ConfigError.at(field, "a header that windlass sends itself", "other ones")
+        if not isinstance(value, str):
+            raise ConfigError.at(field, type(value).__name__, "text")
+        if not _VALUE.fullmatch(value):
+            wanted = "printable ASCII without blanks around it"
+            raise ConfigError.at(field, "characters that cannot be sent", wanted)
+    return dict(headers)
+
+
+# ------------------------------------------------------------------------------------- redirects
+
+
 def _next_url(target: Target, location: str) -> str:
     # What `urljoin` would take out silently is refused here.
     if any(map(is_hidden, location)):
-        told = "the page redirects to an address with characters that cannot be seen"
-        raise _denied(target, "url", told)
+        raise EgressDenied("url: found a character that cannot be seen", rule="url")
     try:
         return urljoin(target.url, location)
     except ValueError:
-        raise _denied(
-            target, "url", "the page redirects to something that is not an address"
-        ) from None
+        raise EgressDenied("url: found text that is not an address", rule="url") from None
+
+
+@contextmanager
+def _told_of_redirects(before: Target | None) -> Iterator[None]:
+    """Say who redirects to what is refused: the caller did not write it, and cannot correct it."""
+    try:
+        yield
+    except EgressDenied as error:
+        if before is None:
+            raise
+        host = shown_host(before.host)
+        told = f"{host}: redirects to an address that may not be called: {error}"
+        raise EgressDenied(told, rule=error.rule, host=error.host, field="location") from None
+
+
+# --------------------------------------------------------------------------------------- secrets
+
+
+def _check_no_secret(url: str, host: str = "") -> None:
+    if not REGISTERED.secrets:
+        return
+    # The case of a host is lost on the way; a resolver still reads nearly all of a secret in it.
+    in_host = any(secret.reveal().lower() in host for secret in REGISTERED.secrets)
+    if in_host or _has_secret(url):
+        told = "the address holds a secret; send none to web pages"
+        raise EgressDenied(f"url: refused by the rule secret: {told}", rule="secret")
 
 
 def _has_secret(url: str) -> bool:
@@ -231,26 +292,34 @@ def _denied(target: Target, rule: str, why: str) -> EgressDenied:
     return EgressDenied(f"{host}: refused by the rule {rule}: {why}", rule=rule, host=host)
 
 
+# --------------------------------------------------------------------------------------- failures
+
+
 def _told(error: Exception) -> str:
     """Return what went wrong in words; what foreign libraries say may hold anything, so little of it is passed on."""
     import ssl  # noqa: PLC0415 - loaded with httpx2
 
     import httpx2  # noqa: PLC0415 - as above
 
-    from windlass.net.door import UnknownHost  # noqa: PLC0415 - as above
+    from windlass.net.door import TooMuchSent, UnknownHost  # noqa: PLC0415 - as above
 
     causes = list(_causes(error))
     wrong = next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None)
     if wrong is not None:
         return f"its certificate is refused ({visible(wrong.verify_message)[:200]})"
-    if any(isinstance(one, UnknownHost) for one in causes):
-        return "no address is known for this host; look whether it is spelled right"
-    if isinstance(error, httpx2.TimeoutException):
-        return "no connection in time; another try may be faster"
-    if isinstance(error, httpx2.ConnectError):
-        return "no connection could be made"
-    if isinstance(error, (httpx2.ProtocolError, httpx2.InvalidURL)):
-        return "the answer is not HTTP as it should be, or ended before it was complete"
+    garbled = "the answer is not HTTP as it should be, or ended before it was complete"
+    reasons: tuple[tuple[type[Exception], str], ...] = (
+        (UnknownHost, "no address is known for this host; look whether it is spelled right"),
+        (TooMuchSent, "it sends far more bytes than max_bytes allows, and little text in them"),
+        (httpx2.TimeoutException, "no connection in time; another try may be faster"),
+        (httpx2.ConnectError, "no connection could be made"),
+        (httpx2.LocalProtocolError, "the request cannot be sent like this; look at its headers"),
+        (httpx2.ProtocolError, garbled),
+        (httpx2.InvalidURL, garbled),
+    )
+    for kind, told in reasons:
+        if any(isinstance(one, kind) for one in causes):
+            return told
     return "the connection broke"
 
 

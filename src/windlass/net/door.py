@@ -4,6 +4,8 @@ Law 1. A name is resolved once for a connection, every address is judged, and th
     addresses. Nothing resolves again in between; TLS still checks the certificate against the name.
 Law 2. Every request is judged, also on a connection that is open already. A redirect is a request like any other.
 Law 3. No proxy, no key and no certificate comes from the environment.
+Law 4. What a server sends is read in small pieces, and between two of them others have their turn: what is made of a
+    piece takes the time of the event loop, and a server chooses how much that is.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from contextlib import aclosing, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
+import h11
 import httpcore2
 import httpx2
 
@@ -32,6 +35,10 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _MAX_TRIED: Final = 6
 # Another address of the same host may answer where one does not; the last one may take all the time there is.
 _CONNECT_S: Final = 4.0
+# Large enough for more than 100 MB a second, small enough for some 10 ms where it holds chunks of one byte.
+_PIECE: Final = 4 * 1024
+# Extensions whose effect would be to ask another host, or for another address, than what was judged.
+_REDIRECTING: Final = frozenset({"sni_hostname", "target"})
 _TO_HTTPX2: Final[tuple[tuple[type[Exception], type[httpx2.TransportError]], ...]] = (
     (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
     (httpcore2.ReadTimeout, httpx2.ReadTimeout),
@@ -41,6 +48,7 @@ _TO_HTTPX2: Final[tuple[tuple[type[Exception], type[httpx2.TransportError]], ...
     (httpcore2.ReadError, httpx2.ReadError),
     (httpcore2.WriteError, httpx2.WriteError),
     (httpcore2.LocalProtocolError, httpx2.LocalProtocolError),
+    (h11.LocalProtocolError, httpx2.LocalProtocolError),  # of what is sent behind the headers
     (httpcore2.RemoteProtocolError, httpx2.RemoteProtocolError),
     (httpcore2.UnsupportedProtocol, httpx2.UnsupportedProtocol),
     (OSError, httpx2.NetworkError),
@@ -51,7 +59,12 @@ class EgressTransport(httpx2.AsyncBaseTransport):
     """Sends requests where rules allow it. Its connections belong to the event loop that it is used in."""
 
     def __init__(
-        self, rules: EgressRules, *, resolver: Resolver | None, tls: ssl.SSLContext | None
+        self,
+        rules: EgressRules,
+        *,
+        resolver: Resolver | None,
+        tls: ssl.SSLContext | None,
+        max_read: int | None = None,
     ) -> None:
         self._rules = rules
         self._pool = httpcore2.AsyncConnectionPool(
@@ -59,7 +72,7 @@ class EgressTransport(httpx2.AsyncBaseTransport):
             max_connections=20,
             max_keepalive_connections=10,
             keepalive_expiry=5.0,
-            network_backend=_Dialer(rules, resolver or system_resolver),
+            network_backend=_Dialer(rules, resolver or system_resolver, max_read),
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -70,8 +83,9 @@ class EgressTransport(httpx2.AsyncBaseTransport):
             httpx2.TransportError: there is no answer.
         """
         self._rules.check(_target_of(request))
-        # A name for TLS that is not the host's would ask another host behind the same address.
-        extensions = {name: it for name, it in request.extensions.items() if name != "sni_hostname"}
+        extensions = {
+            name: it for name, it in request.extensions.items() if name not in _REDIRECTING
+        }
         url = request.url
         sent = httpcore2.Request(
             method=request.method,
@@ -125,12 +139,17 @@ class UnknownHost(httpcore2.ConnectError):
     """The resolver knows no address of a host, or something that is not one."""
 
 
+class TooMuchSent(httpcore2.ReadError):
+    """A server has sent more than a connection may take."""
+
+
 class _Dialer(httpcore2.AsyncNetworkBackend):
     """Connects to hosts by addresses that were judged."""
 
-    def __init__(self, rules: EgressRules, resolver: Resolver) -> None:
+    def __init__(self, rules: EgressRules, resolver: Resolver, max_read: int | None) -> None:
         self._rules = rules
         self._resolver = resolver
+        self._max_read = max_read
         self._backend = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
@@ -145,7 +164,8 @@ class _Dialer(httpcore2.AsyncNetworkBackend):
             async with asyncio.timeout(timeout):
                 addresses = await self._resolved(host, port)
                 self._rules.check_addresses(host, addresses)
-                return await self._first(addresses[:_MAX_TRIED], port, socket_options)
+                found = await self._first(addresses[:_MAX_TRIED], port, socket_options)
+                return _Connection(found, self._max_read)
         except TimeoutError:
             raise httpcore2.ConnectTimeout("timed out") from None
 
@@ -179,6 +199,42 @@ class _Dialer(httpcore2.AsyncNetworkBackend):
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
         return await self._backend.connect_tcp(str(addresses[-1]), port, socket_options=options)
+
+
+class _Connection(httpcore2.AsyncNetworkStream):
+    """A connection that is read as Law 4 says; `max_read` is how many bytes may come in, headers and all."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, max_read: int | None) -> None:
+        self._stream = stream
+        self._max_read = max_read
+        self._n_read = 0
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the port's shape
+        if self._max_read is not None and self._n_read > self._max_read:
+            raise TooMuchSent("more was sent than a connection may take")
+        # Behind TLS, a read does not always wait: what was decrypted before is there already.
+        await asyncio.sleep(0)
+        data = await self._stream.read(min(max_bytes, _PIECE), timeout)
+        self._n_read += len(data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> httpcore2.AsyncNetworkStream:
+        within = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return _Connection(within, self._max_read)
+
+    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as above
+        return self._stream.get_extra_info(info)
 
 
 class _Stream(httpx2.AsyncByteStream):

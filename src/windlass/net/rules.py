@@ -17,7 +17,14 @@ import msgspec
 
 from windlass.errors import ConfigError, EgressDenied
 from windlass.kernel.value import set_field
-from windlass.net.addresses import Address, Network, address_of, refusal_of
+from windlass.net.addresses import (
+    Address,
+    Network,
+    address_of,
+    judged,
+    opens_nothing,
+    refusal_of,
+)
 from windlass.net.operator import check_operator, is_listed, pattern_of
 from windlass.net.target import PORTS, Target, shown_host, target_of
 
@@ -28,6 +35,9 @@ _MAX_TIMEOUT_S: Final = 600.0
 _MAX_SHOWN: Final = 5
 _HOST: Final = "a host such as docs.python.org or *.example.org"
 _RANGE: Final = "a range such as 10.1.0.0/16, or 127.0.0.1/32"
+_WRAPPED: Final = (
+    "the IPv4 range: an IPv4 address inside of an IPv6 address is judged as the IPv4 address"
+)
 
 
 class EgressRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,12 +45,13 @@ class EgressRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Attributes:
         allow: The hosts that may be called: `docs.python.org`, or `*.example.org` for all below it. None: every host.
-        deny: Hosts that may not be called, whatever `allow` says.
+        deny: Hosts that may not be called, whatever `allow` says; for an address, also under a name that has it.
         schemes: `https`, `http`, or both.
         ports: The ports that may be called.
         private: Ranges of addresses that may be called although they are not public, such as `10.1.0.0/16`.
         max_redirects: How many redirects a request of `HttpClient` follows.
-        max_bytes: How many bytes of an answer `HttpClient` reads, on the wire and unpacked.
+        max_bytes: How many bytes of an answer `HttpClient` reads, on the wire and unpacked; on the wire, what stands
+            around the text may be 1 MiB more.
         timeout_s: How many seconds a request of `HttpClient` may take, with all its redirects.
     """
 
@@ -86,9 +97,8 @@ class EgressRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if target.scheme not in self.schemes:
             raise _denied(host, "scheme", f"{target.scheme} is not in schemes")
         if target.port not in self.ports:
-            raise _denied(
-                host, "port", f"port {target.port} is not in ports: {_listed(self.ports)}"
-            )
+            # In https://user:12345/x@host it is a password, so it is not shown.
+            raise _denied(host, "port", f"its port is not in ports: {_listed(self.ports)}")
         if is_listed(host, self.deny):
             raise _denied(host, "host-denied", "the host is in deny")
         if self.allow is not None and not is_listed(host, self.allow):
@@ -102,10 +112,12 @@ class EgressRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Refuse a host for one of its addresses.
 
         Raises:
-            EgressDenied: one of them is not public, and not opened.
+            EgressDenied: one of them is in `deny`, or not public and not opened.
         """
         opened = _networks(self.private)
         for address in addresses:
+            if any(str(one) in self.deny for one in (address, *judged(address))):
+                raise _denied(host, "host-denied", "its address is in deny")
             kind = refusal_of(address, opened)
             if kind is not None:
                 why = f"the address is not public ({kind}); only a range in private would open it"
@@ -174,6 +186,8 @@ def _ranges(found: object) -> tuple[object, ...]:
         if not isinstance(item, str) or not _is_range(item):
             told = shown_host(item) if isinstance(item, str) else type(item).__name__
             raise ConfigError.at(f"EgressRules.private[{place}]", told, _RANGE)
+        if opens_nothing(ip_network(item)):
+            raise ConfigError.at(f"EgressRules.private[{place}]", item, _WRAPPED)
     return ranges
 
 

@@ -2,7 +2,8 @@
 
 Law 1. What two readers could read differently is refused, not interpreted: numbers in odd spellings, backslashes,
     escapes in a host, characters that cannot be seen. So the host that is judged is the host that is called.
-Law 2. A message names the host at most; never the path, the query or credentials.
+Law 2. A message names the host at most; never the path, the query or credentials, and nothing that could be a
+    password where a URL is not written as it should be.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from windlass.net.addresses import address_of
 
 PORTS: Final = {"http": 80, "https": 443}
 _MAX_CHARS: Final = 8_192
+_LIMIT: Final = f"the limit is {_MAX_CHARS:,}"
 _SHAPE: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?:#.*)?",
     re.ASCII,
@@ -27,6 +29,12 @@ _AUTHORITY: Final = re.compile(
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 # A host that ends like this is an IPv4 address to some readers, in one of its many spellings.
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+# An at sign as it is, and what other readers take for one.
+_AT: Final = re.compile("[@\ufe6b\uff20]|%40")
+# Other schemes are not shown: in front of a colon may stand anything, also a password.
+_SHOWN_SCHEMES: Final = frozenset({
+    "about", "blob", "chrome", "data", "file", "ftp", "gopher", "javascript", "mailto", "sftp", "ssh", "tel", "ws", "wss",
+})  # fmt: skip
 # What may stand in a path or a query as it is; a percent sign is taken as written already.
 _PLAIN: Final = "%/:@!$&'()*+,;=-._~?[]|^`{}\"<>"
 
@@ -62,21 +70,23 @@ def target_of(url: str) -> Target:
     if match is None or (match["authority"] is None and match["scheme"].lower() in PORTS):
         raise _not_a_url(url)
     scheme, authority = match["scheme"].lower(), match["authority"] or ""
-    if "@" in authority:
+    found = _AUTHORITY.fullmatch(authority)
+    # A password with a slash or a # in it ends what looks like the host: the at sign comes later.
+    if _AT.search(authority) or (found is None and "@" in url):
         told = "a name or password stands in front of the host; leave it out"
         raise EgressDenied(f"url: refused by the rule credentials: {told}", rule="credentials")
     if scheme not in PORTS:
-        told = (
-            f"{scheme[:20]}: refused by the rule scheme: wanted an address with https:// or http://"
-        )
+        shown = scheme if scheme in _SHOWN_SCHEMES else "url"
+        told = f"{shown}: refused by the rule scheme: wanted an address with https:// or http://"
         raise EgressDenied(told, rule="scheme")
-    found = _AUTHORITY.fullmatch(authority)
     if found is None:
         raise bad_host(authority)
-    host = host_of(found["host"])
     port = int(found["port"] or PORTS[scheme])
     path = quote((match["path"] or "/") + (match["query"] or ""), safe=_PLAIN)
-    return Target(scheme, host, port, path)
+    target = Target(scheme, host_of(found["host"]), port, path)
+    if len(target.url) > _MAX_CHARS:
+        raise _refused(f"{len(target.url):,} characters once it is written in ASCII; {_LIMIT}")
+    return target
 
 
 def host_of(text: str) -> str:
@@ -102,9 +112,11 @@ def host_of(text: str) -> str:
 
 def bad_host(text: str) -> EgressDenied:
     """Return the refusal of a host that cannot be read in one way only."""
-    shown = shown_host(text)
+    is_shown = text.isascii() and not {":", "%"} & set(text)  # these may be of a password
+    shown = shown_host(text) if is_shown else ""
     wanted = "wanted a name such as docs.python.org, or an address such as 93.184.215.14 or [2606:4700::1]"
-    return EgressDenied(f"{shown}: refused by the rule host: {wanted}", rule="host", host=shown)
+    told = f"{shown or 'url'}: refused by the rule host: {wanted}"
+    return EgressDenied(told, rule="host", host=shown)
 
 
 def shown_host(text: str) -> str:
@@ -128,13 +140,16 @@ def _is_readable(url: str) -> bool:
 
 
 def _not_a_url(url: object) -> EgressDenied:
-    wanted = "wanted an address such as https://docs.python.org/3/"
     if not isinstance(url, str):
-        found = type(url).__name__
-    elif len(url) > _MAX_CHARS:
-        found = f"{len(url):,} characters; the limit is {_MAX_CHARS:,}"
-    elif any(is_hidden(char) or char in " \\" for char in url):
-        found = "a blank, a backslash or a character that cannot be seen; write it as %20, %5C …"
-    else:
-        found = "text without a scheme and a host"
+        return _refused(type(url).__name__)
+    if len(url) > _MAX_CHARS:
+        return _refused(f"{len(url):,} characters; {_LIMIT}")
+    if any(is_hidden(char) or char in " \\" for char in url):
+        told = "a blank, a backslash or a character that cannot be seen; write it as %20, %5C …"
+        return _refused(told)
+    return _refused("text without a scheme and a host")
+
+
+def _refused(found: str) -> EgressDenied:
+    wanted = "wanted an address such as https://docs.python.org/3/"
     return EgressDenied(f"url: found {found}; {wanted}", rule="url", found=found, wanted=wanted)

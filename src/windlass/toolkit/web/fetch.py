@@ -110,7 +110,8 @@ async def get(client: HttpClient, url: str, headers: dict[str, str] | None = Non
     try:
         return await client.get(url, headers=headers)
     except EgressDenied as error:
-        next_step = _CORRECT if error.rule in _MISSPELLED else _ELSEWHERE
+        is_own = error.rule in _MISSPELLED and error.field != "location"
+        next_step = _CORRECT if is_own else _ELSEWHERE
         raise ToolDenied(f"{error}. {next_step}") from None
     except NetworkError as error:
         raise ToolError(f"{error}.") from None
@@ -171,7 +172,9 @@ def _part(fetched: Fetched, page: Page, start: int) -> str:
     more = f", read on with start={end}" if end < total else ""
     place = f" Characters {start:,} to {end:,} of {total:,}{more}." if start or more else ""
     cut = "" if fetched.is_whole and page.is_whole else " The rest of the page is too long to read."
-    title = f' Title: "{visible(page.title)[:_MAX_SHOWN_TITLE]}".' if page.title else ""
+    # A quote in it would end the quotes around it.
+    shown = visible(page.title).replace('"', "'")[:_MAX_SHOWN_TITLE]
+    title = f' Title: "{shown}".' if page.title else ""
     head = _head(fetched, fetched.media_type or "no media type")
     return f"{head}{title}{place}{cut} {_DATA}\n\n{text or '(There is no text in it.)'}"
 

@@ -3,7 +3,8 @@
 Law 1. A page is read in one pass whose time grows with its length, whatever stands in it. Parsers of HTML do not promise
     that: some take minutes over a megabyte of `<a` and blanks, and hold up the whole process meanwhile.
 Law 2. Before Markdown is made, the page is written anew: few kinds of tags, closed in order, so many and so deep at
-    most, with no attribute but an address or a description. What a page can make expensive is gone by then.
+    most, with no attribute but an address or a description, and not much longer than it was. What a page can make
+    expensive is gone by then.
 Law 3. Work that is given up on ends: it looks between two tags whether anyone still waits for it.
 Law 4. Nothing of a page runs, and nothing is loaded that it refers to.
 """
@@ -31,12 +32,15 @@ _MAX_TAGS: Final = 12_000
 _MAX_TITLE: Final = 300
 _MAX_ADDRESS: Final = 1_000
 _MAX_TAG_CHARS: Final = 16_384
+# Addresses are written whole: a page of short links grows.
+_MAX_WRITTEN: Final = 2 * MAX_CHARS
 _META: Final = re.compile(rb"<meta[^>]{0,200}?charset\s{0,8}=\s{0,8}[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)  # fmt: skip
 _LINES: Final = re.compile(r"\n(?:[ \t]*+\n)++")
 # Possessive: what was read is not tried again in another way.
 _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")
 _NAME: Final = re.compile(r"</?([A-Za-z][A-Za-z0-9-]{0,30}+)")
-_REST: Final = re.compile(r"(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+>")
+# As in browsers, a quote hides what follows only where a value begins; one that nothing closes hides nothing here.
+_REST: Final = re.compile(r"(?:[^>=]++|=[ \t\r\n\f]*+(?:\"[^\"]*+\"|'[^']*+')?+)*+>")
 _ATTRIBUTE: Final = re.compile(r"\b(href|src|alt)\s{0,20}=\s{0,20}(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))", re.IGNORECASE)  # fmt: skip
 _BLANK: Final = re.compile(r"[ \t\r\n\f]++")
 _LONG_BLANK: Final = re.compile(r"[ \t\r\n\f]{80,}+")
@@ -127,9 +131,12 @@ def _page(work: _Work, body: bytes, url: str, charset: str | None) -> Page:
     written = _Rewriter(url)
     for tag, text in _tokens(html[:MAX_CHARS]):
         work.go_on()
+        if written.is_full:
+            break
         written.take(tag, text)
     text = _LINES.sub("\n\n", _markdown(written.html(), work)).strip().translate(_BACK)
-    return Page(written.title, clean_text(text), len(html) <= MAX_CHARS)
+    is_whole = len(html) <= MAX_CHARS and not written.is_full and len(text) <= MAX_CHARS
+    return Page(written.title, clean_text(text[:MAX_CHARS]), is_whole)
 
 
 def _text(body: bytes, charset: str | None) -> str:
@@ -170,10 +177,11 @@ def _tokens(html: str) -> Iterator[tuple[str, str]]:
 
 def _behind_tag(html: str, begin: int, at: int) -> tuple[int, str]:
     """Return where the text goes on behind a tag, and the tag as it is written; one that is too long has no attributes."""
-    rest = _REST.match(html, at, min(len(html), begin + _MAX_TAG_CHARS))
+    limit = min(len(html), begin + _MAX_TAG_CHARS)
+    rest = _REST.match(html, at, limit)
     if rest is not None:
         return rest.end(), html[at : rest.end()]
-    close = html.find(">", at)
+    close = html.find(">", limit)  # no sooner: what was read once would be read again and again
     return (len(html) if close < 0 else close + 1), ""
 
 
@@ -197,6 +205,12 @@ class _Rewriter:
         self._open: list[str] = []
         self._skipped: list[str] = []
         self._n_tags = 0
+        self._n_chars = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be written."""
+        return self._n_chars > _MAX_WRITTEN
 
     def take(self, tag: str, text: str) -> None:
         """Take one token of the page."""
@@ -224,7 +238,11 @@ class _Rewriter:
             if text.startswith(" ") and self._out and self._out[-1].endswith(" "):
                 text = text[1:]
         if text:
-            self._out.append(text.translate(_STAND_INS))
+            self._write(text.translate(_STAND_INS))
+
+    def _write(self, piece: str) -> None:
+        self._out.append(piece)
+        self._n_chars += len(piece)
 
     def html(self) -> str:
         """Return all that was written, with every tag closed."""
@@ -250,7 +268,7 @@ class _Rewriter:
         if not self._has_room(tag):
             self._say(" ")
             return
-        self._out.append(f"<{tag}{self._attributes(tag, written)}>")
+        self._write(f"<{tag}{self._attributes(tag, written)}>")
         if tag not in _VOID:
             self._open.append(tag)
 
@@ -280,16 +298,17 @@ class _Rewriter:
 
     def _close_down_to(self, depth: int) -> None:
         while len(self._open) > depth:
-            self._out.append(f"</{self._open.pop()}>")
+            self._write(f"</{self._open.pop()}>")
 
     def _attributes(self, tag: str, written: str) -> str:
         if tag not in ("a", "img"):
             return ""
         found: dict[str, str] = {}
         for match in _ATTRIBUTE.finditer(written):
-            value = _unescaped(match[2] or match[3] or match[4] or "")
             name = match[1].lower()
-            found.setdefault(name, value[:_MAX_TITLE] if name == "alt" else self._address(value))
+            if name not in found:
+                value = _unescaped(match[2] or match[3] or match[4] or "")
+                found[name] = value[:_MAX_TITLE] if name == "alt" else self._address(value)
         wanted = ("href",) if tag == "a" else ("src", "alt")
         return "".join(
             f' {name}="{escape(found[name])}"' for name in wanted if found.get(name)
@@ -302,7 +321,8 @@ class _Rewriter:
             joined = urljoin(self._url, value.strip())
         except ValueError:
             return ""
-        return joined if joined.startswith(("https://", "http://")) else ""
+        is_link = len(joined) <= _MAX_ADDRESS and joined.startswith(("https://", "http://"))
+        return joined if is_link else ""
 
 
 def _cut_blank(found: re.Match[str]) -> str:
