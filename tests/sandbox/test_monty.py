@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+import resource
 import select
+import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ import pytest
 from tests.limits import HANGS_S
 from windlass.errors import ConfigError
 from windlass.sandbox import Monty, Ran, written
+from windlass.toolkit.shell.keeper import descendants
 
 
 @pytest.fixture
@@ -209,14 +214,24 @@ def test_a_sandbox_that_cannot_start_is_an_answer(
     assert ran.error
 
 
-def test_a_worker_is_gone_soon_after_its_host_was_killed() -> None:
+@pytest.mark.parametrize(
+    "code",
+    ["while True: pass", "a, b = [1], [1]\nfor _ in range(45):\n    a, b = [a, a], [b, b]\na == b"],
+    ids=["loop", "builtin"],
+)
+def test_a_worker_is_gone_soon_after_its_host_was_killed(code: str) -> None:
+    """Also if it is in a function that does not look at the time: then the kernel ends it."""
     script = (
         "import os, threading\n"
+        "from pathlib import Path\n"
         "from windlass.sandbox import Monty\n"
         "from windlass.toolkit.shell.keeper import descendants\n"
-        "thread = threading.Thread(target=lambda: Monty(timeout=1).run('while True: pass'))\n"
+        "def ticks(pid):\n"
+        "    return int(Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[11])\n"
+        f"thread = threading.Thread(target=lambda: Monty(timeout=1).run({code!r}))\n"
         "thread.start()\n"
         "while not (found := descendants(os.getpid())): pass\n"
+        "while not all(ticks(pid) > 10 for pid in found): pass\n"
         "print(*found, flush=True)\n"
         "thread.join()\n"
     )
@@ -227,8 +242,29 @@ def test_a_worker_is_gone_soon_after_its_host_was_killed() -> None:
     assert len(workers) == 1
     for worker in workers:
         ready, _, _ = select.select([worker], [], [], HANGS_S)  # readable when it has ended
+        if not ready:
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
         os.close(worker)
         assert ready
+
+
+@pytest.mark.parametrize("has_prlimit", [True, False], ids=["linux", "elsewhere"])
+def test_the_kernel_limits_the_processor_time_of_a_worker(
+    monkeypatch: pytest.MonkeyPatch, has_prlimit: bool
+) -> None:
+    """Its limit is a little above what the code has; also where only a process itself can set it."""
+    if not has_prlimit:
+        monkeypatch.delattr(resource, "prlimit")
+    before, limits = descendants(os.getpid()), set[str]()
+    running = threading.Thread(target=Monty(timeout=0.5).run, args=("while True: pass",))
+    running.start()
+    while running.is_alive():
+        for worker in descendants(os.getpid()) - before:
+            with suppress(OSError):
+                told = Path(f"/proc/{worker}/limits").read_text()
+                limits.add(next(one for one in told.splitlines() if one.startswith("Max cpu")))
+
+    assert {tuple(each.split()[3:5]) for each in limits} - {("unlimited",) * 2} == {("3", "3")}
 
 
 # ---------------------------------------------------------------------------------- made

@@ -12,17 +12,14 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.limits import HANGS_S
 from tests.toolkit.shell_scene import UP, Scene
 from windlass import Agent, Runtime
-from windlass.errors import ToolUncertain
 from windlass.ports.tool import ToolContext
 from windlass.testing import ScriptedModel, call, say
 from windlass.toolkit import shell
-from windlass.toolkit.shell import command as command_module
 from windlass.toolkit.shell import keeper
 
 # It detaches as daemons do: two forks, a session of its own, no open files, deaf to signals.
@@ -36,10 +33,6 @@ open("up", "w").close()
 os.closerange(0, 100)
 time.sleep(1000)
 """
-LOST = (
-    "The process that watches over the command was killed or disturbed. What was found of the command was ended, but it is "
-    "not known how far it came. Its last output:\nsaid\n"
-)
 WAIT = "while [ ! -e up ]; do sleep 0.01; done"
 
 
@@ -164,108 +157,6 @@ async def test_what_is_stopped_may_first_clear_up(scene: Scene) -> None:
     said = await scene.run(tidy, seconds=0.3, approval="never")
 
     assert said.startswith("cleared\n[stopped after 0.3 s")
-
-
-async def test_a_killed_keeper_is_noticed_and_what_is_found_is_ended(scene: Scene) -> None:
-    command = (
-        "echo said; setsid sleep 1000 & exec 9>pipe; env -i sh -c 'sleep 1001; :' $SCENE & "
-        f"{UP}; sleep 0.1; kill -9 $PPID; sleep 1002"
-    )
-    looking = asyncio.to_thread(scene.wait_until_up)
-    with pytest.raises(ToolUncertain) as caught:
-        await asyncio.gather(scene.run(command), looking)
-    await asyncio.to_thread(scene.wait_until_gone)
-
-    assert scene.alive() == []
-    assert str(caught.value) == LOST
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "echo foreign",
-        "printf 'foreign\\377\\n'",
-        "echo '\"foreign\\xff\"'",
-        'echo \'{"why": "foreign"}\'',
-        'echo \'{"failed": "foreign"}\'',
-        "echo '{\"session\": 1}'",
-        "tr '\\0' f </dev/zero",
-    ],
-    ids=["words", "bytes", "text", "reason", "failed", "session", "endless"],
-)
-async def test_foreign_words_in_the_report_leave_the_outcome_unknown(
-    scene: Scene, words: str
-) -> None:
-    """The command acted, so no words of it may make that an error."""
-    with pytest.raises(ToolUncertain) as caught:
-        await scene.run(f"touch acted; echo said; {words} >/proc/$PPID/fd/4; sleep 1000")
-
-    assert (scene.folder / "acted").exists()
-    assert scene.alive() == []
-    assert str(caught.value) == LOST
-
-
-async def test_foreign_words_among_the_orders_are_ignored(scene: Scene) -> None:
-    words = r"echo foreign; echo exit; echo time; printf '\377\n'; printf foreign"
-    said = await scene.run(f"({words}) >/proc/$PPID/fd/0; cat pipe & sleep 0.2; echo on; kill $!")
-
-    assert said == "on\n[exit code 0, T s]"
-
-
-async def test_foreign_words_before_an_order_do_not_hide_it(scene: Scene) -> None:
-    said = await scene.run("printf foreign >/proc/$PPID/fd/0; yes", max_output_bytes=100_000)
-
-    assert said.endswith("it printed more than 97.66 KiB; write long output to a file]")
-
-
-def test_what_proc_does_not_show_is_told_as_not_ended(tmp_path: Path) -> None:
-    """As if the command had covered /proc: nobody is seen, and the kernel still says that a child is there."""
-    script = (
-        "from windlass.toolkit.shell import keeper\n"
-        "keeper.everybody, keeper.newcomers, keeper.KILL_S = dict, lambda *_: iter(()), 0.1\n"
-        "keeper.main()\n"
-    )
-    order = {
-        "parent": os.getpid(),
-        "shell": "/bin/sh",
-        "line": "sleep 1000 >/dev/null 2>&1 & echo $!",
-        "env": {"PATH": os.defpath},
-        "timeout_s": 60,
-        "memory_bytes": 1 << 30,
-        "max_file_bytes": 0,
-        "max_processes": 9,
-    }
-    with subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        start_new_session=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write(msgspec.json.encode(order) + b"\n")
-        process.stdin.flush()
-        last = msgspec.json.decode(process.stdout.read().splitlines()[-1])
-        os.kill(int(process.stderr.read()), signal.SIGKILL)
-
-    assert (last["why"], last["code"], last["left"], last["stuck"]) == ("exit", 0, 1, 1)
-
-
-async def test_a_stopped_keeper_holds_nothing_up(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command_module, "_PATIENCE_S", 0.5)
-    monkeypatch.setattr(keeper, "KILL_S", 0.1)
-    monkeypatch.setitem(keeper.GRACE_S, "time", 0.1)
-    with pytest.raises(ToolUncertain):
-        await scene.run(
-            "env -i setsid sh -c 'sleep 1000; :' $SCENE & kill -STOP $PPID; sleep 1001", timeout=0.3
-        )
-
-    assert scene.alive() == []
 
 
 async def test_a_cancelled_call_returns_when_its_command_is_gone(scene: Scene) -> None:

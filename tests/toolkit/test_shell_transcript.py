@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import process_time
 
 import pytest
@@ -100,20 +101,43 @@ def test_memory_is_bounded_and_the_missing_are_counted() -> None:
     assert f"\n[{total - SHOWN_BYTES:,} of {total:,} bytes are not shown here]\n" in made.text()
 
 
-@pytest.mark.parametrize("n_bytes", [32_768, 32_769, 40_000, 49_152, 49_153, 60_000])
-def test_head_and_tail_meet_without_a_gap_or_a_repeat(n_bytes: int) -> None:
-    data = b"".join(b"%07d\n" % n for n in range(n_bytes // 8 + 1))[:n_bytes]
+@pytest.mark.parametrize("n_bytes", [32_768, 32_769, 40_000, 49_152, 49_153, 60_000, 150_000])
+@pytest.mark.parametrize("form", ["%07d", "\x1b[32m%07d\x1b[0m \x1b[1m.\x1b[0m", "行%07d日本語"])
+def test_head_and_tail_meet_without_a_gap_or_a_repeat(n_bytes: int, form: str) -> None:
+    data = b"".join(f"{form}\n".encode() % n for n in range(n_bytes // 8 + 1))
+    data = data[: data.rindex(b"\n", 0, n_bytes) + 1]
+    plain = re.sub(rb"\x1b\[[0-9]*m", b"", data)
     shown = transcript(data, 1_000).text().encode()
 
-    if n_bytes <= SHOWN_BYTES:
-        assert shown == data
+    if len(plain) <= SHOWN_BYTES:
+        assert shown == plain
     else:
         head, _, rest = shown.partition(b"\n[")
         note, _, tail = rest.partition(b" bytes are not shown here]\n")
-        missing = int(note.partition(b" of ")[0].replace(b",", b""))
-        assert data.startswith(head + b"\n")
-        assert data.endswith(tail)
-        assert len(head) + 1 + missing + len(tail) == n_bytes
+        missing, total = (int(number.replace(b",", b"")) for number in note.split(b" of "))
+        assert len(head) + len(tail) <= SHOWN_BYTES
+        assert len(head) + len(tail) > SHOWN_BYTES - 5 or n_bytes > 120 * 1024
+        assert plain.startswith(head)
+        assert plain.endswith(tail)
+        assert total - missing in {len(head) + len(tail), len(head) + 1 + len(tail)}
+        assert len(plain) <= total <= len(data)
+
+
+@pytest.mark.parametrize("hidden", ["\x1b[m", "\u200d"])
+def test_a_beginning_of_little_that_is_seen_shows_no_half_secret(hidden: str) -> None:
+    """What is kept of the beginning ends in the secret, and is shorter than what is left out for that."""
+    REGISTERED.know((Secret(KEY, name="key"),))
+    for n_kept in range(2, len(KEY)):
+        seen = b"." * (8 * 1024 - n_kept - 1) + KEY[:n_kept].encode()
+        n_hidden, n_left = divmod(24 * 1024 - len(seen), len(hidden.encode()))
+        data = b"\r" * n_left + hidden.encode() * n_hidden + seen + KEY[n_kept:].encode()
+        assert not set(transcript(data + b"." * 200_000).text()) & set(KEY)
+
+
+def test_what_is_shown_is_no_longer_than_the_limit() -> None:
+    """What cannot be read takes more room when it is shown than when it was printed."""
+    for data in (b"\xff." * 16_000, "日".encode() * 100_000):
+        assert len(transcript(data).text().encode()) < SHOWN_BYTES + 60
 
 
 def test_overstruck_letters_are_plain() -> None:

@@ -1,7 +1,8 @@
 """The sandbox: Python code in Monty, an interpreter in a worker process of its own that has no way out.
 
 Law 1. The code reaches no file, no network, no environment and no other process; what it gets are its inputs.
-Law 2. Its time is always limited, inside the worker. So a worker whose host is killed is gone soon after that limit.
+Law 2. Its time is always limited, inside the worker. Some built-in functions never look at that limit, so the kernel
+    limits the worker's processor time, too: a worker whose host is killed is gone soon after.
 Law 3. Whatever the code does, `run` returns and says what happened: a crashed worker is an answer, too.
 Law 4. Only the synchronous client is used, which blocks its thread; the asynchronous one may abort the process at exit.
 Law 5. The library is imported when code runs first, and looked for when a `Monty` is made.
@@ -11,7 +12,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Mapping
+import os
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +32,7 @@ _LIBRARY: Final = "pydantic_monty"
 _MIB: Final = 1024 * 1024
 _LONGEST_S: Final = 600.0
 _WATCHDOG_S: Final = 5.0
+_SPARE_S: Final = 2  # the host, if there is one, ends a worker a second after its time
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,12 +113,18 @@ class Monty:
             "max_memory": self.memory_bytes,
             "max_recursion_depth": self._recursion,
         }
-        # A pool for each piece of code costs milliseconds, and keeps no worker that waits.
-        workers = pydantic_monty.Monty(
-            min_processes=0, max_processes=1, request_timeout=self.timeout_s + _WATCHDOG_S
-        )
-        with workers, workers.checkout(limits=limits, os_policy={"sleep": "zero"}) as session:
-            return session.feed_run(code, inputs=inputs, print_callback=printed)
+        seconds = math.ceil(self.timeout_s) + _SPARE_S
+        with _launcher(seconds) as launcher:
+            # A pool for each piece of code costs milliseconds, and keeps no worker that waits.
+            workers = pydantic_monty.Monty(
+                binary_path=launcher,
+                min_processes=0,
+                max_processes=1,
+                request_timeout=self.timeout_s + _WATCHDOG_S,
+            )
+            with workers, workers.checkout(limits=limits, os_policy={"sleep": "zero"}) as session:
+                _limit_processor_time(session.worker_pid, seconds)
+                return session.feed_run(code, inputs=inputs, print_callback=printed)
 
     def _ending(self, error: Any) -> Ending:  # noqa: ANN401 - a type of the library
         """Return what ended code: limits leave no traceback, or the limit stands in the words."""
@@ -125,6 +138,40 @@ class Monty:
         if said.startswith("TimeoutError: ") and not error.traceback():
             return "time"
         return "raised"
+
+
+def _limit_processor_time(worker: int | None, seconds: int) -> None:
+    """Set the limit of a worker that waits for its code, on Linux; elsewhere its launcher has set it."""
+    resource = _resource()
+    if resource is None or not hasattr(resource, "prlimit"):
+        return
+    # Where a container forbids this, the limit inside the worker is the only one.
+    with suppress(OSError):
+        _, most = resource.prlimit(worker, resource.RLIMIT_CPU)
+        seconds = seconds if most == resource.RLIM_INFINITY else min(seconds, most)
+        resource.prlimit(worker, resource.RLIMIT_CPU, (seconds, seconds))
+
+
+@contextmanager
+def _launcher(seconds: int) -> Iterator[str | None]:
+    """Yield a script that starts a worker with the limit, where no other process can set it, as on macOS."""
+    resource = _resource()
+    if resource is None or hasattr(resource, "prlimit"):
+        yield None
+        return
+    from pydantic_monty._binary import find_monty_binary  # noqa: PLC0415 - see above
+
+    with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
+        script = Path(folder, "monty")
+        start = f'exec {shlex.quote(find_monty_binary())} "$@"'
+        script.write_text(f"#!/bin/sh\nulimit -t {seconds}\n{start}\n")
+        script.chmod(0o700)
+        yield str(script)
+
+
+def _resource() -> Any:  # noqa: ANN401 - a module with other names on each platform
+    """Return the module of limits; None on Windows, which has none."""
+    return importlib.import_module("resource") if os.name == "posix" else None
 
 
 def check_installed() -> None:

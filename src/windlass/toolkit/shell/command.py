@@ -5,6 +5,7 @@ Law 2. What it prints takes bounded memory: the beginning and the end are kept, 
 Law 3. A keeper that is gone, does not answer or says what no keeper says is replaced by a search: every process of the command's session, or with
     its mark in the environment, is ended, and the outcome is uncertain.
 Law 4. When `run` returns, the keeper is reaped and its pipes are closed.
+Law 5. Nothing that the command does to the keeper's pipes blocks windlass.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ _PATIENCE_S: Final = 5.0  # how late a keeper may be on a machine under load
 _PROGRESS_S: Final = 0.5
 _CHUNK: Final = 64 * 1024
 _LONGEST_REPORT: Final = 4_096
+_FAILURES: Final = {
+    "fork": "the system has no room for another process",
+    "keeper": "its limits could not be set",
+    "shell": "the shell could not be run",
+    "subreaper": "this system does not let its processes be watched",
+}
+"""What the words of the keeper mean that say what failed before the command began."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +62,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def longest_s(self) -> float:
         """How long it may take until a command is over and cleared away, whatever it does."""
-        return self.timeout_s + keeping.GRACE_S["time"] + keeping.KILL_S + _PATIENCE_S
+        return self.timeout_s + self.ending_s
+
+    @property
+    def ending_s(self) -> float:
+        """How long it may take to clear it away."""
+        return keeping.GRACE_S["time"] + keeping.KILL_S + _PATIENCE_S
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +89,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Report(msgspec.Struct, kw_only=True):
-    """A line of the keeper: that the command has started, that it could not, or how it ended."""
+    """A line of the keeper: that the command has started, that it could not, why it is being ended, or how it ended."""
 
     session: int | None = None
     failed: str | None = None
+    ending: Why | None = None
     why: Why | None = None
     code: int | None = None
     seconds: float = 0.0
@@ -124,6 +138,8 @@ class Command:
         self._lock = threading.Lock()
         self._orders: int | None = None
         self._is_stopped = False
+        self._ordered_at: float | None = None
+        self._repeat_at = 0.0
         self._session = -1
         self.is_over = threading.Event()
 
@@ -138,16 +154,13 @@ class Command:
 
         Raises:
             ToolError: it could not be started; nothing was done.
-            ToolUncertain: its keeper was lost; what was found of it was ended.
+            ToolUncertain: its keeper was lost, or windlass failed; what was found of it was ended.
         """
         try:
             if self._is_stopped:
                 raise ToolError("The command was stopped before it began.", not_started=True)
             with self._started() as keeper:
-                try:
-                    return self._follow(keeper)
-                finally:
-                    self._let_go(keeper)
+                return self._watched(keeper)
         finally:
             self.is_over.set()
 
@@ -192,6 +205,21 @@ class Command:
         }
         return msgspec.json.encode(order) + b"\n"
 
+    def _watched(self, keeper: subprocess.Popen[bytes]) -> Ended:
+        try:
+            try:
+                return self._follow(keeper)
+            finally:
+                self._let_go(keeper)
+        except ToolError:
+            raise
+        except Exception as error:
+            # The command may have acted. As a known error this would let a model run it again.
+            raise ToolUncertain(
+                f"windlass failed while the command ran ({type(error).__name__}). What was found of the command was "
+                f"ended, but it is not known how far it came. Its last output:\n{self.transcript.newest()}"
+            ) from error
+
     def _tell(self, word: str) -> None:
         if self._orders is not None:
             with contextlib.suppress(OSError):
@@ -202,6 +230,8 @@ class Command:
         assert keeper.stdin is not None  # noqa: S101 - it is a pipe
         with contextlib.suppress(BrokenPipeError):
             keeper.stdin.write(self._order())
+        # The command can fill this pipe, and stop who empties it.
+        os.set_blocking(keeper.stdin.fileno(), False)
         with self._lock:
             self._orders = keeper.stdin.fileno()
             if self._is_stopped:
@@ -213,7 +243,8 @@ class Command:
             # It may be foreign, too, and name a session of others. The mark finds what the keeper does not.
             self._session = -1
         if report.failed is not None:
-            told = f"The command could not be started ({report.failed}). Nothing was run."
+            failed = _FAILURES.get(report.failed, report.failed)
+            told = f"The command could not be started: {failed}. Nothing was run."
             raise ToolError(told, not_started=True)
         if report.why is None:
             self._search(keeper)
@@ -236,14 +267,16 @@ class Command:
 
         assert keeper.stdout is not None  # noqa: S101 - it is a pipe
         assert keeper.stderr is not None  # noqa: S101 - it is a pipe
-        last, told, shown_at, is_flood = _Report(), b"", _clock(), False
+        last, told, shown_at = _Report(), b"", _clock()
         until = _clock() + self._bounds.longest_s
         reports, output = keeper.stdout.fileno(), keeper.stderr.fileno()
         with selectors.DefaultSelector() as selector:
             selector.register(reports, selectors.EVENT_READ)
             selector.register(output, selectors.EVENT_READ)
-            while selector.get_map() and (left := until - _clock()) > 0:
-                for key, _ in selector.select(min(left, _PROGRESS_S)):
+            while selector.get_map():
+                left = self._give_up_at(until, last) - _clock()
+                # What lies in the pipes when the time is over counts, too: windlass itself may have been stopped.
+                for key, _ in selector.select(min(max(left, 0), _PROGRESS_S)):
                     data = os.read(key.fd, _CHUNK)
                     if not data:
                         selector.unregister(key.fd)
@@ -255,14 +288,33 @@ class Command:
                         told = self._read(told + data, last)
                     else:
                         self.transcript.add(data)
-                if self.transcript.n_bytes > self._bounds.output_bytes and not is_flood:
-                    is_flood = True
-                    with self._lock:
-                        self._tell("flood")
+                if left <= 0 and self._give_up_at(until, last) <= _clock():
+                    break
+                if last.ending is not None:
+                    until = min(until, _clock() + self._bounds.ending_s)
+                else:
+                    self._repeat_order()
                 if _clock() - shown_at >= _PROGRESS_S and self.transcript.has_news:
                     shown_at = _clock()
                     self._on_output(self.transcript.newest())
         return last
+
+    def _repeat_order(self) -> None:
+        """Tell the keeper what it is to do, again and again: the command can take an order away before it is read."""
+        is_flood, now = self.transcript.n_bytes > self._bounds.output_bytes, _clock()
+        if not (self._is_stopped or is_flood) or now < self._repeat_at:
+            return
+        self._repeat_at = now + _PROGRESS_S
+        if self._ordered_at is None:
+            self._ordered_at = now
+        with self._lock:
+            self._tell("stop" if self._is_stopped else "flood")
+
+    def _give_up_at(self, until: float, last: _Report) -> float:
+        """Return when the keeper is given up: soon, if it does not even say that it obeys an order."""
+        if self._ordered_at is None or last.ending is not None:
+            return until
+        return min(until, self._ordered_at + _PATIENCE_S)
 
     def _read(self, told: bytes, last: _Report) -> bytes:
         """Take over what the whole lines of a report say; return the rest.
@@ -278,10 +330,11 @@ class Command:
                 said = _REPORTS.decode(line)
             except (ValueError, RecursionError):  # no JSON, no UTF-8, nested without end
                 raise _ForeignError from None
-            if self._session != -1 and said.why is None:
+            if self._session != -1 and said.why is None and said.ending is None:
                 raise _ForeignError
             if said.session is not None:
                 self._session = said.session
+            last.ending = said.ending or said.why
             for name in ("failed", "why", "code", "seconds", "left", "stuck"):
                 setattr(last, name, getattr(said, name))
         return rest
@@ -291,8 +344,10 @@ class Command:
         mark = f"{MARK}={self._mark}".encode()
         keeping.tell((keeper.pid,), signal.SIGSTOP)
         until = keeping.give_up_at(_PATIENCE_S)
-        keeping.freeze_and_kill(keeper.pid, until=until, session=self._session, mark=mark)
-        keeper.kill()
+        try:
+            keeping.freeze_and_kill(keeper.pid, until=until, session=self._session, mark=mark)
+        finally:
+            keeper.kill()
         assert keeper.stderr is not None  # noqa: S101 - it is a pipe
         output = keeper.stderr.fileno()
         while select.select((output,), (), (), 0)[0] and (data := os.read(output, _CHUNK)):
@@ -307,6 +362,6 @@ class Command:
             assert keeper.stdin is not None  # noqa: S101 - it is a pipe
             keeper.stdin.close()
         try:
-            keeper.wait(timeout=self._bounds.longest_s - self._bounds.timeout_s)
+            keeper.wait(timeout=self._bounds.ending_s)
         except subprocess.TimeoutExpired:
-            keeper.kill()
+            self._search(keeper)

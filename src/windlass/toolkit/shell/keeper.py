@@ -9,7 +9,8 @@ Law 1. The keeper is the subreaper of all that the command starts. So whatever l
 Law 2. However the command ends, the keeper ends all that is left of it: it freezes every descendant before it kills the
     first, because what is frozen starts nothing.
 Law 3. It acts without an order when windlass is killed, when its pipe is closed, and when the time is over.
-Law 4. What reaches its input beside the known orders is ignored: the command can write there, too.
+Law 4. What reaches its input beside the known orders is ignored, and no pipe holds it up: the command can read and
+    write there, too.
 Law 5. It imports nothing but the standard library, and holds nothing of the environment of windlass.
 
 Length: a script that runs isolated finds no file beside it.
@@ -40,11 +41,13 @@ _MOST_SCANNING: Final = 10  # after a look at all processes, so many times as lo
 _ORDERS: Final = ("stop", "flood")
 _LONGEST_ORDER: Final = 64
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _IGNORED: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGTTIN", "SIGTTOU")
 _OOM_FIRST: Final = "500"
 _THREADS_PER_PROCESS: Final = 8
+_LEAST_THREADS: Final = 1_024
 
 
 # ---------------------------------------------------------------------------------- who is there
@@ -59,6 +62,7 @@ class Seen(NamedTuple):
     session: int
     n_pages: int
     n_threads: int
+    started: int
 
     @property
     def is_alive(self) -> bool:
@@ -86,7 +90,8 @@ def _seen(name: str) -> Seen | None:
     if not rest:
         return None
     parent, group, session = map(int, rest[1:4])
-    return Seen(parent, rest[0].decode(), group, session, int(rest[21]), int(rest[17]))
+    n_threads, started, n_pages = int(rest[17]), int(rest[19]), int(rest[21])
+    return Seen(parent, rest[0].decode(), group, session, n_pages, n_threads, started)
 
 
 def descendants(of: int, seen: dict[int, Seen] | None = None) -> set[int]:
@@ -103,10 +108,12 @@ def descendants(of: int, seen: dict[int, Seen] | None = None) -> set[int]:
     return {pid for pid in found if seen[pid].is_alive}
 
 
-def newcomers(of: int, known: set[int], session: int, mark: bytes) -> Iterator[tuple[int, int]]:
+def newcomers(
+    of: int, known: Iterable[int], session: int, mark: bytes
+) -> Iterator[tuple[int, Seen]]:
     """Yield living processes below one, or of a session, or with a mark in their environment, that are not known yet.
 
-    Each comes with its process group. Each is told as it is found, the lowest number first: what they start meanwhile mostly stands further on.
+    Each is told as it is found, the lowest number first: what they start meanwhile mostly stands further on.
     """
     ours = {of, *known}
     with os.scandir("/proc") as entries:
@@ -118,7 +125,7 @@ def newcomers(of: int, known: set[int], session: int, mark: bytes) -> Iterator[t
                 continue
             if seen.parent in ours or seen.session == session or (mark and _has(pid, mark)):
                 ours.add(pid)
-                yield pid, seen.group
+                yield pid, seen
 
 
 def freeze_and_kill(of: int, *, until: float, session: int = -1, mark: bytes = b"") -> None:
@@ -131,24 +138,37 @@ def freeze_and_kill(of: int, *, until: float, session: int = -1, mark: bytes = b
         mark: What the environment of other processes has that are ended, too, as `NAME=value`.
     """
     while True:
-        frozen, groups = set[int](), set[int]()
+        frozen = dict[int, Seen]()
         is_new = True
         while is_new and _clock() < until:
             is_new, told = False, set[int]()
-            for pid, group in newcomers(of, frozen, session, mark):
+            for pid, seen in newcomers(of, frozen, session, mark):
                 tell((pid,), signal.SIGSTOP)
                 # A process that forks and exits is gone when its number is known. Its group stands still as a whole,
                 # because no fork slips through a signal to a group; and what is in it was started by the command.
-                if group > 1 and group != os.getpgrp() and group not in told:
-                    tell((-group,), signal.SIGSTOP)
-                    told.add(group)
-                frozen.add(pid)
+                if _is_ours(seen.group) and seen.group not in told:
+                    tell((-seen.group,), signal.SIGSTOP)
+                    told.add(seen.group)
+                frozen[pid] = seen
                 is_new = True
-            groups |= told
-        tell((*frozen, *(-group for group in groups)), signal.SIGKILL)
+        _kill(frozen)
         if not frozen or _clock() >= until:
             return
         select.select((), (), (), 0.002)
+
+
+def _is_ours(group: int) -> bool:
+    return group > 1 and group != os.getpgrp()
+
+
+def _kill(frozen: dict[int, Seen]) -> None:
+    """Kill processes and their groups. What was gone before it stood still may have left its number to others."""
+    there = set[int]()
+    for pid, then in frozen.items():
+        now = _seen(str(pid))
+        if now is not None and now.started == then.started:
+            there.update((pid, -now.group) if _is_ours(now.group) else (pid,))
+    tell(there, signal.SIGKILL)
 
 
 def tell(pids: Iterable[int], number: int) -> None:
@@ -202,6 +222,7 @@ class Keeper:
             return
         self.say({"session": self.command})
         why = self.watch(began + self.order["timeout_s"])
+        self.say({"ending": why})
         seconds = _clock() - began
         left, stuck = self.end(why)
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
@@ -214,11 +235,15 @@ class Keeper:
 
     def start(self) -> str:
         """Start the command; return what failed, in a word."""
-        told, tell_us = os.pipe()
-        self.command = os.fork()
+        me = os.getpid()
+        try:
+            told, tell_us = os.pipe()
+            self.command = os.fork()
+        except OSError:
+            return "fork"
         if self.command == 0:
             os.close(told)
-            _become(self.order, self.output, tell_us)
+            _become(self.order, self.output, tell_us, me)
         os.close(tell_us)
         with open(told, "rb") as file:  # noqa: PTH123 - a pipe
             failed = file.read().decode()
@@ -251,10 +276,11 @@ class Keeper:
                     os.read(self.woken, 4_096)
             if 0 not in ready:
                 return ""
-            told = os.read(0, 4_096)
-            if not told:
-                return "orphan"
-            self.heard += told
+            with suppress(BlockingIOError):
+                told = os.read(0, 4_096)
+                if not told:
+                    return "orphan"
+                self.heard += told
         word, ends, rest = self.heard.partition(b"\n")
         self.heard = rest if ends else self.heard[-_LONGEST_ORDER:]
         order = word.decode(errors="replace") if ends else ""
@@ -271,7 +297,8 @@ class Keeper:
             if pid == 0:
                 self.has_children = True
                 return
-            if pid == self.command:
+            # Its number may be used again by another child.
+            if pid == self.command and self.status is None:
                 self.status = status
 
     def look(self, now: float) -> str:
@@ -343,12 +370,15 @@ def _own_share(pid: int) -> int:
     return sum(int(share.split()[0]) * 1024 for share in shares if share)
 
 
-def _become(order: dict[str, Any], output: int, tell_us: int) -> None:
+def _become(order: dict[str, Any], output: int, tell_us: int, keeper: int) -> None:
     """Turn this forked child into the command; what fails is told in a word."""
     doing = "keeper"
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:  # it was gone before that
+            os._exit(127)
+        _prctl(_PR_SET_DUMPABLE, 1)
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - see above
             file.write(_OOM_FIRST)
         _limit(order)
@@ -374,7 +404,8 @@ def _limit(order: dict[str, Any]) -> None:
     # Not RLIMIT_AS: runtimes with a garbage collector reserve far more addresses than they ever use.
     wanted = {
         # It counts all threads of the user and does not bind root: it only slows a fork bomb down until the next look.
-        resource.RLIMIT_NPROC: _n_threads_of_user() + _THREADS_PER_PROCESS * order["max_processes"],
+        resource.RLIMIT_NPROC: _n_threads_of_user()
+        + max(_LEAST_THREADS, _THREADS_PER_PROCESS * order["max_processes"]),
         resource.RLIMIT_DATA: order["memory_bytes"],
         resource.RLIMIT_FSIZE: order["max_file_bytes"],
         resource.RLIMIT_CORE: 0,
@@ -427,6 +458,9 @@ def main() -> None:
             return
         told += more
     line, _, heard = told.partition(b"\n")
+    # The command can read away our orders, and fill our report: neither may hold us up.
+    os.set_blocking(0, False)
+    os.set_blocking(report, False)
     order = json.loads(line)  # noqa: TID251 - imports no windlass
     keeper = Keeper(order, heard, report, output)
     _hurry()
@@ -436,6 +470,8 @@ def main() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         # What gets no privileges can be signalled by us, too.
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        # Whoever is not root can neither trace us nor open our pipes.
+        _prctl(_PR_SET_DUMPABLE, 0)
     except OSError:
         keeper.say({"failed": "subreaper"})
         return

@@ -1,9 +1,9 @@
 """The tool that runs a command: in one folder, for so long, and with nothing left of it afterwards.
 
 Law 1. When the call has a result, no process of the command is left: not in the background, not after `setsid`, not a
-    daemon, and not if windlass itself was killed.
+    daemon, and not if windlass itself was killed. Code that is written to escape can (Law 4).
 Law 2. A command that ran has a known outcome, also when it failed, was stopped or left something running: the result
-    says which. Only a cancelled call, a crash and a lost keeper leave it unknown.
+    says which. Only a cancelled call, a crash, a lost keeper and an error of windlass leave it unknown.
 Law 3. A command sees a minimal environment, and none of the variables of windlass.
 Law 4. This is a fence against accidents, not a jail: a command can do what the user can who runs windlass.
 """

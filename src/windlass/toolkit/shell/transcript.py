@@ -18,6 +18,8 @@ SHOWN_BYTES: Final = 32 * 1024
 _HALF: Final = SHOWN_BYTES // 2
 # What is kept beyond what is shown: a secret that a cut goes through is found whole, or dropped as a whole.
 _SLACK: Final = 8 * 1024
+# The same where no secret is known: a character, or an escape sequence as programs write them.
+_EDGE: Final = 64
 _NEWEST_CHARS: Final = 2_000
 
 # Colors and cursor moves; titles and links; the rest of what a terminal obeys.
@@ -69,16 +71,27 @@ class Transcript:
 
     def text(self) -> str:
         """Return all of it, or its beginning and its end with a line between that says how much is missing."""
-        if self.n_bytes <= SHOWN_BYTES:
-            return tidy(bytes(self._head + self._tail))
-        slack = _SLACK if REGISTERED.secrets else 0
-        end = bytes(self._tail) if self._has_gap else bytes(self._head[_HALF:] + self._tail)
-        head, tail = tidy(bytes(self._head)), tidy(end)
-        head = head[: len(head) - slack][:_HALF]
-        tail = tail[slack:][-_HALF:]
-        missing = max(0, self.n_bytes - len(head.encode()) - len(tail.encode()))
-        note = f"[{missing:,} of {self.n_bytes:,} bytes are not shown here]"
-        return f"{head.removesuffix(chr(10))}\n{note}\n{tail}"
+        if not self._has_gap:
+            shown = tidy(bytes(self._head + self._tail)).encode()
+            if len(shown) <= SHOWN_BYTES:
+                return shown.decode()
+            return _cut(shown, shown, len(shown))
+        # At a gap stands half of what the cut went through: an escape sequence, a character, or a secret.
+        slack = _SLACK if REGISTERED.secrets else _EDGE
+        head, tail = tidy(bytes(self._head)), tidy(bytes(self._tail))
+        n_in_gap = self.n_bytes - len(self._head) - len(self._tail)
+        total = len(head.encode()) + n_in_gap + len(tail.encode())
+        return _cut(head[:-slack].encode(), tail[slack:].encode(), total)
+
+
+def _cut(head: bytes, tail: bytes, total: int) -> str:
+    """Return the start of the one and the end of the other, and between them how many bytes of all are missing."""
+    # A cut that goes through a character leaves that out.
+    start = head[:_HALF].decode(errors="ignore")
+    end = tail[-_HALF:].decode(errors="ignore")
+    missing = total - len(start.encode()) - len(end.encode())
+    note = f"[{missing:,} of {total:,} bytes are not shown here]"
+    return f"{start.removesuffix(chr(10))}\n{note}\n{end}"
 
 
 def tidy(data: bytes) -> str:
