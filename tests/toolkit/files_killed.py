@@ -1,23 +1,27 @@
 """A program that makes a call of a file tool again and again, each time killed one step later, until it comes through.
 
-    python files_killed.py FOLDER CALL
+    python files_killed.py FOLDER CALL BETWEEN
 
 After each kill it says what is in the folder; then, as the process after the crash, it makes the same call again and says
-what was answered, and what is there now. Each line is JSON. It forks for each life: `import` happens once.
+what was answered, and what is there now. BETWEEN names what happens before that attempt, or goes wrong while it lasts;
+then there is one more attempt. Each line is JSON. It forks for each life: `import` happens once.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.toolkit.files_scene import FileTools, make_file
+from windlass.ports.tool import ToolHost
 
 # What changes a disk, or opens something on it: a kill before a mere look leaves the same as one after it.
 STEPS = ("fchmod", "fchown", "fsync", "mkdir", "open", "rename", "unlink", "write")
@@ -38,11 +42,14 @@ PATCH = """\
 @@ -1 +0,0 @@
 -d
 """
+# Applied twice, it adds the line twice.
+PAIR = "--- a/a.txt\n+++ b/a.txt\n@@\n a\n+x\n--- a/d.txt\n+++ b/d.txt\n@@\n-d\n+D\n"
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "make": ("write_file", {"path": "new/folder/c.txt", "text": BIG}),
     "replace": ("write_file", {"path": "a.txt", "text": BIG, "version": "911169ddaaf1"}),
     "edit": ("edit_file", {"path": "a.txt", "old": "b", "new": "bb"}),
     "patch": ("apply_patch", {"patch": PATCH}),
+    "pair": ("apply_patch", {"patch": PAIR}),
 }
 KEY = "key-of-the-call"
 
@@ -101,7 +108,10 @@ def live(tools: FileTools, call: str, at: int) -> bool:
     return os.WTERMSIG(status) == signal.SIGTERM
 
 
-def lives(folder: Path, call: str, act: Callable[[Path], object]) -> Iterator[Mapping[str, Any]]:
+Between = Callable[[FileTools, Path], AbstractContextManager[object]]
+
+
+def lives(folder: Path, call: str, between: Between) -> Iterator[Mapping[str, Any]]:
     """Say for each step what a kill there leaves, and what the same call then makes of it."""
     name, args = CALLS[call]
     folder.mkdir()
@@ -110,25 +120,99 @@ def lives(folder: Path, call: str, act: Callable[[Path], object]) -> Iterator[Ma
         fresh(folder)
         is_through = live(tools, call, at)
         left = content_of(folder)
-        act(folder)
-        answer = tools.call(name, args, KEY)
+        with between(tools, folder):
+            answer = tools.call(name, args, KEY)
+            then = content_of(folder)
         yield {
             "at": at,
             "left": left,
             "answer": answer.text,
             "status": answer.status,
-            "then": content_of(folder),
+            "then": then,
             "mode": oct((folder / "a.txt").stat().st_mode & 0o777),
+            "halves": len(list(folder.glob(".windlass/halves/*"))),
+            "last": tools.call(name, args, KEY).status,
+            "finally": content_of(folder),
         }
         at += 1
 
 
-def write_between(folder: Path) -> None:
+# ------------------------------------------------------------------- between a kill and the attempt after it
+
+
+def by_person(_: FileTools, folder: Path) -> AbstractContextManager[object]:
     """What a person does between the crash and the next attempt."""
     make_file(folder / "a.txt", "mine\n")
+    return nullcontext()
+
+
+@contextmanager
+def failing(name: str, code: int) -> Iterator[None]:
+    """Let a function of the system fail."""
+    function = getattr(os, name)
+
+    def fail(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as the function has it
+        raise OSError(code, os.strerror(code))
+
+    setattr(os, name, fail)
+    try:
+        yield
+    finally:
+        setattr(os, name, function)
+
+
+class CancelledSoon:
+    """A turn that is cancelled once the call has looked at it, which it does when it has the lock."""
+
+    n_looks = 0
+
+    @property
+    def is_cancelled(self) -> bool:
+        self.n_looks += 1
+        return self.n_looks > 1
+
+
+@contextmanager
+def cancelled(tools: FileTools, _: Path) -> Iterator[None]:
+    tools.host = cast("ToolHost", CancelledSoon())
+    try:
+        yield
+    finally:
+        tools.host = None
+
+
+@contextmanager
+def read_only(_: FileTools, folder: Path) -> Iterator[None]:
+    (folder / "d.txt").chmod(0o444)
+    try:
+        yield
+    finally:
+        (folder / "d.txt").chmod(0o644)
+
+
+@contextmanager
+def linked(_: FileTools, folder: Path) -> Iterator[None]:
+    d_txt, moved = folder / "d.txt", folder / ".windlass" / "moved"
+    moved.parent.mkdir(mode=0o700, exist_ok=True)
+    d_txt.rename(moved)
+    d_txt.symlink_to("a.txt")
+    try:
+        yield
+    finally:
+        moved.rename(d_txt)
+
+
+BETWEEN: dict[str, Between] = {
+    "nobody": lambda *_: nullcontext(),
+    "person": by_person,
+    "full": lambda *_: failing("write", errno.ENOSPC),
+    "broken": lambda *_: failing("rename", errno.EIO),
+    "cancelled": cancelled,
+    "read_only": read_only,
+    "linked": linked,
+}
 
 
 if __name__ == "__main__":
-    ACTS: dict[str, Callable[[Path], object]] = {"nobody": lambda _: None, "person": write_between}
-    for told in lives(Path(sys.argv[1]), sys.argv[2], ACTS[sys.argv[3]]):
+    for told in lives(Path(sys.argv[1]), sys.argv[2], BETWEEN[sys.argv[3]]):
         sys.stdout.write(json.dumps(told) + "\n")

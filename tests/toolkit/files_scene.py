@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.errors import WindlassError
-from windlass.ports.tool import ToolContext
+from windlass.ports.tool import ToolContext, ToolHost
 from windlass.toolkit import files
 
 CANARY = "canary-7f3a"
@@ -30,10 +30,11 @@ class FileTools:
     def __init__(self, root: Path, *, key: str = "", **options: Any) -> None:
         self.by_name = {each.name: each for each in files(root, write="allow", **options)}
         self.key = key
+        self.host: ToolHost | None = None
 
     def call(self, name: str, args: Mapping[str, Any], key: str = "") -> Answer:
         made = self.by_name[name]
-        ctx = ToolContext(deps=None, idempotency_key=key or self.key)
+        ctx = ToolContext(deps=None, idempotency_key=key or self.key, host=self.host)
         takes_context = name in ("write_file", "edit_file", "apply_patch")
         try:
             own = made.check(args)

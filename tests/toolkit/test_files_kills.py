@@ -20,6 +20,7 @@ NEW: dict[str, dict[str, str | None]] = {
     "replace": {"a.txt": BIG},
     "edit": {"a.txt": "a\nbb\n"},
     "patch": {"a.txt": "a\nB\n", "new/folder/c.txt": "c\n", "d.txt": None},
+    "pair": {"a.txt": "a\nx\nb\n", "d.txt": "D\n"},
 }
 
 
@@ -57,6 +58,7 @@ def test_killed_at_any_step_a_call_is_done_once_when_it_runs_again(
         assert life["status"] == "ok", life
         assert life["then"] == after(call), life
         assert life["mode"] == "0o640", life
+        assert life["halves"] == 0, life
     # All were met: nothing done yet, all of it done, and of a patch that changes three files one, and two of them.
     assert told[0]["left"] == OLD
     assert told[-1]["left"] == after(call)
@@ -75,3 +77,28 @@ def test_what_a_person_wrote_between_the_attempts_stays(call: str, tmp_path: Pat
         others = {path: text for path, text in life["then"].items() if path != "a.txt"}
         assert others == {path: text for path, text in life["left"].items() if path != "a.txt"}
     assert "a.txt: changed by someone else since this call began; left alone." in told[-1]["answer"]
+
+
+@pytest.mark.parametrize("fault", ["full", "broken", "cancelled", "read_only", "linked"])
+def test_an_attempt_that_fails_says_what_the_one_before_it_had_changed(
+    fault: str, tmp_path: Path
+) -> None:
+    """A model that reads "nothing was changed" makes the call anew, and what was inserted is there twice."""
+    told = lives(tmp_path / "root", "pair", fault)
+
+    for life in told:
+        changed = [path for path, text in NEW["pair"].items() if life["left"][path] == text]
+        assert life["then"]["a.txt"] == life["left"]["a.txt"] or life["status"] == "ok", life
+        if life["status"] != "ok" and changed:
+            known = [path for path in changed if fault != "linked" or path != "d.txt"]
+            assert "othing was changed" not in life["answer"], life
+            assert f"Changed before that: {', '.join(known)}." in life["answer"], life
+        if life["status"] == "tool_uncertain":
+            assert fault == "linked", life
+            assert life["answer"].endswith(" Not known: d.txt."), life
+        # Once nothing is in its way, the same call goes on to its end.
+        assert (life["last"], life["finally"]) == ("ok", after("pair")), life
+    # A kill between the two files was met, and the attempt after it failed.
+    halfway = [life for life in told if life["left"] == {**OLD, "a.txt": "a\nx\nb\n"}]
+    assert halfway
+    assert all(life["status"] in ("tool_error", "tool_uncertain") for life in halfway)

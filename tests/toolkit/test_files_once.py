@@ -1,14 +1,12 @@
-"""The same call is done once, in an order that a crash cannot hurt, and what cannot be done leaves the files as they were."""
+"""The same call is done once, and what cannot be done leaves the files as they were."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import threading
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,7 @@ from windlass.errors import ToolError
 from windlass.toolkit.files import state as file_state
 from windlass.toolkit.files.edits import patched
 from windlass.toolkit.files.folder import Folder
-from windlass.toolkit.files.writing import Writer
+from windlass.toolkit.files.writing import Edit, Writer
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n"
 
@@ -70,8 +68,7 @@ def test_the_same_call_again_leaves_alone_what_someone_wrote_since(
     told = tools.refused("edit_file", key="k", path="a.txt", old="b", new="bb")
 
     assert told == (
-        "a.txt: changed by someone else since this call began; left alone. "
-        "Nothing was changed. Read a.txt again."
+        "a.txt: changed by someone else since this call began; left alone. Read a.txt again."
     )
     assert (root / "a.txt").read_text() == "mine: b\n"
 
@@ -99,51 +96,56 @@ def test_a_key_that_was_used_for_other_files_is_not_used_again(tools: FileTools)
     assert answer.status == "tool_uncertain"
 
 
-def test_what_is_older_than_thirty_days_is_removed(root: Path, tools: FileTools) -> None:
+def test_records_older_than_thirty_days_are_removed(root: Path, tools: FileTools) -> None:
     tools.ok("edit_file", key="k", path="a.txt", old="b", new="c")
-    record, halves = record_of(root, "k"), root / ".windlass" / "halves"
+    record = record_of(root, "k")
     day_s, now_s = 24 * 3600, record.stat().st_mtime
-    for folder in (record.parent, halves):
-        for name, days in (("old", 31), ("young", 29)):
-            os.utime(make_file(folder / name), (now_s - days * day_s,) * 2)
+    for name, days in (("old", 31), ("young", 29)):
+        os.utime(make_file(record.parent / name), (now_s - days * day_s,) * 2)
 
     tools.ok("edit_file", key="k", path="a.txt", old="b", new="c")
 
     assert {each.name for each in record.parent.iterdir()} == {"young", record.name}
-    assert [each.name for each in halves.iterdir()] == ["young"]
 
 
-# ----------------------------------------------------------------------------- in what order
-
-
-def test_nothing_changes_before_all_of_it_and_its_record_are_on_the_disk(
-    root: Path, tools: FileTools, monkeypatch: pytest.MonkeyPatch
+def test_what_a_killed_process_had_not_put_in_its_place_is_removed_by_the_next_call(
+    root: Path, tools: FileTools
 ) -> None:
-    tools.ok("edit_file", key="first", path="b.txt", old="one", new="two")
-    done: list[str] = []
+    tools.ok("edit_file", path="a.txt", old="b", new="c")
+    halves = root / ".windlass" / "halves"
+    make_file(halves / "left", "x" * 1_000)
 
-    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function has it
-            target = args[1] if name == "rename" and len(args) > 1 else ""
-            kind = "record" if len(str(target)) == 62 else target
-            done.append(" ".join(filter(None, [name, kind])))
-            return function(*args, **options)
+    tools.refused("edit_file", path="a.txt", old="not there", new="c")
 
-        return call
+    assert list(halves.iterdir()) == []
 
-    for name in ("write", "fsync", "rename", "mkdir"):
-        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
-    more = "--- /dev/null\n+++ b/new/c.txt\n@@ -0,0 +1 @@\n+c\n"
-    tools.ok("apply_patch", key="k", patch=PATCH + more)
 
-    assert done == [
-        "write", "fsync",                    # the new a.txt
-        "write", "fsync",                    # c.txt
-        "mkdir", "fsync",                    # a folder for the record
-        "write", "fsync", "rename record", "fsync",
-        "rename a.txt", "fsync",
-        "mkdir", "fsync", "rename c.txt", "fsync",
-    ]  # fmt: skip
+def test_an_attempt_that_would_make_another_text_than_the_first_leaves_the_file_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update of windlass that edits differently."""
+    folder = Folder(root)
+    rename = os.rename
+
+    def dying(source: str, target: str, **folders: int) -> None:
+        if target == "a.txt":
+            raise KeyboardInterrupt
+        rename(source, target, **folders)
+
+    with monkeypatch.context() as first:
+        first.setattr(os, "rename", dying)
+        with pytest.raises(KeyboardInterrupt):
+            Writer(folder, 1_000).write([Edit(("a.txt",), lambda _: b"one\n")], "k")
+    with pytest.raises(ToolError) as refused:
+        Writer(folder, 1_000).write([Edit(("a.txt",), lambda _: b"another\n")], "k")
+
+    assert str(refused.value) == (
+        "a.txt: this call would change it otherwise now than when it began; left alone. Not changed: a.txt."
+    )
+    assert (root / "a.txt").read_text() == "a\nb\n"
+
+
+# ------------------------------------------------------------------------- what goes wrong, and others
 
 
 def test_a_file_that_changes_between_its_reading_and_its_rename_is_left_alone(
@@ -176,7 +178,7 @@ def test_a_full_disk_leaves_every_file_as_it_was(
     monkeypatch.setattr(os, "write", full)
     told = tools.refused("apply_patch", patch=PATCH)
 
-    assert told == "It cannot be written (No space left on device); nothing was changed."
+    assert told == "It cannot be written (No space left on device). Nothing was changed."
     assert picture_of(root) == before
     assert list((root / ".windlass" / "halves").iterdir()) == []
 
@@ -249,6 +251,43 @@ def test_a_call_that_had_begun_does_not_say_that_nothing_was_changed(
         "another program is writing in this folder. "
         "An earlier attempt of this call may have changed files: read them and go on from there."
     )
+
+
+def test_a_call_that_gets_the_lock_when_its_turn_is_cancelled_changes_nothing(root: Path) -> None:
+    """Nor does it write a byte: it ends when it has looked."""
+    edits = patched(Folder(root), PATCH)
+
+    with pytest.raises(ToolError) as refused:
+        Writer(Folder(root), 1_000).write(edits, "k", lambda: True)
+
+    assert str(refused.value) == "the turn was cancelled; nothing was changed"
+    assert not record_of(root, "k").exists()
+    assert (root / "a.txt").read_text() == "a\nb\n"
+
+
+def test_a_file_on_another_disk_is_met_before_the_first_file_changes(
+    root: Path, tools: FileTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted = make_file(root / "mounted" / "c.txt", "c\n").parent
+    inode, fstat = mounted.stat().st_ino, os.fstat
+
+    def on_another_disk(file: int) -> os.stat_result:
+        found = fstat(file)
+        if found.st_ino != inode:
+            return found
+        # The third field is the number of the disk.
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:]))
+
+    monkeypatch.setattr(os, "fstat", on_another_disk)
+    more = "--- a/mounted/c.txt\n+++ b/mounted/c.txt\n@@\n-c\n+C\n"
+    told = tools.refused("apply_patch", key="k", patch=PATCH + more)
+
+    assert told == (
+        "mounted/c.txt: found a folder on another disk than the root, wanted one on the same. "
+        "Nothing was changed."
+    )
+    assert (root / "a.txt").read_text() == "a\nb\n"
+    assert not record_of(root, "k").exists()
 
 
 def test_a_call_that_is_cancelled_between_two_files_stops_there_and_can_go_on(root: Path) -> None:

@@ -16,6 +16,7 @@ from tests.limits import HANGS_S
 from tests.toolkit.files_scene import FileTools, make_file
 from windlass.toolkit.files import search as file_search
 from windlass.toolkit.files.folder import Folder
+from windlass.toolkit.files.walk import Pattern, Walk
 
 # A program that searches, and says when the process that it searches with has all that it needs. That process holds
 # the pipe whose number comes first.
@@ -102,7 +103,7 @@ def test_a_long_file_is_shown_as_far_as_it_fits(root: Path, tools: FileTools) ->
     assert "(go on with start=601)" in long
     assert len(long) < 61_000
     assert wide.endswith("y… (cut: this line has 100,000 characters)")
-    assert "(go on with start=2)" in wide
+    assert "(line 1 is cut, and its rest cannot be read; go on with start=2)" in wide
 
 
 def test_a_file_over_the_limit_is_refused_by_its_size(root: Path) -> None:
@@ -146,7 +147,7 @@ def test_a_list_is_bounded_and_says_so(root: Path, tools: FileTools) -> None:
 
 
 def test_a_walk_looks_at_so_many_names_and_says_that_there_are_more(root: Path) -> None:
-    walk = file_search.Walk(Folder(root), (), seen=3)
+    walk = Walk(Folder(root), (), seen=3)
 
     assert len(list(walk)) == 3
     assert "all after the first 3 names; begin in a folder further down" in walk.left_out()
@@ -198,7 +199,7 @@ def test_folders_of_any_number_asked_for_again_and_again_cost_no_more_than_once(
             nonlocal looked
             looked += 1
 
-        wanted = file_search.Pattern(pattern, "pattern")
+        wanted = Pattern(pattern, "pattern")
         assert wanted.fits(names)  # the first time, names are compiled
         sys.setprofile(count)
         try:
@@ -329,3 +330,33 @@ def test_a_line_is_shown_cut_and_with_what_is_hidden_in_it(root: Path, tools: Fi
     assert line.startswith("odd:1: needle \\u202e\\u001b[31mxxx")
     assert line.endswith("x…")
     assert len(line) < 270
+
+
+@pytest.mark.parametrize(
+    ("line", "query", "ignore_case", "shown"),
+    [
+        ("x" * 70_000 + "needle" + "y" * 500, "needle", False, "needle"),
+        ("x" * 70_000 + "needle", "needle", False, "needle"),
+        ("ß" * 70_000 + "NEEDLE" + "y" * 500, "needle", True, "NEEDLE"),
+        ("x" * 236 + "needle", "needle", False, "needle"),
+    ],
+    ids=["far", "at the end", "ignoring case", "half cut"],
+)
+def test_of_a_long_line_the_part_that_fits_is_shown_with_its_column(
+    line: str,
+    query: str,
+    ignore_case: bool,
+    shown: str,
+    root: Path,
+    tools: FileTools,
+) -> None:
+    make_file(root / "long", f"{line}\n")
+    at = line.index(shown)
+
+    (told,) = tools.ok(
+        "search_files", query=query, pattern="long", ignore_case=ignore_case
+    ).splitlines()[1:2]
+
+    assert told.startswith(f"long:1: (from column {at - 59:,}) …" + line[at - 60 : at] + shown)
+    assert len(told) < 300
+    assert told.endswith("…") is line.endswith("yyy")

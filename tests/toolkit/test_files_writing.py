@@ -119,6 +119,7 @@ def test_the_same_text_again_is_no_change(root: Path, tools: FileTools) -> None:
         (b"a\r\nb\r\n", "a\r\nb", "x\r\ny", 1, b"x\r\ny\r\n"),
         (b"a\nb\r\nc\r\nd\n", "b\nc", "x\ny", 1, b"a\nx\r\ny\r\nd\n"),
         (b"a\nb\nc\r\n", "a\nb", "x\ny", 1, b"x\ny\nc\r\n"),
+        (b"a\nb\nc\n", "a\r\nb", "x\r\ny", 1, b"x\ny\nc\n"),
         (b"\xef\xbb\xbfa\nb\n", "a", "x", 1, b"\xef\xbb\xbfx\nb\n"),
         ("é\n".encode(), "é", "ü", 1, "ü\n".encode()),
         (b"x.y(z)*\n", "x.y(z)*", "done", 1, b"done\n"),
@@ -143,7 +144,9 @@ def test_an_edit_changes_what_it_names_and_no_other_byte(  # noqa: PLR0917 - a r
         (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n"),
         (b"\xef\xbb\xbfa\r\n", "x\n", b"\xef\xbb\xbfx\r\n"),
         (b"a\n", "x\r\n", b"x\r\n"),
-        (b"caf\xe9\r\n", "x\n", b"x\n"),
+        (b"caf\xe9\r\n", "x\n", b"x\r\n"),
+        (b"caf\xe9\n", "x\n", b"x\n"),
+        (b"\0\r\n", "x\n", b"x\n"),
     ],
 )
 def test_a_whole_text_keeps_the_mark_and_the_ends_of_the_lines_that_it_replaces(
@@ -231,7 +234,7 @@ def test_a_file_that_is_marked_read_only_stays(root: Path, tools: FileTools) -> 
 
     told = tools.refused("edit_file", path="a.txt", old="b", new="c")
 
-    assert told.startswith("a.txt: found a file that is marked as read-only, wanted one that may")
+    assert told == "a.txt: found a file that is read-only here, wanted one that may be changed"
     assert (root / "a.txt").read_text() == "a\nb\n"
 
 

@@ -351,6 +351,29 @@ def test_nor_one_that_other_users_may_write_to(place: Place) -> None:
     assert told == ".windlass: found a folder that other users may write to"
 
 
+@pytest.mark.parametrize("name", [".windlass", "halves", "calls"])
+def test_nor_one_of_another_user(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    FileTools(place.root, key="k").ok("write_file", path="made_before.txt", text="x")
+    own = place.root / ".windlass"
+    inode = (own if name == ".windlass" else own / name).stat().st_ino
+    fstat = os.fstat
+
+    def of_another(file: int) -> os.stat_result:
+        found = fstat(file)
+        # The fifth field is the number of the owner.
+        return (
+            os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
+            if found.st_ino == inode
+            else found
+        )
+
+    monkeypatch.setattr(os, "fstat", of_another)
+    told = FileTools(place.root, key="k2").refused("write_file", path="new.txt", text="x")
+
+    assert told == ".windlass: found a folder of another user, wanted one of our own"
+    assert not (place.root / "new.txt").exists()
+
+
 def test_a_pipe_in_place_of_the_lock_holds_nothing_up(place: Place) -> None:
     os.mkfifo(place.root / ".windlass" / "lock")
 

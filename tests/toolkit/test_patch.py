@@ -12,31 +12,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.toolkit.files_patches import HEAD, applied, only, refusal_of
 from windlass.errors import ToolError
+from windlass.toolkit.files.applying import apply
 from windlass.toolkit.files.diff import diff_of, stat_of
-from windlass.toolkit.files.patch import MAX_HUNKS, FilePatch, apply, parse
-
-HEAD = "--- a/f\n+++ b/f\n"
-
-
-def only(patch: str) -> FilePatch:
-    (file,) = parse(patch)
-    return file
-
-
-def applied(text: str, patch: str) -> str:
-    return apply(text, only(patch))
-
-
-def refusal_of(text: str, patch: str) -> str | None:
-    """Return why a patch is refused; None if it is applied."""
-    try:
-        for file in parse(patch):
-            apply(text, file)
-    except ToolError as error:
-        return str(error)
-    return None
-
+from windlass.toolkit.files.patch import MAX_HUNKS, FilePatch, parse
 
 # ------------------------------------------------------------------------------ properties
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final, TypeAlias
 
-from windlass.toolkit.files.patch import NOWHERE, end_of
+from windlass.toolkit.files.applying import end_of
+from windlass.toolkit.files.patch import NOWHERE
 
 Opcode: TypeAlias = tuple[str, int, int, int, int]
 

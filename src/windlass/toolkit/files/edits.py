@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from windlass.errors import ToolError
 from windlass.guards.text import visible
-from windlass.toolkit.files import patch as patches
+from windlass.toolkit.files.applying import apply, end_of
 from windlass.toolkit.files.folder import Content, Folder, Names, as_shown
-from windlass.toolkit.files.patch import FilePatch, end_of
+from windlass.toolkit.files.patch import FilePatch, parse
 from windlass.toolkit.files.writing import Edit
 
 VERSION_CHARS: Final = 12
@@ -89,7 +89,9 @@ def written(names: Names, text: str, version: str) -> Edit:
         try:
             file = plain(before, path)
         except ToolError:
-            return data  # what was no text has no ends of lines to keep
+            if b"\0" in before.data:
+                return data  # what was no text has no ends of lines to keep
+            file = Plain(before.data.decode("latin-1"), has_mark=False)
         return file._replace(
             text=_with_ends(text.removeprefix("\ufeff"), "", end_of(file.text))
         ).data
@@ -159,7 +161,8 @@ class _Searched:
         while at >= 0:
             start, done_flat = self._place(at), at + len(wanted)
             end = self._place(done_flat)
-            made += [self._text[done:start], _with_ends(new, self._text[start:end], self._main)]
+            part = _with_ends(_with_lf(new), self._text[start:end], self._main)
+            made += [self._text[done:start], part]
             done, at = end, self.flat.find(wanted, done_flat)
         return "".join([*made, self._text[done:]])
 
@@ -242,7 +245,7 @@ def patched(folder: Folder, patch: str) -> list[Edit]:
         ToolError: it is not one.
     """
     _encoded(patch, "patch")
-    return [Edit(folder.names_of(file.path), _patching(file)) for file in patches.parse(patch)]
+    return [Edit(folder.names_of(file.path), _patching(file)) for file in parse(patch)]
 
 
 def _patching(file: FilePatch) -> Callable[[Content | None], bytes | None]:
@@ -253,12 +256,12 @@ def _patching(file: FilePatch) -> Callable[[Content | None], bytes | None]:
             if before is not None:
                 told = f"this file exists; begin its part of the patch with `--- a/{shown}`"
                 raise ToolError(f"{shown}: {told}")
-            return patches.apply("", file).encode()
+            return apply("", file).encode()
         if before is None:
             told = "no such file; to make it, begin its part of the patch with `--- /dev/null`"
             raise ToolError(f"{shown}: {told}")
         old = plain(before, file.path)
-        text = patches.apply(old.text, file)
+        text = apply(old.text, file)
         if not file.deletes:
             return old._replace(text=text).data
         if text:

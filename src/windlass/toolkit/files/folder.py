@@ -17,7 +17,7 @@ import stat
 import unicodedata
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -159,6 +159,19 @@ class Folder:
             raise ToolError(_GONE) from None
         except OSError as error:
             raise _refusal(error, ".", "folder") from None
+
+    def sync(self, names: Names) -> None:
+        """Make durable which names there are on the way to a file, and its own.
+
+        Raises:
+            PathDenied: something else stands in the place of a folder.
+            ToolError: a folder cannot be opened.
+            OSError: the disk does not take it.
+        """
+        with suppress(_Missing):  # a folder that was deleted since
+            for n in range(len(names)):
+                with self.opened(names[:n]) as folder:
+                    os.fsync(folder)
 
     @contextmanager
     def opened_file(self, names: Names) -> Iterator[tuple[int, os.stat_result]]:
@@ -311,10 +324,10 @@ def _made_folder(folder: int, name: str, path: str) -> int:
     except _Missing:
         pass
     try:
-        os.mkdir(name, dir_fd=folder)
+        # Someone else may be faster; what it is shows when it is opened.
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
         os.fsync(folder)
-    except FileExistsError:
-        pass  # someone else was faster; what it is shows when it is opened
     except OSError as error:
         raise ToolError(f"{as_shown(path)}: cannot be made ({error.strerror})") from None
     return _open_folder(folder, name, path)

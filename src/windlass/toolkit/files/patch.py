@@ -1,20 +1,14 @@
-"""Unified diffs that a model wrote: read, and applied to a text.
+"""Unified diffs that a model wrote, read.
 
-Law 1. Nothing here touches a file: text goes in, text comes out.
-Law 2. A patch fits exactly or not at all: the lines that it shows must stand in the text, in one place. No number in
-    `@@` chooses between several: a person may have allowed the other one.
-Law 3. A refusal names the line of the patch or of the text, what was found and what was wanted.
-Law 4. The work is bounded: a text is taken apart once, and searched once for each hunk, of which there are few.
-
-Length: much of it is what git and models write around the lines of a diff.
+Law 1. A line of a change that stands in no hunk is refused. It is not taken for words, and left out in silence.
+Law 2. A refusal names the line of the patch, what was found and what was wanted.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from windlass.errors import ToolError
@@ -23,6 +17,7 @@ from windlass.guards.text import visible
 MAX_FILES: Final = 50
 MAX_HUNKS: Final = 500
 NOWHERE: Final = "/dev/null"
+UNENDED: Final = "\\ No newline at end of file"
 _HUNK: Final = re.compile(r"@@ -(?P<at>\d+)(?:,(?P<old>\d+))? \+\d+(?:,(?P<new>\d+))? @@")
 _NEXT: Final = ("@@", "diff ", "index ", "Index: ", "new file mode", "deleted file mode", "```")
 _GIT: Final = "diff --git "
@@ -43,9 +38,8 @@ _EXECUTED: Final = re.compile(rf"{_MAKES}(?!100644)\d+$")
 _FILLED: Final = re.compile(r"index \w+\.\.(?!e69de29|473a0f4)")
 _COMPARED: Final = re.compile(r"Binary files .+ differ$")
 _ESCAPE: Final = re.compile(rb'\\(?:([0-3][0-7]{2})|(["\\])|(.?))', re.DOTALL)
-_MARK: Final = "\ufeff"
+_TIME: Final = re.compile(r"\t(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.0+)? ([+-]\d{4})$")
 _SIGNATURE: Final = "-- "
-_MAX_PLACES: Final = 100
 _MAX_DIGITS: Final = 9
 
 
@@ -67,6 +61,21 @@ class Hunk(NamedTuple):
     def old(self) -> list[str]:
         """The lines that must be there."""
         return [row.text for row in self.rows if row.sign != "+"]
+
+    @property
+    def adds(self) -> bool:
+        """Whether lines are there when it is applied."""
+        return any(row.sign != "-" for row in self.rows)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it says that the text ends with it."""
+        return not all(row.is_ended for row in self.rows)
+
+    @property
+    def old_is_ended(self) -> bool:
+        """Whether a line feed may stand after the last of the lines that must be there."""
+        return all(row.is_ended for row in self.rows if row.sign != "+")
 
 
 class FilePatch(NamedTuple):
@@ -104,9 +113,7 @@ def parse(patch: str) -> list[FilePatch]:
     seen = set[str]()
     for file in files:
         if file.path in seen:
-            raise ToolError(
-                f"patch: found {_shown(file.path)} twice, wanted all its hunks together"
-            )
+            raise ToolError(f"patch: found {shown(file.path)} twice, wanted all its hunks together")
         seen.add(file.path)
     return files
 
@@ -115,19 +122,22 @@ class _Reader:
     """Goes through a patch from line to line."""
 
     def __init__(self, patch: str) -> None:
-        self._lines = [line.removesuffix("\r") for line in patch.split("\n")]
+        self._raw = patch.split("\n")
+        self._lines = [line.removesuffix("\r") for line in self._raw]
         self._at = 0
         self._n_hunks = 0
 
     def files(self) -> Iterator[FilePatch]:
+        is_after_file = is_apart = False
         while self._at < len(self._lines):
             line = self._line(self._at)
-            if self._begins_file(self._at):
-                yield self._file(None)
+            if self._begins_file(self._at) or line.startswith(_GIT):
+                yield self._git_file() if line.startswith(_GIT) else self._file(None)
+                is_after_file, is_apart = True, False
                 continue
-            if line.startswith(_GIT):
-                yield self._git_file()
-                continue
+            if is_after_file:
+                self._check_outside(line, is_apart=is_apart)
+                is_apart = is_apart or not line
             self._check_words(line)
             if line.startswith("@@"):
                 raise self._refusal("a hunk without a file, wanted `--- a/path` first")
@@ -136,6 +146,14 @@ class _Reader:
             if line.startswith("*** ") and " File: " in line:
                 raise self._refusal("another kind of patch, wanted a unified diff")
             self._at += 1
+
+    def _check_outside(self, line: str, *, is_apart: bool) -> None:
+        """Refuse a line of a change that no hunk has: passed over, a part of the patch would be left out in silence."""
+        is_replaced = line.startswith("-") and self._line(self._at + 1).startswith("+")
+        # Words that stand apart from the hunk may be a list.
+        is_change = line.startswith(("-", "+")) and line != _SIGNATURE and not is_apart
+        if is_change or is_replaced:
+            raise self._refusal("a line of a change outside of a hunk, wanted `@@` before it")
 
     def _git_file(self) -> FilePatch:
         """Return what git says about a file; one that is empty has no `---` and no hunk."""
@@ -172,9 +190,10 @@ class _Reader:
 
     def _file(self, named: _Named | None) -> FilePatch:
         first = self._at
-        before = self._path(self._line(first)[4:])
+        heads = self._line(first)[4:], self._line(first + 1)[4:]
+        before = self._path(heads[0])
         self._at += 1
-        after = self._path(self._line(self._at)[4:])
+        after = self._path(heads[1])
         self._at += 1
         hunks = list[Hunk]()
         while self._line(self._at).startswith("@@"):
@@ -190,8 +209,10 @@ class _Reader:
         if not (creates or deletes) and before != after:
             raise self._refusal(_RENAMED)
         if not hunks and not (creates or deletes):
-            raise self._refusal(f"no hunk for {_shown(after)}, wanted `@@ … @@`")
+            raise self._refusal(f"no hunk for {shown(after)}, wanted `@@ … @@`")
         self._at = end
+        creates = creates or (_is_of_1970(heads[0]) and not any(hunk.old for hunk in hunks))
+        deletes = deletes or (_is_of_1970(heads[1]) and not any(hunk.adds for hunk in hunks))
         return FilePatch(before if deletes else after, tuple(hunks), creates, deletes)
 
     def _named(self, words: str) -> _Named | None:
@@ -215,7 +236,7 @@ class _Reader:
             plain = "\n"
         if any(char < " " for char in plain):
             wanted = "one of letters that can be seen"
-            raise self._refusal(f"the path `{_shown(path)}`, wanted {wanted}")
+            raise self._refusal(f"the path `{shown(path)}`, wanted {wanted}")
         return plain
 
     def _hunk(self) -> Hunk:
@@ -235,6 +256,10 @@ class _Reader:
             rows = self._guessed()
         if not any(row.sign != " " for row in rows):
             raise ToolError(f"patch, line {first}: found a hunk that changes nothing")
+        for side in (" -", " +"):
+            if not all(row.is_ended for row in [row for row in rows if row.sign in side][:-1]):
+                told = f"found a line after `{UNENDED}`, wanted that mark after the last one"
+                raise ToolError(f"patch, line {first}: {told}")
         return Hunk(tuple(rows), first)
 
     def _counted(self, n_old: int, n_new: int) -> list[Row] | None:
@@ -263,7 +288,7 @@ class _Reader:
             if row is None:
                 self._at = at
                 wanted = "a line that begins with a blank, `-` or `+`"
-                raise self._refusal(f"`{_shown(line)}`, wanted {wanted}")
+                raise self._refusal(f"`{shown(line)}`, wanted {wanted}")
             rows.append(row)
             n_blank = 0 if line else n_blank + 1
             at = self._after_mark(at + 1, rows)
@@ -274,7 +299,10 @@ class _Reader:
     def _after_mark(self, at: int, rows: list[Row]) -> int:
         if not self._line(at).startswith("\\"):
             return at
-        rows[-1] = rows[-1]._replace(is_ended=False)
+        # A carriage return before no line feed is a letter of the text, unless all lines of the patch have one.
+        is_letter = self._raw[at - 1].endswith("\r") and not self._raw[at].endswith("\r")
+        text = rows[-1].text + "\r" * is_letter
+        rows[-1] = rows[-1]._replace(text=text, is_ended=False)
         return at + 1
 
     def _may_end(self, at: int) -> bool:
@@ -303,6 +331,18 @@ def _row(line: str) -> Row | None:
     return Row(line[0], line[1:]) if line[0] in " -+" else None
 
 
+def _is_of_1970(words: str) -> bool:
+    """Whether a path comes with the time that `diff -N` gives to a file that is not there: the first second of 1970."""
+    found = _TIME.search(words)
+    if found is None:
+        return False
+    try:
+        time = datetime.strptime(" ".join(found.groups()), "%Y-%m-%d %H:%M:%S %z")
+    except ValueError:
+        return False
+    return time.timestamp() == 0
+
+
 def _unescaped(escape: re.Match[bytes]) -> bytes:
     octal, itself, other = escape.groups()
     if other is not None:
@@ -310,129 +350,6 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
     return itself or bytes([int(octal, 8)])
 
 
-# ---------------------------------------------------------------------------------- applying
-
-
-class _Line(NamedTuple):
-    """A line of a text, and how it ends."""
-
-    text: str
-    end: str
-
-
-def apply(text: str, patch: FilePatch) -> str:
-    """Return what a patch makes of a text. Lines that it adds end as those of the text do.
-
-    Raises:
-        ToolError: it does not fit; nothing of it is applied.
-    """
-    # The mark (BOM) at the beginning of a file is no part of its text, but git shows it.
-    old = patch.hunks[0].old if patch.hunks else []
-    if not old or not old[0].startswith(_MARK) or text.startswith(_MARK):
-        return _applied(text, patch)
-    made = _applied(_MARK + text, patch).removeprefix(_MARK)
-    if made == text:
-        found = "a change of the mark (BOM) at the beginning, which stays"
-        raise ToolError(
-            f"patch, line {patch.hunks[0].line}: found {found}, wanted a change of text"
-        )
-    return made
-
-
-def _applied(text: str, patch: FilePatch) -> str:
-    lines = _lines(text)
-    end = end_of(text)
-    places = _Places([line.text for line in lines], patch.path)
-    made, done = list[_Line](), 0
-    for hunk in patch.hunks:
-        at = places.of(hunk, done)
-        made += lines[done:at]
-        for row in hunk.rows:
-            if row.sign != "+":
-                kept, at = lines[at], at + 1
-                if row.sign == " ":
-                    made.append(kept)
-            else:
-                made.append(_Line(row.text, end if row.is_ended else ""))
-        done = at
-    made += lines[done:]
-    # Only the last line of a file may be without an end.
-    ended = [line if line.end else line._replace(end=end) for line in made[:-1]]
-    return "".join(line.text + line.end for line in (*ended, *made[-1:]))
-
-
-def end_of(text: str) -> str:
-    """Return how most lines of a text end: CRLF or LF."""
-    n_crlf = text.count("\r\n")
-    return "\r\n" if n_crlf * 2 > text.count("\n") else "\n"
-
-
-def _lines(text: str) -> list[_Line]:
-    found = list[_Line]()
-    for line in text.split("\n"):
-        plain = line.removesuffix("\r")
-        found.append(_Line(plain, "\n" if plain is line or plain == line else "\r\n"))
-    last = text.rpartition("\n")[2]
-    found.pop()
-    return [*found, _Line(last, "")] if last else found
-
-
-class _Places:
-    """Finds hunks in the lines of a text. They are searched as one text: that takes linear time, whatever is sought."""
-
-    def __init__(self, lines: list[str], path: str) -> None:
-        self._lines = lines
-        self._path = path
-        self._text = "\n".join(["", *lines, ""])
-        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-
-    def of(self, hunk: Hunk, start: int) -> int:
-        """Return the only place where a hunk fits, from a line on."""
-        old, where = hunk.old, f"patch, line {hunk.line}"
-        if not old:
-            if not self._lines:
-                return 0
-            told = "found no lines around what is added, wanted some that are in the file"
-            raise ToolError(f"{where}: {told}, so that its place is known")
-        places = self._all(old, start)
-        if not places:
-            raise ToolError(f"{where}: {_misfit(old, self._lines, start, self._path)}")
-        if len(places) > 1:
-            count = f"{len(places)}{' or more' if len(places) == _MAX_PLACES else ''}"
-            listed = ", ".join(str(at + 1) for at in places[:5])
-            told = f"found its lines in {count} places of {_shown(self._path)} (lines {listed})"
-            raise ToolError(f"{where}: {told}, wanted more lines around, so that one is left")
-        return places[0]
-
-    def _all(self, old: list[str], start: int) -> list[int]:
-        wanted = "\n".join(["", *old, ""])
-        places, at = list[int](), self._starts[start]
-        while len(places) < _MAX_PLACES and (at := self._text.find(wanted, at)) >= 0:
-            places.append(bisect_left(self._starts, at))
-            at += 1
-        return places
-
-
-def _misfit(old: list[str], texts: list[str], start: int, path: str) -> str:
-    """Say which line of a hunk is not in the file, as far as that can be told."""
-    left, earlier = set(texts[start:]), set(texts[:start])
-    again = f"read {_shown(path)} again"
-    for text in old:
-        if text in left:
-            continue
-        told = f"found a line that is not in {_shown(path)}: `{_shown(text)}`"
-        loose = next((n for n, each in enumerate(texts, 1) if _same(each, text)), None)
-        if text in earlier:
-            told = f"found `{_shown(text)}` only before the hunk above, wanted hunks in order"
-        elif loose is not None:
-            told += f"; line {loose} differs from it only in white space"
-        return f"{told}; {again}"
-    return f"found lines that are all in {_shown(path)}, but not together; {again}"
-
-
-def _same(one: str, other: str) -> bool:
-    return bool(other.strip()) and "".join(one.split()) == "".join(other.split())
-
-
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Return a line or a path as a message can carry it."""
     return visible(text if len(text) <= 120 else text[:120] + "…")

@@ -6,7 +6,8 @@
 
 Law 1. It is never reached through a link, and never another user's folder: other programs work in the same root.
 Law 2. What is put here is whole or not there, and durable when that returns.
-Law 3. What is older than any call that will run again is removed, a little with each call.
+Law 3. What no call will ask for again is removed, a little with each call: content that a killed process left, and
+    records that are older than any call that will run again.
 Law 4. A call waits for other writers only so long, and not once its turn was cancelled.
 """
 
@@ -20,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
+from math import inf
 from typing import ClassVar, Final
 
 from windlass.errors import ToolError, ToolUncertain, WindlassError
@@ -69,7 +71,8 @@ class CallRecord(Value):
 class State:
     """The open folder, while other writers are kept out."""
 
-    def __init__(self, fd: int, half_fd: int, call_fd: int) -> None:
+    def __init__(self, root_fd: int, fd: int, half_fd: int, call_fd: int) -> None:
+        self._root_fd = root_fd
         self.fd = fd
         self.half_fd = half_fd
         self._call_fd = call_fd
@@ -86,29 +89,37 @@ class State:
         """
         with ExitStack() as opened:
             try:
-                fd = opened.enter_context(folder.opened(()))
-                fd = opened.enter_context(_own_folder(fd, STATE, is_private=False))
+                root_fd = opened.enter_context(folder.opened(()))
+                fd = opened.enter_context(_own_folder(root_fd, STATE, is_private=False))
                 half_fd = opened.enter_context(_own_folder(fd, "halves"))
                 call_fd = opened.enter_context(_own_folder(fd, "calls"))
-                state = cls(fd, half_fd, call_fd)
+                state = cls(root_fd, fd, half_fd, call_fd)
                 try:
                     opened.enter_context(_locked(fd, is_cancelled))
                 except _Kept as kept:
                     if key and state.record(key) is not None:
                         raise ToolUncertain(f"{kept}. {_BEGUN}") from None
                     raise ToolError(f"{kept}; nothing was changed") from None
+                # Content waits for its place only under the lock: who left this was killed.
+                _sweep(half_fd)
                 state._keep_out_of_repositories()
             except OSError as error:
-                raise ToolError(f"{STATE}: cannot be opened ({error.strerror})") from None
+                told = f"{STATE}: cannot be opened ({error.strerror}); this attempt changed nothing"
+                raise ToolError(told) from None
             yield state
 
     # ------------------------------------------------------------------------------------ halves
 
     @contextmanager
-    def half(self, content: bytes, like: Content | None = None) -> Iterator[str]:
-        """Write content that waits for its place, with the permissions of the file that it replaces.
+    def half(
+        self, content: bytes, like: Content | None = None, group: int | None = None
+    ) -> Iterator[str]:
+        """Write content that waits for its place. If it is not moved there, it is removed.
 
-        If it is not moved to its place, it is removed.
+        Args:
+            content: All of it.
+            like: The file that it replaces, whose owner and permissions it gets as far as the system allows.
+            group: The group that it gets if it replaces none.
 
         Raises:
             ToolError: it cannot be written.
@@ -116,16 +127,15 @@ class State:
         name = secrets.token_hex(16)
         try:
             try:
-                self._write(name, content, like)
+                self._write(name, content, like, group)
             except OSError as error:
-                told = f"It cannot be written ({error.strerror}); nothing was changed."
-                raise ToolError(told) from None
+                raise ToolError(f"It cannot be written ({error.strerror})") from None
             yield name
         finally:
             with suppress(OSError):
                 os.unlink(name, dir_fd=self.half_fd)
 
-    def _write(self, name: str, content: bytes, like: Content | None) -> None:
+    def _write(self, name: str, content: bytes, like: Content | None, group: int | None) -> None:
         # No other user can open it here, so a new file has its permissions from the beginning.
         file = os.open(name, _NEW, 0o666 if like is None else 0o600, dir_fd=self.half_fd)
         try:
@@ -133,12 +143,10 @@ class State:
             while left:
                 left = left[os.write(file, left) :]
             if like is not None:
-                made = os.fstat(file)
-                if like.owner != (made.st_uid, made.st_gid):
-                    with suppress(OSError):  # only root gives files away
-                        os.fchown(file, *like.owner)
-                # Not setuid or setgid: a program that was changed is not the one that was trusted.
-                os.fchmod(file, like.mode & 0o777)
+                os.fchmod(file, _owned_like(file, like))
+            elif group is not None:
+                with suppress(OSError):  # a group that this process is not in
+                    os.fchown(file, -1, group)
             os.fsync(file)
         finally:
             os.close(file)
@@ -179,32 +187,67 @@ class State:
         try:
             with _own_folder(self._call_fd, bucket) as folder:
                 self._put(name, canonical.encode(record), folder)
+                self._sync(folder)
         except OSError as error:
-            told = f"{STATE}: cannot be written ({error.strerror}); nothing was changed"
-            raise ToolError(told) from None
+            raise ToolError(f"{STATE}: cannot be written ({error.strerror})") from None
+
+    def keep_found(self, key: str) -> None:
+        """Make durable what an earlier attempt recorded: it may have been killed before it had done so.
+
+        Raises:
+            ToolError: that fails.
+        """
+        bucket, _ = _places_of(key)
+        try:
+            with _own_folder(self._call_fd, bucket, make=False) as folder:
+                self._sync(folder)
+        except OSError as error:
+            raise ToolError(f"{STATE}: cannot be written ({error.strerror})") from None
 
     def sweep(self, key: str) -> None:
-        """Remove what is too old: halves, and the records that share a folder with this call's."""
+        """Remove the records that are too old and share a folder with this call's."""
         bucket, name = _places_of(key)
         with (
-            suppress(OSError),
+            suppress(OSError, WindlassError),
             _own_folder(self._call_fd, bucket, make=False) as folder,
         ):
             # The disk's own clock: what time it was when this call was recorded.
             now_s = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
-            for swept in (folder, self.half_fd):
-                _sweep(swept, now_s - KEPT_DAYS * 24 * 3600)
+            _sweep(folder, now_s - KEPT_DAYS * 24 * 3600)
 
     def _keep_out_of_repositories(self) -> None:
         try:
             os.stat(".gitignore", dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
-            self._put(".gitignore", b"*\n", self.fd)
+            with suppress(OSError, ToolError):  # the next call tries again
+                self._put(".gitignore", b"*\n", self.fd)
 
     def _put(self, name: str, content: bytes, folder: int) -> None:
         with self.half(content) as half:
             os.rename(half, name, src_dir_fd=self.half_fd, dst_dir_fd=folder)
+
+    def _sync(self, bucket: int) -> None:
+        # Each of these folders may have been made by a process that was killed before it had synced the one above.
+        for folder in (bucket, self._call_fd, self.fd, self._root_fd):
             os.fsync(folder)
+
+
+def _owned_like(file: int, like: Content) -> int:
+    """Give a file the owner of another one, as far as the system allows; return the permissions that it may have."""
+    # Not setuid or setgid: a program that was changed is not the one that was trusted.
+    mode, (owner, group) = like.mode & 0o777, like.owner
+    made = os.fstat(file)
+    if made.st_uid != owner:
+        with suppress(OSError):  # only root gives files away
+            os.fchown(file, owner, group)
+            return mode
+    if made.st_gid != group:
+        try:
+            os.fchown(file, -1, group)
+        except OSError:
+            # What one group was allowed is not handed to another: that has the rights that all have.
+            return (mode & ~0o070) | (mode & (mode & 0o007) << 3)
+    return mode
 
 
 def _places_of(key: str) -> tuple[str, str]:
@@ -225,7 +268,6 @@ def _own_folder(
             raise
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
-            os.fsync(parent)
         fd = os.open(name, _FOLDER, dir_fd=parent)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
@@ -272,7 +314,7 @@ def _locked(folder: int, is_cancelled: Callable[[], bool]) -> Iterator[None]:
         os.close(file)
 
 
-def _sweep(folder: int, before_s: float) -> None:
+def _sweep(folder: int, before_s: float = inf) -> None:
     with os.scandir(folder) as entries:
         for _, entry in zip(range(_MAX_SWEPT), entries, strict=False):
             with suppress(OSError):

@@ -26,8 +26,9 @@ from windlass.toolkit.files.edits import (
     written,
 )
 from windlass.toolkit.files.folder import PROTECTED, Content, Folder, as_shown
-from windlass.toolkit.files.search import Query, found_lines, found_names, listing
+from windlass.toolkit.files.search import Query, found_lines
 from windlass.toolkit.files.state import Changed
+from windlass.toolkit.files.walk import found_names, listing
 from windlass.toolkit.files.writing import ABSENT, Edit, Writer
 from windlass.tools import FunctionTool, tool
 
@@ -157,6 +158,8 @@ def _shown(path: str, content: Content, start: int, n_lines: int) -> str:
         told = f"found {start:,}, wanted at most {len(lines):,}: {shown} has no more lines"
         raise ToolError(f"start: {told}")
     cut, last = _fitting(lines, start, n_lines)
+    if len(lines[last - 1]) > _MAX_SHOWN_CHARS:
+        notes.append(f"line {last:,} is cut, and its rest cannot be read")
     if last < len(lines):
         notes.append(f"go on with start={last + 1}")
     head = f"{shown}: lines {start:,} to {last:,} of {len(lines):,}, {version}"

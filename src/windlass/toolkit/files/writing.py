@@ -5,18 +5,20 @@ Law 2. All of a call is checked, and all of its new content is on the disk, befo
 Law 3. A record under the call's key is durable before the first file changes. When the same call runs again, a file
     that has its new content is done, one that has its old content is written, and with any other the call ends.
 Law 4. What changed since it was read is not written over.
-Law 5. Once the turn of a call is cancelled, the call changes no further file.
+Law 5. Only a first attempt says that nothing was changed. A repeat says which files have their new content.
+Law 6. Once the turn of a call is cancelled, the call changes no further file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from windlass.errors import PathDenied, ToolError, ToolUncertain, WindlassError
+from windlass.errors import PathDenied, ToolError, ToolUncertain
 from windlass.toolkit.files.diff import stat_of
 from windlass.toolkit.files.folder import Content, Folder, Names, as_shown, signature_of
 from windlass.toolkit.files.state import STATE, CallRecord, Changed, State
@@ -25,6 +27,7 @@ MAX_LINES: Final = 200_000
 """The most lines that a file may have, before and after: each of them is compared."""
 ABSENT: Final = "absent"
 """The digest of a file that is not there."""
+_MAX_REASONS: Final = 5
 
 
 class Edit(NamedTuple):
@@ -92,24 +95,44 @@ class Writer:
         """
         if self._is_first():
             self.planned(edits)  # a call that is refused leaves nothing behind
-        with State.opened(self._folder, key, is_cancelled) as state, ExitStack() as written:
+        with State.opened(self._folder, key, is_cancelled) as state:
             record = state.record(key) if key else None
-            planned = self.planned(edits) if record is None else self._left_of(record, edits)
-            self._check_places(planned, state)
-            halves = [
-                None
-                if each.after is None
-                else written.enter_context(state.half(each.after, each.before))
-                for each in planned
-            ]
             if record is None:
-                record = CallRecord(format=1, files=tuple(each.changed for each in planned))
-                if key:
-                    state.keep(key, record)
-            self._place_all(planned, halves, state, is_cancelled)
+                record = self._begin(edits, key, state, is_cancelled)
+            else:
+                self._go_on(edits, record, key, state, is_cancelled)
             if key:
                 state.sweep(key)
         return record.files
+
+    def _begin(
+        self, edits: Sequence[Edit], key: str, state: State, is_cancelled: Callable[[], bool]
+    ) -> CallRecord:
+        planned, done = self.planned(edits), list[str]()
+        record = CallRecord(format=1, files=tuple(each.changed for each in planned))
+        with _told(edits, done, is_first=True), self._halves(planned, state) as halves:
+            if key:
+                state.keep(key, record)
+            self._place_all(zip(planned, halves, strict=True), done, state, is_cancelled)
+        return record
+
+    def _go_on(
+        self,
+        edits: Sequence[Edit],
+        record: CallRecord,
+        key: str,
+        state: State,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        """Do what a call that was cut off has still to do."""
+        done = self._done_before(edits, record)
+        with _told(edits, done, is_first=False):
+            state.keep_found(key)
+            planned = self._planned_again([e for e in edits if e.path not in done], record)
+            with self._halves(planned, state) as halves:
+                self._place_all(zip(planned, halves, strict=True), done, state, is_cancelled)
+            for edit in edits:
+                self._sync(edit)
 
     # --------------------------------------------------------------------------------- checking
 
@@ -123,8 +146,8 @@ class Writer:
 
     def _plan(self, edit: Edit) -> Planned:
         before = self._folder.read_if_there(edit.names, self._limit)
-        if before is not None and not before.mode & 0o222:
-            told = "found a file that is marked as read-only, wanted one that may be changed"
+        if before is not None and not self._is_writable(edit.names, before):
+            told = "found a file that is read-only here, wanted one that may be changed"
             raise ToolError(f"{as_shown(edit.path)}: {told}")
         old = before.data if before is not None else None
         _check_lines(old, edit.path)
@@ -143,42 +166,83 @@ class Writer:
         )
         return Planned(edit, before, after, changed)
 
-    def _left_of(self, record: CallRecord, edits: Sequence[Edit]) -> list[Planned]:
-        """Return what a call that was cut off has still to do."""
+    def _is_writable(self, names: Names, found: Content) -> bool:
+        # A rename asks for no right on the file itself. Its mark counts for root as well, who may write any file.
+        with self._folder.opened(names[:-1]) as folder:
+            return bool(found.mode & 0o222) and _may(os.W_OK, names[-1], folder)
+
+    def _done_before(self, edits: Sequence[Edit], record: CallRecord) -> list[str]:
+        """Return the files that have their new content already.
+
+        Raises:
+            ToolError: some have neither the old nor the new content.
+            ToolUncertain: that of some cannot be told.
+        """
         recorded = {each.path: each for each in record.files}
         if recorded.keys() != {edit.path for edit in edits}:
             raise ToolUncertain("This call began with other files. Read them and go on from there.")
-        left, done, others = list[Planned](), list[str](), list[str]()
+        done, undone, changed, unread = list[str](), list[str](), list[str](), list[str]()
+        reasons = list[str]()
         for edit in edits:
-            known = recorded[edit.path]
-            found = self._folder.read_if_there(edit.names, self._limit)
-            now = digest_of(found.data if found is not None else None)
-            if now == known.after:
-                done.append(edit.path)
-            elif now != known.before:
-                others.append(edit.path)
-            else:
-                left.append(self._plan(edit))
-                is_same = left[-1].changed.after == known.after
-                others += [] if is_same else [edit.path]
-        if others:
-            told = f"{_listed(others)}: changed by someone else since this call began; left alone"
-            undone = [each.edit.path for each in left if each.edit.path not in others]
-            raise ToolError(f"{told}. {_progress(done, undone)} Read {_listed(others)} again.")
-        return left
+            try:
+                found = self._folder.read_if_there(edit.names, self._limit)
+            except (PathDenied, ToolError) as error:
+                unread.append(edit.path)
+                reasons.append(f"{error}.")
+                continue
+            now, known = digest_of(found.data if found is not None else None), recorded[edit.path]
+            kind = {known.after: done, known.before: undone}.get(now, changed)
+            kind.append(edit.path)
+        if changed:
+            told = f"{_listed(changed)}: changed by someone else since this call began; left alone."
+            reasons.append(f"{told} Read {_listed(changed)} again.")
+        if reasons:
+            told = " ".join([*reasons[-_MAX_REASONS:], *_progress(done, undone)])
+            if unread:
+                raise ToolUncertain(f"{told} Not known: {_listed(unread)}.")
+            raise ToolError(told)
+        return done
 
-    def _check_places(self, planned: Sequence[Planned], state: State) -> None:
-        """Refuse what could not be put in its place, before the first file is."""
-        disk = os.fstat(state.fd).st_dev
+    def _planned_again(self, edits: Sequence[Edit], record: CallRecord) -> list[Planned]:
+        recorded = {each.path: each for each in record.files}
+        planned = [self._plan(edit) for edit in edits]
         for each in planned:
-            with self._nearest(each.edit.names[:-1]) as folder:
-                told = None
-                if os.fstat(folder).st_dev != disk:
-                    told = "found a folder on another disk than the root, wanted one on the same"
-                elif not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
-                    told = "found a folder that may not be written to"
-            if told is not None:
-                raise ToolError(f"{as_shown(each.edit.path)}: {told}; nothing was changed")
+            known = recorded[each.edit.path]
+            if each.changed.before != known.before:
+                raise _changed_now(each.edit.path)
+            if each.changed.after != known.after:
+                told = "this call would change it otherwise now than when it began; left alone"
+                raise ToolError(f"{as_shown(each.edit.path)}: {told}")
+        return planned
+
+    @contextmanager
+    def _halves(self, planned: Sequence[Planned], state: State) -> Iterator[list[str | None]]:
+        """Write all new content, which is then moved into its places."""
+        # All of the places are looked at before the first byte is written.
+        groups = [self._group_at(each.edit, state) for each in planned]
+        with ExitStack() as written:
+            yield [
+                None
+                if each.after is None
+                else written.enter_context(state.half(each.after, each.before, group))
+                for each, group in zip(planned, groups, strict=True)
+            ]
+
+    def _group_at(self, edit: Edit, state: State) -> int | None:
+        """Return the group that the folder of a file gives to what is new in it.
+
+        Raises:
+            ToolError: nothing could be put there.
+        """
+        with self._nearest(edit.names[:-1]) as folder:
+            found, told = os.fstat(folder), None
+            if found.st_dev != os.fstat(state.fd).st_dev:
+                told = "found a folder on another disk than the root, wanted one on the same"
+            elif not _may(os.W_OK | os.X_OK, ".", folder):
+                told = "found a folder that may not be written to"
+        if told is not None:
+            raise ToolError(f"{as_shown(edit.path)}: {told}")
+        return found.st_gid if found.st_mode & stat.S_ISGID else None
 
     @contextmanager
     def _nearest(self, names: Names) -> Iterator[int]:
@@ -195,31 +259,28 @@ class Writer:
 
     def _place_all(
         self,
-        planned: Sequence[Planned],
-        halves: Sequence[str | None],
+        planned: Iterable[tuple[Planned, str | None]],
+        done: list[str],
         state: State,
         is_cancelled: Callable[[], bool],
     ) -> None:
-        done = list[str]()
-        for each, half in zip(planned, halves, strict=True):
+        """Put all in its place; `done` gets each file as soon as it has its new content."""
+        for each, half in planned:
+            if is_cancelled():
+                raise ToolError("the turn was cancelled")
             try:
-                if is_cancelled():
-                    raise ToolError("the turn was cancelled")
-                self._place(each, half, state)
-            except (OSError, WindlassError) as error:
-                told = str(error)
-                if isinstance(error, OSError):
-                    told = f"{as_shown(each.edit.path)}: cannot be put in place ({error.strerror})"
-                if isinstance(error, PathDenied) and not done:
-                    raise
-                undone = [one.edit.path for one in planned[len(done) :]]
-                raise ToolError(f"{told}. {_progress(done, undone)}") from None
-            done.append(each.edit.path)
+                self._place(each, half, done, state)
+            except OSError as error:
+                told = "cannot be put in place"
+                if each.edit.path in done:
+                    told = "changed, but a power cut may undo it"
+                shown = as_shown(each.edit.path)
+                raise ToolError(f"{shown}: {told} ({error.strerror})") from None
 
-    def _place(self, planned: Planned, half: str | None, state: State) -> None:
+    def _place(self, planned: Planned, half: str | None, done: list[str], state: State) -> None:
+        *above, name = planned.edit.names
         if planned.changed.before == planned.changed.after:
             return
-        *above, name = planned.edit.names
         with self._folder.opened(above, make=half is not None) as folder:
             # The last moment to see that someone was faster.
             _check_same(folder, planned)
@@ -227,7 +288,21 @@ class Writer:
                 os.unlink(name, dir_fd=folder)
             else:
                 os.rename(half, name, src_dir_fd=state.half_fd, dst_dir_fd=folder)
+            done.append(planned.edit.path)
             os.fsync(folder)
+
+    def _sync(self, edit: Edit) -> None:
+        try:
+            self._folder.sync(edit.names)
+        except OSError as error:
+            told = f"changed, but a power cut may undo it ({error.strerror})"
+            raise ToolError(f"{as_shown(edit.path)}: {told}") from None
+
+
+def _may(how: int, name: str, folder: int) -> bool:
+    # As the user that the system asks about, who may be another than the one that began the process.
+    is_asked = os.access in os.supports_effective_ids
+    return os.access(name, how, dir_fd=folder, effective_ids=is_asked)
 
 
 def _check_same(folder: int, planned: Planned) -> None:
@@ -238,8 +313,11 @@ def _check_same(folder: int, planned: Planned) -> None:
     except FileNotFoundError:
         is_same = known is None
     if not is_same:
-        shown = as_shown(planned.edit.path)
-        raise ToolError(f"{shown}: changed by someone else just now; read it again")
+        raise _changed_now(planned.edit.path)
+
+
+def _changed_now(path: str) -> ToolError:
+    return ToolError(f"{as_shown(path)}: changed by someone else just now; read it again")
 
 
 def _check_lines(content: bytes | None, path: str) -> None:
@@ -264,11 +342,24 @@ def _check_apart(edits: Sequence[Edit]) -> None:
                 raise ToolError(f"{shown}: found as a file and as a folder, wanted one of the two")
 
 
-def _progress(done: Sequence[str], undone: Sequence[str]) -> str:
-    if not done:
-        return "Nothing was changed."
-    left = f" Not changed: {_listed(undone)}." if undone else ""
-    return f"Changed before that: {_listed(done)}.{left}"
+@contextmanager
+def _told(edits: Sequence[Edit], done: Sequence[str], *, is_first: bool) -> Iterator[None]:
+    """Add to what goes wrong which files have their new content, and which have not."""
+    try:
+        yield
+    except (PathDenied, ToolError) as error:
+        # Only of a first attempt is it known that nothing was changed.
+        if is_first and not done:
+            if isinstance(error, PathDenied):
+                raise
+            raise ToolError(f"{error}. Nothing was changed.") from None
+        undone = [edit.path for edit in edits if edit.path not in done]
+        raise ToolError(" ".join([f"{error}.", *_progress(done, undone)])) from None
+
+
+def _progress(done: Sequence[str], undone: Sequence[str]) -> list[str]:
+    said = (("Changed before that", done), ("Not changed", undone))
+    return [f"{what}: {_listed(paths)}." for what, paths in said if paths]
 
 
 def _listed(paths: Sequence[str]) -> str:

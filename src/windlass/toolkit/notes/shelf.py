@@ -145,20 +145,22 @@ class FolderShelf:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=root)
-                    os.fsync(root)
+                # Also when it was there: who made it may have been killed before this.
+                os.fsync(root)
             with _opened(name, _FOLDER, root) as folder:
                 if os.fstat(folder).st_uid != os.geteuid():
                     raise ToolError(_ANOTHERS)
                 yield folder
 
     def _make_root(self) -> None:
-        """Make the root and the folders above it; the root is durable in the one above."""
-        if self._root.is_dir():
-            return
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The folder above may be one that others may only pass through.
-        with suppress(PermissionError), _opened(self._root.parent, _ABOVE) as above:
-            os.fsync(above)
+        """Make the root and the folders above it; when this returns, each of them is durable."""
+        made = [self._root, *(each for each in self._root.parents if not each.exists())]
+        if not self._root.is_dir():
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in made:
+            # The folder above may be one that others may only pass through.
+            with suppress(PermissionError), _opened(each.parent, _ABOVE) as above:
+                os.fsync(above)
 
 
 def shelf_of(found: AnyShelf) -> Shelf:
