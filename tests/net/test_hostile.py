@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import tracemalloc
 import zlib
@@ -13,8 +14,8 @@ import httpx2
 import pytest
 
 from tests.limits import HANGS_S
-from tests.net.web_site import Site, Writing, page
-from windlass.errors import NetworkError
+from tests.net.web_site import HOME, Site, Writing, moved, page
+from windlass.errors import EgressDenied, NetworkError
 from windlass.net import EgressRules, Fetched, HttpClient, transport
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -195,6 +196,37 @@ async def test_a_request_that_is_cancelled_closes_its_connection() -> None:
             await begun.wait()
             task.cancel()
         await left.wait()
+
+
+async def test_a_server_that_never_begins_tls_keeps_no_connection() -> None:
+    left = asyncio.Event()
+
+    async def wait_for_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        left.set()
+        writer.close()
+
+    gc.disable()  # a collection would close what was forgotten
+    try:
+        async with await asyncio.start_server(wait_for_end, HOME, 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            rules = EgressRules(private=(f"{HOME}/32",), ports=(port,), timeout_s=0.2)
+            with pytest.raises(NetworkError, match=r"not complete after 0\.2 seconds"):
+                await HttpClient(rules).get(f"https://{HOME}:{port}/")
+            async with asyncio.timeout(HANGS_S):
+                await left.wait()
+    finally:
+        gc.enable()
+
+
+async def test_a_host_that_only_looks_like_other_letters_is_refused_and_told_by_a_redirect() -> (
+    None
+):
+    async with Site({"/": moved("http://a_b.xn--a.example/")}) as site:
+        with pytest.raises(EgressDenied) as caught:
+            await got(site, ports=(site.port, 80))
+
+    assert (caught.value.rule, caught.value.field) == ("host", "location")
 
 
 # ------------------------------------------------------------- what costs more than it has of text

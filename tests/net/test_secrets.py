@@ -32,6 +32,17 @@ async def test_a_registered_secret_does_not_leave_in_a_url(url: str) -> None:
         assert await site.n_callers() == 0
 
 
+@pytest.mark.parametrize("spelled", ["correct%20horse%20battery!", "correct+horse+battery!"])
+async def test_a_secret_with_blanks_does_not_leave_in_any_spelling_of_them(spelled: str) -> None:
+    register_secret(Secret("correct horse battery!", name="KEY"))
+    async with Site() as site:
+        with pytest.raises(EgressDenied) as caught:
+            await site.client().get(site.url(f"/?q={spelled}"))
+
+        assert caught.value.rule == "secret"
+        assert await site.n_callers() == 0
+
+
 async def test_a_redirect_does_not_carry_a_secret_either() -> None:
     register_secret(Secret("sk-1234567890abcdef", name="KEY"))
     async with Site({"/": moved("/next?key=sk-1234567890abcdef")}) as site:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,8 +102,10 @@ async def test_hits_are_told_in_lines_of_ours_without_marks() -> None:
         {"web": None},
         {"web": {}},
         {"web": {"results": []}},
+        {"web": {"results": None}},
         {"web": {"results": [{}]}},
         {"web": {"results": [{"title": "no address"}]}},
+        {"web": {"results": [{"title": "no address", "url": None}]}},
         {"web": {"results": [{"title": "x", "url": "javascript:alert(1)"}]}},
     ],
 )
@@ -111,6 +114,36 @@ async def test_what_is_missing_is_not_found(value: object) -> None:
         assert await used(brave(site), query="x") == (
             "Nothing was found. Search with other or fewer words."
         )
+
+
+async def test_what_is_null_for_one_page_does_not_cost_the_others() -> None:
+    results = [
+        {"title": None, "url": "https://a.example/", "description": None},
+        {"title": "B", "url": "https://b.example/"},
+    ]
+    async with Site({"/res/v1/web/search": answer({"web": {"results": results}})}) as site:
+        text = await used(brave(site), query="x")
+
+    assert text.splitlines()[1:] == [
+        "1. (no title)", "   https://a.example/", "2. B", "   https://b.example/",
+    ]  # fmt: skip
+
+
+async def test_a_huge_address_does_not_hold_up_the_others() -> None:
+    """What cannot be seen in a text is looked for letter by letter."""
+    text, n_looked = "https://a.example/" + "\u200b" * 1_500_000, 0
+
+    def count(*_: object) -> None:
+        nonlocal n_looked
+        n_looked += 1
+
+    sys.setprofile(count)
+    try:
+        await used(Listed(Hit(title="x", url=text)), query="x")
+    finally:
+        sys.setprofile(None)
+
+    assert n_looked < 50_000
 
 
 @pytest.mark.parametrize(
@@ -149,6 +182,7 @@ REFUSED_QUERY = {"type": "ErrorResponse", "error": {"status": 422, "code": "VALI
         (answer({}, 429), "too many searches (status 429); search again later, and less often."),
         (answer({}, 429, retry_after="7"), "search again after 7 seconds, and less often."),
         (answer({}, 429, retry_after="x" * 50), "search again later, and less often."),
+        (answer({}, 429, retry_after="\u00b2"), "search again later, and less often."),
         (page(b"<html>down</html>", 500), "could not answer (status 500); search again later."),
         (answer([], 404), "could not answer (status 404)"),
         (moved("http://127.0.0.1/"), "refused by the rule"),

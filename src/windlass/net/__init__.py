@@ -1,7 +1,7 @@
 """The one way out: egress rules, the client that obeys them, and a transport for other clients.
 
-Law 1. Whatever windlass itself reads from the web goes through here, or it is a bug. The SDKs of providers and the
-    processes that a tool starts do not.
+Law 1. Whatever windlass itself reads from the web goes through here, or it is a bug. The SDKs of providers, the
+    processes that a tool starts and the commands that an operator types do not.
 Law 2. Importing this loads no library for HTTP: a client does, when it is made or used.
 """
 

@@ -6,7 +6,7 @@ Law 2. An IPv4 address inside of an IPv6 address is judged as the IPv4 address.
 Law 3. An address has one spelling. Another one is not read as an address, so that no two readers can differ.
 
 The ranges are those of the special-purpose registries of IANA (RFC 6890). Some of them can be reached all the same,
-such as the relays of AMT; they are refused, because no page is served from them.
+such as the relays of AMT in IPv6; they are refused, because no page is served from them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from windlass.guards.secret import REGISTERED
 from windlass.guards.text import is_hidden, visible
 from windlass.net.fetched import Fetched
 from windlass.net.rules import EgressRules
-from windlass.net.target import Target, shown_host, target_of
+from windlass.net.target import Target, bad_host, shown_host, target_of
 from windlass.net.unpacking import ACCEPTED, unpacker_of
 from windlass.release import DISTRIBUTION, RELEASE, install_hint
 from windlass.tools.threads import in_thread
@@ -146,8 +146,7 @@ class HttpClient:
             max_read=self.rules.max_bytes + _AROUND_BYTES,
         ) as transport:
             try:
-                request = httpx2.Request("GET", target.url, headers=headers)
-                _check_no_secret(str(request.url))  # without the dots of a path, as it is sent
+                request = _request(target, headers)
                 answer = await transport.handle_async_request(request)
                 try:
                     yield answer
@@ -224,6 +223,17 @@ def check_installed(*packages: str) -> None:
             raise ConfigError(told, field="web", wanted=f"{DISTRIBUTION}[web]")
 
 
+def _request(target: Target, headers: httpx2.Headers) -> httpx2.Request:
+    import httpx2  # noqa: PLC0415 - see above
+
+    try:
+        request = httpx2.Request("GET", target.url, headers=headers)
+    except UnicodeError:  # a part of the host says that it stands for other letters, and does not
+        raise bad_host(target.host) from None
+    _check_no_secret(str(request.url))  # without the dots of a path, as it is sent
+    return request
+
+
 def _checked(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a caller, if they can be sent. Their values stay out of messages."""
     for place, (name, value) in enumerate(headers.items()):
@@ -280,11 +290,14 @@ def _check_no_secret(url: str, host: str = "") -> None:
 
 
 def _has_secret(url: str) -> bool:
-    for _ in range(_MAX_UNQUOTED):
-        if REGISTERED.is_in(url.encode(errors="replace")):
+    for _ in range(_MAX_UNQUOTED + 1):
+        # In a query, a plus stands for a blank.
+        if any(
+            REGISTERED.is_in(one.encode(errors="replace")) for one in (url, url.replace("+", " "))
+        ):
             return True
         url = unquote(url)
-    return REGISTERED.is_in(url.encode(errors="replace"))
+    return False
 
 
 def _denied(target: Target, rule: str, why: str) -> EgressDenied:

@@ -230,7 +230,11 @@ class _Connection(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore2.AsyncNetworkStream:
-        within = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        try:
+            within = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            await self._stream.aclose()  # the pool closes it after errors, but not after a cancel
+            raise
         return _Connection(within, self._max_read)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as above

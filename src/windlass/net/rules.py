@@ -35,9 +35,7 @@ _MAX_TIMEOUT_S: Final = 600.0
 _MAX_SHOWN: Final = 5
 _HOST: Final = "a host such as docs.python.org or *.example.org"
 _RANGE: Final = "a range such as 10.1.0.0/16, or 127.0.0.1/32"
-_WRAPPED: Final = (
-    "the IPv4 range: an IPv4 address inside of an IPv6 address is judged as the IPv4 address"
-)
+_WRAPPED: Final = "an IPv4 address inside of an IPv6 address is judged as the IPv4 address"
 
 
 class EgressRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,6 +67,7 @@ class EgressRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.allow is not None:
             set_field(self, "allow", _hosts(self.allow, "allow"))
         set_field(self, "deny", _hosts(self.deny, "deny"))
+        _check_not_wrapped(self.deny)
         set_field(self, "schemes", _schemes(self.schemes))
         set_field(self, "ports", _ports(self.ports))
         set_field(self, "private", _ranges(self.private))
@@ -155,9 +154,17 @@ def _hosts(found: object, field: str) -> tuple[str, ...]:
     return tuple(hosts)
 
 
+def _check_not_wrapped(deny: Iterable[str]) -> None:
+    for place, host in enumerate(deny):
+        address = address_of(host)
+        if address is not None and address not in judged(address):
+            wanted = f"the IPv4 address: {_WRAPPED}"
+            raise ConfigError.at(f"EgressRules.deny[{place}]", host, wanted)
+
+
 def _schemes(found: object) -> tuple[object, ...]:
     schemes = _items(found, "schemes")
-    if not schemes or not set(schemes) <= PORTS.keys():
+    if not schemes or not all(isinstance(one, str) and one in PORTS for one in schemes):
         raise ConfigError.at("EgressRules.schemes", "other ones", "https, http or both")
     return schemes
 
@@ -187,7 +194,8 @@ def _ranges(found: object) -> tuple[object, ...]:
             told = shown_host(item) if isinstance(item, str) else type(item).__name__
             raise ConfigError.at(f"EgressRules.private[{place}]", told, _RANGE)
         if opens_nothing(ip_network(item)):
-            raise ConfigError.at(f"EgressRules.private[{place}]", item, _WRAPPED)
+            wanted = f"the IPv4 range: {_WRAPPED}"
+            raise ConfigError.at(f"EgressRules.private[{place}]", item, wanted)
     return ranges
 
 

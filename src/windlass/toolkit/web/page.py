@@ -41,12 +41,17 @@ _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")
 _NAME: Final = re.compile(r"</?([A-Za-z][A-Za-z0-9-]{0,30}+)")
 # As in browsers, a quote hides what follows only where a value begins; one that nothing closes hides nothing here.
 _REST: Final = re.compile(r"(?:[^>=]++|=[ \t\r\n\f]*+(?:\"[^\"]*+\"|'[^']*+')?+)*+>")
-_ATTRIBUTE: Final = re.compile(r"\b(href|src|alt)\s{0,20}=\s{0,20}(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))", re.IGNORECASE)  # fmt: skip
+# Each attribute with its value, so that no part of another name or value is taken for one.
+_ATTRIBUTE: Final = re.compile(r"([^\s\"'<>/=]++)(?:\s{0,20}=\s{0,20}(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++)))?")  # fmt: skip
+_READ: Final = frozenset({"alt", "href", "src"})
 _BLANK: Final = re.compile(r"[ \t\r\n\f]++")
-_LONG_BLANK: Final = re.compile(r"[ \t\r\n\f]{80,}+")
 # `<` and `&` of texts travel as letters of no alphabet: they are not tags, and escapes would take long to read.
-_STAND_INS: Final = {0x3C: "\ue000", 0x26: "\ue001", 0xE000: "\ufffd", 0xE001: "\ufffd"}
-_BACK: Final = {0xE000: "<", 0xE001: "&"}
+_STAND_INS: Final = {
+    0x3C: "\ue000", 0x26: "\ue001", **dict.fromkeys((0xE000, 0xE001, 0xE002), "\ufffd"),
+}  # fmt: skip
+# A blank line of code, which is not to go with the blank lines around it.
+_EMPTY: Final = "\ue002"
+_BACK: Final = {0xE000: "<", 0xE001: "&", 0xE002: ""}
 _LONG_NUMBER: Final = re.compile(r"&#[0-9a-fA-FxX]{10,}+;?")
 _RAW: Final = {
     name: re.compile(f"</{name}", re.IGNORECASE)
@@ -201,6 +206,7 @@ class _Rewriter:
     def __init__(self, url: str) -> None:
         self.title = ""
         self._url = url
+        self._is_based = False
         self._out: list[str] = []
         self._open: list[str] = []
         self._skipped: list[str] = []
@@ -227,13 +233,10 @@ class _Rewriter:
             self._begin(tag, text)
 
     def _say(self, text: str) -> None:
-        """Write text. Long blanks are cut: what makes Markdown of them looks at each of them for each of them."""
         if self._skipped:
             return
         text = _unescaped(text)
-        if "pre" in self._open:
-            text = _LONG_BLANK.sub(_cut_blank, text)
-        else:
+        if "pre" not in self._open:
             text = _BLANK.sub(" ", text)
             if text.startswith(" ") and self._out and self._out[-1].endswith(" "):
                 text = text[1:]
@@ -259,6 +262,9 @@ class _Rewriter:
         if tag in _INVISIBLE:
             self._skipped.append(tag)
             return
+        if tag == "base" and not self._is_based:
+            address = self._addresses(written).get("href")
+            self._is_based, self._url = bool(address), address or self._url
         tag = "div" if tag in _BLOCKS else tag
         if tag not in _KEPT and tag not in _VOID:
             return
@@ -303,16 +309,20 @@ class _Rewriter:
     def _attributes(self, tag: str, written: str) -> str:
         if tag not in ("a", "img"):
             return ""
-        found: dict[str, str] = {}
-        for match in _ATTRIBUTE.finditer(written):
-            name = match[1].lower()
-            if name not in found:
-                value = _unescaped(match[2] or match[3] or match[4] or "")
-                found[name] = value[:_MAX_TITLE] if name == "alt" else self._address(value)
+        found = self._addresses(written)
         wanted = ("href",) if tag == "a" else ("src", "alt")
         return "".join(
             f' {name}="{escape(found[name])}"' for name in wanted if found.get(name)
         )  # fmt: skip
+
+    def _addresses(self, written: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for match in _ATTRIBUTE.finditer(written):
+            name = match[1].lower()
+            if name in _READ and name not in found:
+                value = _unescaped(match[2] or match[3] or match[4] or "")
+                found[name] = value[:_MAX_TITLE] if name == "alt" else self._address(value)
+        return found
 
     def _address(self, value: str) -> str:
         if not value or len(value) > _MAX_ADDRESS:
@@ -325,10 +335,6 @@ class _Rewriter:
         return joined if is_link else ""
 
 
-def _cut_blank(found: re.Match[str]) -> str:
-    return found[0][:40] + "\n"
-
-
 def _unescaped(text: str) -> str:
     # A number of thousands of digits is an error of its own to Python.
     return unescape(_LONG_NUMBER.sub("\ufffd", text)) if "&" in text else text
@@ -339,7 +345,7 @@ def _markdown(html: str, work: _Work) -> str:
     from bs4 import BeautifulSoup  # noqa: PLC0415 - comes with it
 
     class Converter(markdownify.MarkdownConverter):
-        """Looks whether to go on, and counts the items of a list as they come."""
+        """Looks whether to go on, counts the items of a list as they come, and takes code as it is."""
 
         n_items: dict[int, int]
 
@@ -360,6 +366,10 @@ def _markdown(html: str, work: _Work) -> str:
             ]
             return "\n".join(lines) + "\n"
 
+        def convert_pre(self, el: Any, text: str, parent_tags: Any) -> str:  # noqa: ANN401, ARG002 - its shape
+            # The library looks for blanks around code in a time that grows with their square.
+            return text if "pre" in parent_tags else _code_block(text)
+
     converter = Converter(
         heading_style="ATX",
         bullets="-",
@@ -374,3 +384,10 @@ def _markdown(html: str, work: _Work) -> str:
         return str(converter.convert_soup(soup))
     finally:
         soup.decompose()
+
+
+def _code_block(text: str) -> str:
+    first = text.rfind("\n", 0, len(text) - len(text.lstrip(" \n"))) + 1
+    lines = text[first:].rstrip(" \n").split("\n")
+    code = "\n".join(line if line.strip() else _EMPTY for line in lines)
+    return f"\n\n```\n{code}\n```\n\n" if code != _EMPTY else "\n\n"
