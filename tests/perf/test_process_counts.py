@@ -136,8 +136,15 @@ async def put_to_sleep(rt: Runtime[Any], n: int) -> None:
         for at in range(n)
     ]
     await store.run_errands(errands, now_ms=now_ms)
+
+    async def are_asleep() -> bool:
+        # While the worker takes them up, they are neither due nor driven: those that wait are counted, too.
+        if worker.driving or (await store.due(now_ms, agents=("process:nap",))).turns:
+            return False
+        return len(await rt.processes.list(state="waiting", limit=n)) == n
+
     async with asyncio.timeout(HANGS_S):
-        while worker.driving or (await store.due(now_ms, agents=("process:nap",))).turns:
+        while not await are_asleep():
             worker.kick()
             await asyncio.sleep(0)
 
