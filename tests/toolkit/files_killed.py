@@ -52,6 +52,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "pair": ("apply_patch", {"patch": PAIR}),
 }
 KEY = "key-of-the-call"
+UNOPENED = (".", ".windlass", "halves", "calls", "lock")
 
 
 class Killer:
@@ -120,6 +121,7 @@ def lives(folder: Path, call: str, between: Between) -> Iterator[Mapping[str, An
         fresh(folder)
         is_through = live(tools, call, at)
         left = content_of(folder)
+        tools.attempt = 2
         with between(tools, folder):
             answer = tools.call(name, args, KEY)
             then = content_of(folder)
@@ -134,6 +136,7 @@ def lives(folder: Path, call: str, between: Between) -> Iterator[Mapping[str, An
             "last": tools.call(name, args, KEY).status,
             "finally": content_of(folder),
         }
+        tools.attempt = 1
         at += 1
 
 
@@ -159,6 +162,23 @@ def failing(name: str, code: int) -> Iterator[None]:
         yield
     finally:
         setattr(os, name, function)
+
+
+@contextmanager
+def unopened(name: str) -> Iterator[None]:
+    """Let nothing with this name be opened, as by a process that has too many files open."""
+    opens = os.open
+
+    def refuse(path: str, *args: Any, **options: Any) -> int:
+        if path == name:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opens(path, *args, **options)
+
+    setattr(os, "open", refuse)  # noqa: B010 - it takes what is called here, not all that `os.open` does
+    try:
+        yield
+    finally:
+        os.open = opens
 
 
 class CancelledSoon:
@@ -210,6 +230,7 @@ BETWEEN: dict[str, Between] = {
     "cancelled": cancelled,
     "read_only": read_only,
     "linked": linked,
+    **{f"unopened {name}": lambda *_, name=name: unopened(name) for name in UNOPENED},
 }
 
 

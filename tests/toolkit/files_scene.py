@@ -31,10 +31,16 @@ class FileTools:
         self.by_name = {each.name: each for each in files(root, write="allow", **options)}
         self.key = key
         self.host: ToolHost | None = None
+        self.attempt = 1
 
     def call(self, name: str, args: Mapping[str, Any], key: str = "") -> Answer:
         made = self.by_name[name]
-        ctx = ToolContext(deps=None, idempotency_key=key or self.key, host=self.host)
+        ctx = ToolContext(
+            deps=None,
+            idempotency_key=key or self.key,
+            host=self.host,
+            attempt=self.attempt,
+        )
         takes_context = name in ("write_file", "edit_file", "apply_patch")
         try:
             own = made.check(args)

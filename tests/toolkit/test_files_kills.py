@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.limits import HANGS_S
-from tests.toolkit.files_killed import BIG
+from tests.toolkit.files_killed import BIG, UNOPENED
 
 ROOT = Path(__file__).parents[2]
 OLD = {"a.txt": "a\nb\n", "d.txt": "d\n"}
@@ -83,7 +83,7 @@ def test_what_a_person_wrote_between_the_attempts_stays(call: str, tmp_path: Pat
 def test_an_attempt_that_fails_says_what_the_one_before_it_had_changed(
     fault: str, tmp_path: Path
 ) -> None:
-    """A model that reads "nothing was changed" makes the call anew, and what was inserted is there twice."""
+    """A model that reads "no file was changed" makes the call anew, and what was inserted is there twice."""
     told = lives(tmp_path / "root", "pair", fault)
 
     for life in told:
@@ -91,7 +91,7 @@ def test_an_attempt_that_fails_says_what_the_one_before_it_had_changed(
         assert life["then"]["a.txt"] == life["left"]["a.txt"] or life["status"] == "ok", life
         if life["status"] != "ok" and changed:
             known = [path for path in changed if fault != "linked" or path != "d.txt"]
-            assert "othing was changed" not in life["answer"], life
+            assert "was changed" not in life["answer"], life
             assert f"Changed before that: {', '.join(known)}." in life["answer"], life
         if life["status"] == "tool_uncertain":
             assert fault == "linked", life
@@ -102,3 +102,20 @@ def test_an_attempt_that_fails_says_what_the_one_before_it_had_changed(
     halfway = [life for life in told if life["left"] == {**OLD, "a.txt": "a\nx\nb\n"}]
     assert halfway
     assert all(life["status"] in ("tool_error", "tool_uncertain") for life in halfway)
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_an_attempt_that_cannot_look_at_what_the_one_before_it_did_does_not_know_it(
+    name: str, tmp_path: Path
+) -> None:
+    told = lives(tmp_path / "root", "pair", f"unopened {name}")
+
+    for life in told:
+        assert life["status"] == "tool_uncertain", life
+        assert "cannot be opened (Too many open files)" in life["answer"], life
+        assert life["answer"].endswith(
+            "An earlier attempt of this call may have changed files: read them and go on from there."
+        ), life
+        assert "was changed" not in life["answer"], life
+        assert life["then"] == life["left"], life
+        assert (life["last"], life["finally"]) == ("ok", after("pair")), life

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -161,7 +162,7 @@ def test_a_file_that_changes_between_its_reading_and_its_rename_is_left_alone(
     monkeypatch.setattr(os, "fsync", slow)
     told = tools.refused("edit_file", path="a.txt", old="b", new="bb")
 
-    assert told == ("a.txt: changed by someone else just now; read it again. Nothing was changed.")
+    assert told == ("a.txt: changed by someone else just now; read it again. No file was changed.")
     assert (root / "a.txt").read_text() == "mine\n"
 
 
@@ -178,7 +179,7 @@ def test_a_full_disk_leaves_every_file_as_it_was(
     monkeypatch.setattr(os, "write", full)
     told = tools.refused("apply_patch", patch=PATCH)
 
-    assert told == "It cannot be written (No space left on device). Nothing was changed."
+    assert told == "It cannot be written (No space left on device). No file was changed."
     assert picture_of(root) == before
     assert list((root / ".windlass" / "halves").iterdir()) == []
 
@@ -284,7 +285,30 @@ def test_a_file_on_another_disk_is_met_before_the_first_file_changes(
 
     assert told == (
         "mounted/c.txt: found a folder on another disk than the root, wanted one on the same. "
-        "Nothing was changed."
+        "No file was changed."
+    )
+    assert (root / "a.txt").read_text() == "a\nb\n"
+    assert not record_of(root, "k").exists()
+
+
+def test_a_folder_of_another_mount_is_met_before_the_first_file_changes(
+    root: Path, tools: FileTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the same disk is mounted there once more."""
+    inode, rename = make_file(root / "mounted" / "c.txt", "c\n").parent.stat().st_ino, os.rename
+
+    def across_mounts(source: str, target: str, **folders: int) -> None:
+        if os.fstat(folders["dst_dir_fd"]).st_ino == inode:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", across_mounts)
+    more = "--- a/mounted/c.txt\n+++ b/mounted/c.txt\n@@\n-c\n+C\n"
+    told = tools.refused("apply_patch", key="k", patch=PATCH + more)
+
+    assert told == (
+        "mounted/c.txt: found a folder that is mounted by itself, wanted one of the root's mount. "
+        "No file was changed."
     )
     assert (root / "a.txt").read_text() == "a\nb\n"
     assert not record_of(root, "k").exists()

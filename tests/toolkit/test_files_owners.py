@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.toolkit.files_scene import Answer, make_file
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 
 REPOSITORY = Path(__file__).parents[2]
-EVA, AGENT, TEAM = 61_001, 61_002, 62_000
+EVA, AGENT, TEAM, ANY = 61_001, 61_002, 62_000, 0xFFFFFFFF
 Call = tuple[str, dict[str, Any]]
 
 
@@ -125,6 +126,61 @@ def test_a_folder_that_may_not_be_written_is_met_before_the_first_file_changes(
 
     (answer,) = made(root, ("apply_patch", {"patch": patch}), which=which)
 
-    told = "closed/b.txt: found a folder that may not be written to. Nothing was changed."
+    told = "closed/b.txt: found a folder that may not be written to. No file was changed."
     assert answer == Answer("tool_error", told)
     assert (first.read_text(), closed.read_text()) == ("a\n", "b\n")
+
+
+@pytest.mark.parametrize("which", ["real", "effective"])
+def test_a_file_that_only_its_owner_may_replace_is_met_before_the_first_file_changes(
+    which: str, root: Path
+) -> None:
+    """As in /tmp, whose folder has the sticky bit."""
+    first = owned(make_file(root / "a.txt", "a\n"), AGENT, AGENT, 0o644)
+    of_eva = owned(make_file(root / "sticky" / "b.txt", "b\n"), EVA, EVA, 0o666)
+    own = owned(make_file(root / "sticky" / "c.txt", "c\n"), AGENT, AGENT, 0o644)
+    owned(of_eva.parent, EVA, EVA, 0o1777)
+    change = "--- a/a.txt\n+++ b/a.txt\n@@\n-a\n+A\n--- a/sticky/{0}.txt\n+++ b/sticky/{0}.txt\n@@\n-{0}\n+X\n"
+
+    refused, done = made(
+        root,
+        ("apply_patch", {"patch": change.format("b")}),
+        ("apply_patch", {"patch": change.format("c")}),
+        which=which,
+    )
+
+    told = (
+        "sticky/b.txt: found a file of another user, which only they may replace in this folder. "
+        "No file was changed."
+    )
+    assert refused == Answer("tool_error", told)
+    assert done.status == "ok", done
+    assert (first.read_text(), of_eva.read_text(), own.read_text()) == ("A\n", "b\n", "X\n")
+
+
+def test_in_a_sticky_folder_its_owner_replaces_files_of_all(root: Path) -> None:
+    owned(root, AGENT, AGENT, 0o1777)
+    file = owned(make_file(root / "f", "a\n"), EVA, EVA, 0o666)
+
+    (answer,) = made(root, edit("f"))
+
+    assert answer.status == "ok", answer
+    assert file.read_text() == "b\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such lists")
+def test_what_an_access_list_allows_a_group_that_cannot_be_kept_is_handed_to_no_other(
+    root: Path,
+) -> None:
+    def rights(of_group: int) -> bytes:
+        who = ((1, 6, ANY), (2, 6, AGENT), (4, of_group, ANY), (16, 6, ANY), (32, 4, ANY))
+        return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in who)
+
+    file = owned(make_file(root / "f", "a\n"), EVA, TEAM, 0o600)
+    os.setxattr(file, "system.posix_acl_access", rights(6))
+
+    (answer,) = made(root, edit("f"))
+
+    assert answer.status == "ok", answer
+    assert look(file) == (AGENT, AGENT, 0o664)
+    assert os.getxattr(file, "system.posix_acl_access") == rights(4)

@@ -83,6 +83,12 @@ def test_a_part_of_it_says_how_to_go_on(tools: FileTools) -> None:
         (b"a\r\nb\r\n", "(its lines end with CRLF; write them with plain line feeds)\na\nb"),
         (b"\xef\xbb\xbfa\n", "\na"),
         (b"caf\xe9\n", "it cannot be edited)\ncaf\ufffd"),
+        (
+            b"a\x0cb\n",
+            "(control characters in it are shown as \\x0c and the like; write_file writes that as plain text)\na",
+        ),
+        (b"a\x1b\xc2\x85\r\n", "plain line feeds; control characters in it are shown as"),
+        (b"a\tb\rc\n", "version d8493ad7f744\na"),
         (b"a\0b", "f: 3 bytes, version"),
         (b"a\0b", ". It is not text, so it is not shown."),
     ],
@@ -112,6 +118,25 @@ def test_a_file_over_the_limit_is_refused_by_its_size(root: Path) -> None:
     assert tools.ok("read_file", path="abc.txt").endswith("\na\nb\nc")
     assert tools.refused("read_file", path="src/app.py") == (
         "src/app.py: found 37 bytes, the limit is 6"
+    )
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused_when_it_is_over_the_limit(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.read
+
+    def grown(file: int, n_bytes: int) -> bytes:
+        monkeypatch.setattr(os, "read", read)
+        with (root / "abc.txt").open("a") as growing:
+            growing.write("d\n" * 50)
+        return read(file, n_bytes)
+
+    tools = FileTools(root, max_read_bytes=6)
+    monkeypatch.setattr(os, "read", grown)
+
+    assert tools.refused("read_file", path="abc.txt") == (
+        "abc.txt: found 106 bytes, the limit is 6"
     )
 
 

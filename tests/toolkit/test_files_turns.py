@@ -130,6 +130,21 @@ async def test_a_person_sees_the_diff_and_the_change_is_made_after_their_yes(
     assert (root / "a.txt").read_text() == "a\nbb\n"
 
 
+async def test_however_long_a_patch_is_they_see_which_files_it_changes(
+    root: Path, tmp_path: Path
+) -> None:
+    """A preview is cut, and the rest of it may be what matters."""
+    rows = "".join(f"+row {n}, {n * n}\n" for n in range(5_000))
+    long = f"--- /dev/null\n+++ b/data.csv\n@@ -0,0 +1,5000 @@\n{rows}"
+    edit = call("apply_patch", patch=long + DIFF)
+
+    shown, result = await asked(root, f"sqlite:///{tmp_path}/s.db", lambda: None, edit=edit)
+
+    assert shown.startswith("2 files:\n  made: data.csv, +5000 -0\n  changed: a.txt, +1 -1\n\n--- ")
+    assert shown.endswith(" more characters")
+    assert [each.outcome.status for each in result.tool_calls] == ["ok"]
+
+
 async def test_after_their_no_nothing_is_changed(root: Path, tmp_path: Path) -> None:
     _, result = await asked(root, f"sqlite:///{tmp_path}/s.db", lambda: None, allow=False)
 

@@ -264,6 +264,27 @@ def test_a_person_sees_the_change_as_a_diff(root: Path) -> None:
     assert not (root / ".windlass").exists()
 
 
+def test_of_several_files_a_person_sees_first_what_becomes_of_each(root: Path) -> None:
+    name = "@@ -1,9 +1,9 @@ --- a"
+    make_file(root / name, "x\n")
+    patch = (
+        f"{PATCH}--- /dev/null\n+++ b/new/c.txt\n@@ -0,0 +1,2 @@\n+c\n+d\n"
+        "--- a/b.txt\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-one\n"
+        f"--- a/{name}\n+++ b/{name}\n@@ -1,1 +1,1 @@\n-x\n+x\n"
+    )
+
+    head, _, diff = preview(root, "apply_patch", patch=patch).partition("\n\n")
+
+    assert head.splitlines() == [
+        "4 files:",
+        "  changed: a.txt, +1 -1",
+        "  made: new/c.txt, +2 -0",
+        "  deleted: b.txt, +0 -1",
+        f"  unchanged: {name}, +0 -0",
+    ]
+    assert diff == patch.removesuffix("@@ -1,1 +1,1 @@\n-x\n+x\n")
+
+
 def test_a_person_sees_that_a_call_would_fail(root: Path) -> None:
     assert preview(root, "write_file", path="a.txt", text="x").startswith(
         "As the files are now, this call would be refused: a.txt: this file exists."

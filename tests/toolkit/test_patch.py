@@ -129,6 +129,19 @@ def test_lines_end_as_those_of_the_file_do() -> None:
     assert applied("a\r\nb\r\n", HEAD + "@@ -1,2 +1,3 @@\n a\n-b\n+B\n+c\n") == "a\r\nB\r\nc\r\n"
 
 
+@pytest.mark.parametrize(
+    ("body", "then"),
+    [
+        ("-a\n+A\n b\n", "A\r\nb\nc\nd\n"),
+        ("-a\n-b\n+A\n+B\n+C\n c\n", "A\r\nB\nC\nc\nd\n"),
+        ("-a\n+A\n+B\n b\n+x\n", "A\r\nB\r\nb\nx\nc\nd\n"),
+        (" a\n+x\n b\n", "a\r\nx\nb\nc\nd\n"),
+    ],
+)
+def test_in_a_file_with_both_ends_a_changed_line_keeps_its_own(body: str, then: str) -> None:
+    assert applied("a\r\nb\nc\nd\n", HEAD + "@@\n" + body) == then
+
+
 def test_a_last_line_without_an_end_gets_one_when_lines_follow() -> None:
     assert applied("a", HEAD + "@@ -1 +1,2 @@\n a\n+b\n") == "a\nb\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.toolkit.files_patches import HEAD, applied, only, refusal_of
+from windlass.toolkit.files.applying import apply
 
 MARK = "\\ No newline at end of file\n"
 
@@ -50,6 +51,45 @@ def test_words_after_a_patch_may_be_a_list(words: str) -> None:
 
 def test_words_before_a_patch_may_be_a_list() -> None:
     assert applied("a\n", "- the first line\n+ more\n" + HEAD + "@@ -1 +1 @@\n-a\n+b\n") == "b\n"
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n\n"])
+@pytest.mark.parametrize("sign", ["-", "+"])
+@pytest.mark.parametrize("counts", ["-1,2 +1,2", "-1,3 +1,3"])
+def test_a_line_below_an_empty_one_that_the_hunk_or_the_words_may_have_is_refused(
+    counts: str, sign: str, blank: str
+) -> None:
+    patch = HEAD + f"@@ {counts} @@\n a\n-b\n+B\n{blank}{sign} I changed b.\n"
+
+    assert refusal_of("a\nb\n\n\nc\n", patch) == (
+        f"patch, line {7 + len(blank)}: found a line of the hunk above or of words below it, "
+        "wanted `@@` without numbers if it is of the hunk, another sign before it if not"
+    )
+
+
+def test_a_hunk_that_counts_its_lines_or_none_goes_on_below_an_empty_one() -> None:
+    body = " a\n-b\n+B\n\n-c\n+C\n"
+
+    for head in ("@@ -1,4 +1,4 @@\n", "@@\n"):
+        assert applied("a\nb\n\nc\n", HEAD + head + body) == "a\nB\n\nC\n"
+
+
+@pytest.mark.parametrize(
+    "after", ["", "\n", "```\n", "\n```\n", "\n\nThat is all.\n", "\n@@ -5 +5 @@\n-e\n+e\n+E\n"]
+)
+def test_a_count_that_is_one_too_large_does_no_harm(after: str) -> None:
+    made = applied("a\nb\nc\nd\ne\n", HEAD + "@@ -1,4 +1,4 @@\n a\n-b\n+B\n c\n" + after)
+
+    assert made.removesuffix("E\n") == "a\nB\nc\nd\ne\n"
+    assert made.endswith("E\n") is ("+E" in after)
+
+
+def test_nor_where_a_file_is_made_or_deleted() -> None:
+    made = only("--- /dev/null\n+++ b/f\n@@ -0,0 +1,3 @@\n+a\n+b\n")
+    gone = only("--- a/f\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-a\n-b\n")
+
+    assert apply("", made) == "a\nb\n"
+    assert apply("a\nb\n", gone) == ""
 
 
 # ------------------------------------------------------------------------------ the end of a text

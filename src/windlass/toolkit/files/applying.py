@@ -28,7 +28,7 @@ class _Line(NamedTuple):
 
 
 def apply(text: str, patch: FilePatch) -> str:
-    """Return what a patch makes of a text. Lines that it adds end as those of the text do.
+    """Return what a patch makes of a text. Lines that it adds end as those that they replace, or as most of the text.
 
     Raises:
         ToolError: it does not fit; nothing of it is applied.
@@ -48,23 +48,28 @@ def apply(text: str, patch: FilePatch) -> str:
 
 def _applied(text: str, patch: FilePatch) -> str:
     lines = _lines(text)
-    end = end_of(text)
+    most = end_of(text)
     places = _Places(lines, patch.path)
     made, done = list[_Line](), 0
     for hunk in patch.hunks:
         at = places.of(hunk, done)
         made += lines[done:at]
+        ends = list[str]()  # of the lines that are removed right here
         for row in hunk.rows:
-            if row.sign != "+":
-                kept, at = lines[at], at + 1
-                if row.sign == " ":
-                    made.append(kept)
+            if row.sign == "+":
+                end = (ends.pop(0) if len(ends) > 1 else (*ends, most)[0]) if row.is_ended else ""
+                made.append(_Line(row.text, end))
+                continue
+            line, at = lines[at], at + 1
+            if row.sign == "-":
+                ends += [line.end] if line.end else []
             else:
-                made.append(_Line(row.text, end if row.is_ended else ""))
+                made.append(line)
+                ends.clear()
         done = at
     made += lines[done:]
     # Only the last line of a file may be without an end.
-    ended = [line if line.end else line._replace(end=end) for line in made[:-1]]
+    ended = [line if line.end else line._replace(end=most) for line in made[:-1]]
     return "".join(line.text + line.end for line in (*ended, *made[-1:]))
 
 

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from windlass.errors import ConfigError, PathDenied, ToolError
 from windlass.guards.text import is_hidden, visible
+from windlass.toolkit.files.permissions import Permissions
 
 Names: TypeAlias = tuple[str, ...]
 Signature: TypeAlias = tuple[int, int, int, int, int]
@@ -56,11 +57,10 @@ _KINDS: Final = {
 
 
 class Content(NamedTuple):
-    """A file as it was read: its bytes, its permissions, its owner, and what tells whether it is still the same."""
+    """A file as it was read: its bytes, who may do what with it, and what tells whether it is still the same."""
 
     data: bytes
-    mode: int
-    owner: tuple[int, int]
+    permissions: Permissions
     signature: Signature
 
 
@@ -85,7 +85,7 @@ class Folder:
         _check_platform()
         self.allows_hidden = hidden
         self.allows_hard_links = hard_links
-        self._protected = (*_ALWAYS, *map(_folded, _checked(protected)))
+        self._protected = (*_ALWAYS, *(_folded(each)[0] for each in _checked(protected)))
         self.fd = _opened_root(root)
         weakref.finalize(self, os.close, self.fd)
 
@@ -112,9 +112,15 @@ class Folder:
             self._check_allowed(name, path)
         return names
 
-    def shows(self, name: str) -> bool:
-        """Whether a name may be told to a model: it can be opened, and it can be read."""
-        if any(map(is_hidden, name)) or _wrong_name(name) is not None:
+    def shows(self, above: Names, name: str) -> bool:
+        """Whether a name in a folder may be told to a model: it can be opened, and it can be read."""
+        n_chars = len("/".join((*above, name)))
+        if (
+            len(above) >= _MAX_DEPTH
+            or n_chars > _MAX_PATH_CHARS
+            or any(map(is_hidden, name))
+            or _wrong_name(name) is not None
+        ):
             return False
         return not self._is_protected(name) and (self.allows_hidden or not has_dot(name))
 
@@ -125,8 +131,8 @@ class Folder:
             raise denied(path, "a hidden name, wanted names that do not start with a dot")
 
     def _is_protected(self, name: str) -> bool:
-        folded = _folded(name)
-        return any(fnmatchcase(folded, pattern) for pattern in self._protected)
+        spellings = _folded(name)
+        return any(fnmatchcase(each, pattern) for each in spellings for pattern in self._protected)
 
     # ---------------------------------------------------------------------------------- opening
 
@@ -225,8 +231,8 @@ class Folder:
                 except OSError as error:
                     raise _refusal(error, "/".join(names), "file") from None
                 if not piece:
-                    mode, owner = stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid)
-                    return Content(b"".join(pieces), mode, owner, signature_of(found))
+                    permissions = Permissions.of(file, found)
+                    return Content(b"".join(pieces), permissions, signature_of(found))
                 pieces.append(piece)
                 n_read += len(piece)
                 size = max(size, n_read)
@@ -248,7 +254,7 @@ def signature_of(found: os.stat_result) -> Signature:
 
 def has_dot(name: str) -> bool:
     """Whether a name is hidden, on whatever disk."""
-    return _folded(name).startswith(".")
+    return _folded(name)[0].startswith(".")
 
 
 def denied(path: str, reason: str) -> PathDenied:
@@ -297,12 +303,15 @@ def _wrong_name(name: str) -> str | None:
     return None
 
 
-def _folded(name: str) -> str:
-    """Return what a name may turn into on a disk that ignores case, forms, blanks or what follows a colon."""
+def _folded(name: str) -> tuple[str, str]:
+    """Return what a name may turn into on a disk that ignores case, forms and blanks; and what follows a colon, too."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     plain = "".join(char for char in plain if not is_hidden(char) or char == " ")
-    plain = unicodedata.normalize("NFKC", plain).casefold().partition(":")[0]
-    return plain.lstrip(" ").rstrip(". ") or plain
+    plain = unicodedata.normalize("NFKC", plain).casefold()
+    whole, cut = (
+        each.lstrip(" ").rstrip(". ") or each for each in (plain, plain.partition(":")[0])
+    )
+    return whole, cut
 
 
 def _open_folder(folder: int, name: str, path: str) -> int:

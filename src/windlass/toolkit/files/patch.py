@@ -264,7 +264,7 @@ class _Reader:
 
     def _counted(self, n_old: int, n_new: int) -> list[Row] | None:
         """Return the lines that the numbers ask for, if a hunk may end where they end."""
-        rows, at = list[Row](), self._at
+        rows, at, n_blank = list[Row](), self._at, 0
         while n_old > 0 or n_new > 0:
             row = _row(self._line(at)) if at < len(self._lines) else None
             # The next file begins before the numbers are used up: they are wrong.
@@ -273,11 +273,13 @@ class _Reader:
             n_old -= row.sign != "+"
             n_new -= row.sign != "-"
             rows.append(row)
+            n_blank = 0 if self._line(at) else n_blank + 1
             at = self._after_mark(at + 1, rows)
         if n_old < 0 or n_new < 0 or not self._may_end(at):
             return None
         self._at = at
-        return rows
+        # Empty lines at the end are in the hunk only because its numbers say so, which may be too large.
+        return rows[: len(rows) - n_blank]
 
     def _guessed(self) -> list[Row]:
         """Return the lines up to where the next hunk or file begins: models count badly."""
@@ -310,7 +312,14 @@ class _Reader:
             at += 1
         line = self._line(at)
         is_body = _row(line) is not None and line not in ("", _SIGNATURE)
-        return not is_body or self._begins_next(at)
+        if not is_body or self._begins_next(at):
+            return True
+        if line[0] in "-+" and not self._line(at - 1):
+            # Taken for the hunk's, words would be written into the file; taken for words, a change would be left out.
+            self._at = at
+            wanted = "`@@` without numbers if it is of the hunk, another sign before it if not"
+            raise self._refusal(f"a line of the hunk above or of words below it, wanted {wanted}")
+        return False
 
     def _begins_next(self, at: int) -> bool:
         return self._line(at).startswith(_NEXT) or self._begins_file(at)

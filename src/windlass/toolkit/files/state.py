@@ -24,9 +24,10 @@ from hashlib import sha256
 from math import inf
 from typing import ClassVar, Final
 
-from windlass.errors import ToolError, ToolUncertain, WindlassError
+from windlass.errors import PathDenied, ToolError, ToolUncertain, WindlassError
 from windlass.kernel import Value, canonical
-from windlass.toolkit.files.folder import Content, Folder, denied
+from windlass.toolkit.files.folder import Folder, denied
+from windlass.toolkit.files.permissions import HandedOn, Permissions, keep_to_itself
 
 STATE: Final = ".windlass"
 KEPT_DAYS: Final = 30
@@ -79,47 +80,47 @@ class State:
 
     @classmethod
     @contextmanager
-    def opened(cls, folder: Folder, key: str, is_cancelled: Callable[[], bool]) -> Iterator[State]:
-        """Open it for a call and make what is missing.
+    def opened(
+        cls, folder: Folder, key: str, is_cancelled: Callable[[], bool], attempt: int
+    ) -> Iterator[tuple[State, CallRecord | None]]:
+        """Open it for an attempt of a call, and make what is missing; with it goes what an earlier one recorded.
 
         Raises:
             PathDenied: something else stands in its place.
             ToolError: it cannot be opened, others write for too long, or the turn was cancelled meanwhile.
-            ToolUncertain: so it is, and an earlier attempt of this call had begun.
+            ToolUncertain: so it is, and an earlier attempt of this call may have begun.
         """
         with ExitStack() as opened:
             try:
                 root_fd = opened.enter_context(folder.opened(()))
                 fd = opened.enter_context(_own_folder(root_fd, STATE, is_private=False))
                 half_fd = opened.enter_context(_own_folder(fd, "halves"))
+                keep_to_itself(half_fd)
                 call_fd = opened.enter_context(_own_folder(fd, "calls"))
                 state = cls(root_fd, fd, half_fd, call_fd)
                 try:
                     opened.enter_context(_locked(fd, is_cancelled))
                 except _Kept as kept:
-                    if key and state.record(key) is not None:
+                    if attempt > 1 or (key and state.record(key) is not None):
                         raise ToolUncertain(f"{kept}. {_BEGUN}") from None
                     raise ToolError(f"{kept}; nothing was changed") from None
                 # Content waits for its place only under the lock: who left this was killed.
                 _sweep(half_fd)
                 state._keep_out_of_repositories()
-            except OSError as error:
-                told = f"{STATE}: cannot be opened ({error.strerror}); this attempt changed nothing"
-                raise ToolError(told) from None
-            yield state
+                record = state.record(key) if key else None
+            except (OSError, PathDenied, ToolError) as error:
+                raise _unopened(error, attempt) from None
+            yield state, record
 
     # ------------------------------------------------------------------------------------ halves
 
     @contextmanager
-    def half(
-        self, content: bytes, like: Content | None = None, group: int | None = None
-    ) -> Iterator[str]:
+    def half(self, content: bytes, rights: Permissions | HandedOn | None = None) -> Iterator[str]:
         """Write content that waits for its place. If it is not moved there, it is removed.
 
         Args:
             content: All of it.
-            like: The file that it replaces, whose owner and permissions it gets as far as the system allows.
-            group: The group that it gets if it replaces none.
+            rights: Those of the file that it replaces, or what the folder of a new one hands on.
 
         Raises:
             ToolError: it cannot be written.
@@ -127,7 +128,7 @@ class State:
         name = secrets.token_hex(16)
         try:
             try:
-                self._write(name, content, like, group)
+                self._write(name, content, rights)
             except OSError as error:
                 raise ToolError(f"It cannot be written ({error.strerror})") from None
             yield name
@@ -135,21 +136,28 @@ class State:
             with suppress(OSError):
                 os.unlink(name, dir_fd=self.half_fd)
 
-    def _write(self, name: str, content: bytes, like: Content | None, group: int | None) -> None:
+    def _write(self, name: str, content: bytes, rights: Permissions | HandedOn | None) -> None:
         # No other user can open it here, so a new file has its permissions from the beginning.
-        file = os.open(name, _NEW, 0o666 if like is None else 0o600, dir_fd=self.half_fd)
+        mode = 0o600 if isinstance(rights, Permissions) else 0o666
+        file = os.open(name, _NEW, mode, dir_fd=self.half_fd)
         try:
             left = memoryview(content)
             while left:
                 left = left[os.write(file, left) :]
-            if like is not None:
-                os.fchmod(file, _owned_like(file, like))
-            elif group is not None:
-                with suppress(OSError):  # a group that this process is not in
-                    os.fchown(file, -1, group)
+            if rights is not None:
+                rights.give(file)
             os.fsync(file)
         finally:
             os.close(file)
+
+    def reaches(self, folder: int) -> bool:
+        """Whether what waits can be moved to a folder: no rename leaves a mount, even for another one of its disk."""
+        name = secrets.token_hex(16)
+        try:
+            os.rename(name, name, src_dir_fd=self.half_fd, dst_dir_fd=folder)
+        except OSError as error:  # there is no such name, but that is asked last
+            return error.errno != errno.EXDEV
+        return True
 
     # ----------------------------------------------------------------------------------- records
 
@@ -232,22 +240,14 @@ class State:
             os.fsync(folder)
 
 
-def _owned_like(file: int, like: Content) -> int:
-    """Give a file the owner of another one, as far as the system allows; return the permissions that it may have."""
-    # Not setuid or setgid: a program that was changed is not the one that was trusted.
-    mode, (owner, group) = like.mode & 0o777, like.owner
-    made = os.fstat(file)
-    if made.st_uid != owner:
-        with suppress(OSError):  # only root gives files away
-            os.fchown(file, owner, group)
-            return mode
-    if made.st_gid != group:
-        try:
-            os.fchown(file, -1, group)
-        except OSError:
-            # What one group was allowed is not handed to another: that has the rights that all have.
-            return (mode & ~0o070) | (mode & (mode & 0o007) << 3)
-    return mode
+def _unopened(error: OSError | PathDenied | ToolError, attempt: int) -> PathDenied | ToolError:
+    """Return what a call is told that did not come as far as to know what it had done before."""
+    if isinstance(error, ToolUncertain):
+        return error
+    if isinstance(error, OSError):
+        told = f"{STATE}: cannot be opened ({error.strerror}); this attempt changed nothing"
+        error = ToolError(told)
+    return ToolUncertain(f"{error}. {_BEGUN}") if attempt > 1 else error
 
 
 def _places_of(key: str) -> tuple[str, str]:

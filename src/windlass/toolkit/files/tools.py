@@ -1,6 +1,7 @@
 """The tools with which a model reads, searches and changes the files of one folder.
 
 Law 1. Nothing outside the folder is read, listed or written, whatever a path says, even if others swap names meanwhile.
+    A folder that others move out while a call has it open is still the one that was in it, and is written where it is.
 Law 2. A call that changes files is done once, however often a crash makes it run: it is `keyed`, and passes its key on.
 Law 3. Before a person allows a change, they see it as a diff of the files as they are then. If the files are not as
     the call wants them any more when it runs, nothing is changed and the model is told.
@@ -9,6 +10,7 @@ Law 3. Before a person allows a change, they see it as a diff of the files as th
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -38,6 +40,8 @@ Write: TypeAlias = Literal["ask", "allow", "never"]
 MAX_READ_BYTES: Final = 8 * 1024 * 1024
 _MAX_SHOWN_CHARS: Final = 60_000
 _LINES: Final = 1_000
+# What a result does not carry as it is, without tab, line feed and carriage return.
+_CONTROL: Final = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 _Depth: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=32)]
 _Places: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_PLACES)]
@@ -141,13 +145,8 @@ def _shown(path: str, content: Content, start: int, n_lines: int) -> str:
     version = f"version {version_of(data)}"
     if b"\0" in data:
         return f"{shown}: {len(data):,} bytes, {version}. It is not text, so it is not shown."
-    text, notes = data.decode("utf-8-sig", errors="replace"), list[str]()
-    if text.encode("utf-8") not in (data, data[3:]):
-        notes.append("not UTF-8: what cannot be read is shown as \ufffd, and it cannot be edited")
-    if "\r\n" in text:
-        notes.append("its lines end with CRLF; write them with plain line feeds")
-        text = text.replace("\r\n", "\n")
-    lines = text.split("\n")
+    text = data.decode("utf-8-sig", errors="replace")
+    notes, lines = _notes(data, text), text.replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
     elif data:
@@ -164,6 +163,19 @@ def _shown(path: str, content: Content, start: int, n_lines: int) -> str:
         notes.append(f"go on with start={last + 1}")
     head = f"{shown}: lines {start:,} to {last:,} of {len(lines):,}, {version}"
     return "\n".join([f"{head} ({'; '.join(notes)})" if notes else head, *cut])
+
+
+def _notes(data: bytes, text: str) -> list[str]:
+    """Say where a file is not what is shown of it."""
+    notes = list[str]()
+    if text.encode("utf-8") not in (data, data[3:]):
+        notes.append("not UTF-8: what cannot be read is shown as \ufffd, and it cannot be edited")
+    if "\r\n" in text:
+        notes.append("its lines end with CRLF; write them with plain line feeds")
+    if _CONTROL.search(text):
+        told = "control characters in it are shown as \\x0c and the like"
+        notes.append(f"{told}; write_file writes that as plain text")
+    return notes
 
 
 def _fitting(lines: Sequence[str], start: int, n_lines: int) -> tuple[list[str], int]:
@@ -219,7 +231,7 @@ def _writing(root: Folder, limit: int, write: Write) -> list[AnyTool]:
         return done(ctx, patched(root, patch))
 
     def done(ctx: ToolContext[Any], edits: Sequence[Edit]) -> str:
-        return _done(writer.write(edits, ctx.idempotency_key, lambda: ctx.cancelled))
+        return _done(writer.write(edits, ctx.idempotency_key, lambda: ctx.cancelled, ctx.attempt))
 
     def of_write(path: str, text: str, version: str = "") -> list[Edit]:
         return [written(root.names_of(path), text, version)]
@@ -260,7 +272,7 @@ def _preview(writer: Writer, edits: Callable[[], Sequence[Edit]]) -> str:
         planned = writer.planned(edits())
     except (PathDenied, ToolError) as error:
         return f"As the files are now, this call would be refused: {error}"
-    return "".join(
+    diffs = "".join(
         diff_of(
             each.edit.path,
             None if each.before is None else _text(each.before.data),
@@ -268,6 +280,11 @@ def _preview(writer: Writer, edits: Callable[[], Sequence[Edit]]) -> str:
         )
         for each in planned
     )
+    if len(planned) == 1:
+        return diffs
+    # A long preview is cut, so what becomes of each file stands first; indented, no path passes for a line of a diff.
+    named = [f"  {_what(e.changed)}: {e.edit.path}, {_stat(e.changed)}\n" for e in planned]
+    return f"{len(planned)} files:\n{''.join(named)}\n{diffs}"
 
 
 def _text(data: bytes) -> str:
@@ -282,10 +299,19 @@ def _done(changes: Sequence[Changed]) -> str:
 
 
 def _outcome(change: Changed) -> str:
-    stat = f"+{change.added} -{change.removed}"
-    if change.after == ABSENT:
-        return f"deleted, {stat}"
-    what = "made" if change.before == ABSENT else "changed"
+    what = _what(change)
+    stat = "it had this text already" if what == "unchanged" else _stat(change)
+    version = f", version {change.after[:VERSION_CHARS]}"
+    return f"{what}, {stat}{'' if what == 'deleted' else version}"
+
+
+def _what(change: Changed) -> str:
     if change.before == change.after:
-        what, stat = "unchanged", "it had this text already"
-    return f"{what}, {stat}, version {change.after[:VERSION_CHARS]}"
+        return "unchanged"
+    if change.after == ABSENT:
+        return "deleted"
+    return "made" if change.before == ABSENT else "changed"
+
+
+def _stat(change: Changed) -> str:
+    return f"+{change.added} -{change.removed}"

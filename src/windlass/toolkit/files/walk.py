@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from itertools import accumulate, takewhile
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import PathDenied, ToolError
@@ -26,6 +27,7 @@ _MAX_SEEN: Final = 20_000
 _MAX_DEPTH: Final = 32
 _MAX_LISTED: Final = 500
 _MAX_FOUND: Final = 200
+_MAX_CHARS: Final = 60_000
 _MAX_PATTERN_CHARS: Final = 300
 _ENDS: Final = {"link": "@ (a link, not followed)", "other": " (not a plain file)", "file": ""}
 
@@ -109,7 +111,7 @@ class Walk:
                     self.is_whole = False
                     break
                 self._left -= 1
-                if self._folder.shows(entry.name):
+                if self._folder.shows(names, entry.name):
                     found.append(Entry((*names, entry.name), _kind(entry)))
                 elif not has_dot(entry.name):
                     self._n_unshown += 1
@@ -127,9 +129,9 @@ def listing(folder: Folder, path: str, depth: int) -> str:
     for entry in entries[:_MAX_LISTED]:
         end = _ENDS.get(entry.kind, "/")
         rows.append(f"{entry.path}{end}{' …' if entry.path in walk.deeper else ''}")
-    left_out = walk.left_out()
-    if len(entries) > _MAX_LISTED:
-        left_out.insert(0, f"{len(entries) - _MAX_LISTED:,} more names")
+    rows, left_out = _fitting(rows), walk.left_out()
+    if len(entries) > len(rows):
+        left_out.insert(0, f"{len(entries) - len(rows):,} more names")
     head = f"{as_shown(path) or '.'}: {counted(len(entries), 'name')}"
     if walk.deeper:
         head += "; … stands for more in a folder"
@@ -141,11 +143,17 @@ def found_names(folder: Folder, pattern: str, path: str) -> str:
     wanted = Pattern(pattern, "pattern")
     walk = Walk(folder, folder.names_of(path, is_folder=True))
     found = [e.path for e in walk if e.kind == "file" and wanted.fits(e.names[len(walk.start) :])]
-    left_out = walk.left_out()
-    if len(found) > _MAX_FOUND:
-        left_out.insert(0, f"{len(found) - _MAX_FOUND:,} more; use a narrower pattern")
+    rows, left_out = _fitting(found[:_MAX_FOUND]), walk.left_out()
+    if len(found) > len(rows):
+        left_out.insert(0, f"{len(found) - len(rows):,} more; use a narrower pattern")
     head = f"{counted(len(found), 'file')} found"
-    return "\n".join([head, *found[:_MAX_FOUND], *ending(left_out, "listed")])
+    return "\n".join([head, *rows, *ending(left_out, "listed")])
+
+
+def _fitting(rows: Sequence[str]) -> list[str]:
+    """Return as many rows as can be shown."""
+    room = takewhile(lambda used: used <= _MAX_CHARS, accumulate(len(row) + 1 for row in rows))
+    return [row for row, _ in zip(rows, room, strict=False)]
 
 
 class Pattern:

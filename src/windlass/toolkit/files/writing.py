@@ -5,14 +5,14 @@ Law 2. All of a call is checked, and all of its new content is on the disk, befo
 Law 3. A record under the call's key is durable before the first file changes. When the same call runs again, a file
     that has its new content is done, one that has its old content is written, and with any other the call ends.
 Law 4. What changed since it was read is not written over.
-Law 5. Only a first attempt says that nothing was changed. A repeat says which files have their new content.
+Law 5. Only an attempt that found no record says that no file was changed. One that found a record says which files have
+    their new content; if a repeat cannot look for a record, the outcome is unknown.
 Law 6. Once the turn of a call is cancelled, the call changes no further file.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from windlass.errors import PathDenied, ToolError, ToolUncertain
 from windlass.toolkit.files.diff import stat_of
 from windlass.toolkit.files.folder import Content, Folder, Names, as_shown, signature_of
+from windlass.toolkit.files.permissions import HandedOn, may, may_replace
 from windlass.toolkit.files.state import STATE, CallRecord, Changed, State
 
 MAX_LINES: Final = 200_000
@@ -79,7 +80,11 @@ class Writer:
         return [self._plan(edit) for edit in edits]
 
     def write(
-        self, edits: Sequence[Edit], key: str, is_cancelled: Callable[[], bool] = lambda: False
+        self,
+        edits: Sequence[Edit],
+        key: str,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        attempt: int = 1,
     ) -> tuple[Changed, ...]:
         """Do it, once for a key; return what was done. When this returns, it is durable.
 
@@ -87,6 +92,7 @@ class Writer:
             edits: What is to be done.
             key: The idempotency key of the call; without one, nothing is recorded.
             is_cancelled: Whether the turn was cancelled. Looked at before each file changes.
+            attempt: Which attempt of the call this is, from 1.
 
         Raises:
             PathDenied: one of the files may not be opened.
@@ -95,12 +101,10 @@ class Writer:
         """
         if self._is_first():
             self.planned(edits)  # a call that is refused leaves nothing behind
-        with State.opened(self._folder, key, is_cancelled) as state:
-            record = state.record(key) if key else None
-            if record is None:
-                record = self._begin(edits, key, state, is_cancelled)
-            else:
-                self._go_on(edits, record, key, state, is_cancelled)
+        with State.opened(self._folder, key, is_cancelled, attempt) as (state, found):
+            record = found or self._begin(edits, key, state, is_cancelled)
+            if found is not None:
+                self._go_on(edits, found, key, state, is_cancelled)
             if key:
                 state.sweep(key)
         return record.files
@@ -137,7 +141,8 @@ class Writer:
     # --------------------------------------------------------------------------------- checking
 
     def _is_first(self) -> bool:
-        with self._folder.opened(()) as root:
+        # If that cannot be told, the folder cannot be opened either, and what was done before is not known.
+        with suppress(OSError, ToolError), self._folder.opened(()) as root:
             try:
                 os.stat(STATE, dir_fd=root, follow_symlinks=False)
             except FileNotFoundError:
@@ -169,7 +174,7 @@ class Writer:
     def _is_writable(self, names: Names, found: Content) -> bool:
         # A rename asks for no right on the file itself. Its mark counts for root as well, who may write any file.
         with self._folder.opened(names[:-1]) as folder:
-            return bool(found.mode & 0o222) and _may(os.W_OK, names[-1], folder)
+            return bool(found.permissions.mode & 0o222) and may(os.W_OK, names[-1], folder)
 
     def _done_before(self, edits: Sequence[Edit], record: CallRecord) -> list[str]:
         """Return the files that have their new content already.
@@ -219,30 +224,38 @@ class Writer:
     def _halves(self, planned: Sequence[Planned], state: State) -> Iterator[list[str | None]]:
         """Write all new content, which is then moved into its places."""
         # All of the places are looked at before the first byte is written.
-        groups = [self._group_at(each.edit, state) for each in planned]
+        handed_on = [self._handed_on(each, state) for each in planned]
         with ExitStack() as written:
             yield [
                 None
                 if each.after is None
-                else written.enter_context(state.half(each.after, each.before, group))
-                for each, group in zip(planned, groups, strict=True)
+                else written.enter_context(
+                    state.half(each.after, each.before.permissions if each.before else rights)
+                )
+                for each, rights in zip(planned, handed_on, strict=True)
             ]
 
-    def _group_at(self, edit: Edit, state: State) -> int | None:
-        """Return the group that the folder of a file gives to what is new in it.
+    def _handed_on(self, planned: Planned, state: State) -> HandedOn:
+        """Return what the folder of a file hands on to what is new in it.
 
         Raises:
             ToolError: nothing could be put there.
         """
-        with self._nearest(edit.names[:-1]) as folder:
+        old = planned.before.permissions if planned.before is not None else None
+        with self._nearest(planned.edit.names[:-1]) as folder:
             found, told = os.fstat(folder), None
             if found.st_dev != os.fstat(state.fd).st_dev:
                 told = "found a folder on another disk than the root, wanted one on the same"
-            elif not _may(os.W_OK | os.X_OK, ".", folder):
+            elif not state.reaches(folder):
+                told = "found a folder that is mounted by itself, wanted one of the root's mount"
+            elif not may(os.W_OK | os.X_OK, ".", folder):
                 told = "found a folder that may not be written to"
+            elif not may_replace(found, old):
+                told = "found a file of another user, which only they may replace in this folder"
+            handed_on = HandedOn.of(folder, found)
         if told is not None:
-            raise ToolError(f"{as_shown(edit.path)}: {told}")
-        return found.st_gid if found.st_mode & stat.S_ISGID else None
+            raise ToolError(f"{as_shown(planned.edit.path)}: {told}")
+        return handed_on
 
     @contextmanager
     def _nearest(self, names: Names) -> Iterator[int]:
@@ -299,12 +312,6 @@ class Writer:
             raise ToolError(f"{as_shown(edit.path)}: {told}") from None
 
 
-def _may(how: int, name: str, folder: int) -> bool:
-    # As the user that the system asks about, who may be another than the one that began the process.
-    is_asked = os.access in os.supports_effective_ids
-    return os.access(name, how, dir_fd=folder, effective_ids=is_asked)
-
-
 def _check_same(folder: int, planned: Planned) -> None:
     known = planned.before.signature if planned.before is not None else None
     try:
@@ -348,11 +355,11 @@ def _told(edits: Sequence[Edit], done: Sequence[str], *, is_first: bool) -> Iter
     try:
         yield
     except (PathDenied, ToolError) as error:
-        # Only of a first attempt is it known that nothing was changed.
+        # Only an attempt that found no record knows that. Folders for a new file may have been made.
         if is_first and not done:
             if isinstance(error, PathDenied):
                 raise
-            raise ToolError(f"{error}. Nothing was changed.") from None
+            raise ToolError(f"{error}. No file was changed.") from None
         undone = [edit.path for edit in edits if edit.path not in done]
         raise ToolError(" ".join([f"{error}.", *_progress(done, undone)])) from None
 
