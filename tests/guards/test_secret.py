@@ -250,6 +250,14 @@ def test_an_end_that_may_begin_a_secret_is_not_surely_clean(text: str, length: i
     assert Redactor([secret("hunter22")]).clean_length(text) == length
 
 
+def test_the_longest_form_of_a_secret_is_known_and_none_without_one() -> None:
+    """In JSON inside JSON each quotation mark is four characters."""
+    two = (Secret("a" * 30), Secret('""""""""""'))
+
+    assert Redactor([]).longest == 0
+    assert Redactor(two).longest == 40
+
+
 def test_an_end_that_may_begin_a_coded_secret_is_not_surely_clean() -> None:
     coded = base64.b64encode(KEY.encode()).decode()
 

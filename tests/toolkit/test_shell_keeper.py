@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import resource
 import signal
@@ -83,21 +84,21 @@ def test_orders_that_were_there_and_are_gone_do_not_hold_it_up(tmp_path: Path) -
     assert last["why"] == "time"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root reaches its pipes")
 def test_a_report_that_the_command_fills_does_not_hold_it_up(tmp_path: Path) -> None:
     """Nobody reads it, as when windlass is stopped."""
-    line = "yes >/proc/$PPID/fd/4 & sleep 1000"
+    line = "while [ ! -e report ]; do sleep 0.01; done; yes >report & sleep 1000"
     with started(tmp_path, line, timeout_s=0.3) as process:
+        assert process.stdout is not None
+        (tmp_path / "report").symlink_to(f"/proc/{os.getpid()}/fd/{process.stdout.fileno()}")
         assert process.wait(HANGS_S) == 0
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes somebody else")
 def test_who_is_not_root_reaches_no_file_of_its_keeper(tmp_path: Path) -> None:
     """The command itself can be read as ever. A change of the user hides a process, so that is undone first."""
     tmp_path.chmod(0o755)
     trick = (
         "import ctypes, json, os, resource\n"
-        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "keeper._prctl(4, 1)"
     )
     line = (
@@ -107,6 +108,64 @@ def test_who_is_not_root_reaches_no_file_of_its_keeper(tmp_path: Path) -> None:
     _, printed = keep(tmp_path, f"({line}); echo done", trick=trick)
 
     assert printed == "500\nmine\ndone\n"
+
+
+def test_a_command_is_the_first_that_the_kernel_ends_and_never_a_later_one_than_windlass(
+    tmp_path: Path,
+) -> None:
+    trick = "open('/proc/self/oom_score_adj', 'w').write('700')"
+    _, printed = keep(tmp_path, "cat /proc/self/oom_score_adj", trick=trick)
+
+    assert printed == "700\n"
+
+
+def test_a_lower_limit_of_windlass_stays_but_for_open_files(tmp_path: Path) -> None:
+    trick = (
+        "import resource\n"
+        "def lower(which, soft): resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))\n"
+        "lower(resource.RLIMIT_FSIZE, 1 << 20)\n"
+        "lower(resource.RLIMIT_CPU, 50)\n"
+        "lower(resource.RLIMIT_NOFILE, 100)"
+    )
+    line = "awk '/Max file size/ || /cpu time/ || /open files/ { print $4, $5 }' /proc/self/limits"
+    _, printed = keep(tmp_path, line, trick=trick, max_file_bytes=1 << 30)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    assert printed.split() == ["50", "50", "1048576", "1048576", *2 * [str(min(4_096, hard))]]
+
+
+def test_what_hides_how_much_memory_it_uses_counts_with_all_of_it(tmp_path: Path) -> None:
+    """As if the command might not be traced."""
+    trick = (
+        "def read(path, *rest):\n"
+        "    if str(path).endswith('smaps_rollup'): raise PermissionError(13, 'no')\n"
+        "    return open(path, *rest)\n"
+        "keeper.open = read"
+    )
+    last, _ = keep(
+        tmp_path, "head -c 2G /dev/zero | tail >/dev/null", trick=trick, memory_bytes=64 << 20
+    )
+
+    assert last["why"] == "memory"
+
+
+def test_a_child_that_has_ended_and_is_about_to_be_reaped_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    me = os.getpid()
+    there = {77: seen(parent=me, state="S"), 78: seen(parent=me, state="Z")}
+    monkeypatch.setattr(keeper, "everybody", lambda: there)
+    watching = keeper.Keeper.__new__(keeper.Keeper)
+    watching.order, watching.next_look = {"max_processes": 1, "memory_bytes": 0}, 0.0
+    of_the_keeper = watching.look(1.0)
+    there[78] = seen(parent=77, state="Z")
+    watching.next_look = 0.0
+
+    assert (of_the_keeper, watching.look(1.0)) == ("", "processes")
+
+
+def seen(*, parent: int, state: str) -> keeper.Seen:
+    return keeper.Seen(parent, state, group=9, session=9, n_pages=0, n_threads=1, started=0, reserved=1)
 
 
 def test_the_first_end_of_the_command_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,12 +264,74 @@ async def test_a_keeper_that_dies_before_the_command_starts_takes_it_along(
     assert not (tmp_path / "acted").exists()
 
 
-async def test_few_processes_may_have_many_threads(tmp_path: Path) -> None:
-    """The limit that the kernel keeps counts all threads of the user."""
-    said = await Scene(tmp_path).run(
-        "awk '/Max processes/ { print $3 }' /proc/self/limits", max_processes=4
-    )
-    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    most = 1 << 62 if hard == resource.RLIM_INFINITY else hard
+# ---------------------------------------------------------------------------------- threads of the user
 
-    assert int(said.splitlines()[0]) >= min(1_024, most)
+IN_A_CONTAINER = "os.readlink = lambda path: 'pid:[1]'"
+IN_NONE = "os.readlink = lambda path: 'pid:[4026531836]'"
+
+
+async def most_threads(folder: Path, monkeypatch: pytest.MonkeyPatch, trick: str) -> float:
+    use_keeper(folder, monkeypatch, trick)
+    line = "awk '/Max processes/ { print $3 }' /proc/self/limits"
+    said = (await Scene(folder).run(line, max_processes=4)).splitlines()[0]
+    return math.inf if said == "unlimited" else int(said)
+
+
+def most_threads_here() -> float:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    return math.inf if soft == resource.RLIM_INFINITY else soft
+
+
+async def test_few_processes_may_have_many_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit that the kernel keeps counts all threads of the user."""
+    found = await most_threads(tmp_path, monkeypatch, IN_NONE)
+
+    assert min(1_024, most_threads_here()) <= found < math.inf
+
+
+async def test_in_a_container_the_kernel_is_told_no_limit_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count the user's threads of all other containers, which are not seen from here."""
+    assert await most_threads(tmp_path, monkeypatch, IN_A_CONTAINER) == most_threads_here()
+
+
+async def test_in_a_container_a_fork_bomb_is_ended_by_counting_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bomb ends by itself: after nine generations nothing forks, and after five seconds nothing sleeps."""
+    use_keeper(tmp_path, monkeypatch, IN_A_CONTAINER)
+    bomb = (
+        'bomb() { [ "$1" -gt 0 ] && { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; sleep 5; }; bomb 9'
+    )
+    scene = Scene(tmp_path)
+    said = await scene.run(bomb, max_processes=40)
+
+    assert scene.alive() == []
+    assert said.splitlines()[-1] == "[stopped after T s: it had more than 40 processes at once]"
+
+
+# ---------------------------------------------------------------------------------- what would not end
+
+
+async def test_what_could_not_be_ended_is_not_told_as_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the keeper were root without the right to signal others. Its clock is fast: it gives up after ten seconds."""
+    trick = (
+        "import time\n"
+        "os.kill = lambda *_: None\n"
+        "clock = time.monotonic\n"
+        "time.monotonic = lambda: 20 * clock()"
+    )
+    use_keeper(tmp_path, monkeypatch, trick)
+    said = await Scene(tmp_path).run("sleep 1000 >/dev/null 2>&1 & echo $!", timeout=3_600)
+    left, *notes = said.splitlines()
+    os.kill(int(left), signal.SIGKILL)
+
+    assert notes == [
+        "[1 process of it could not be ended; tell a person]",
+        "[exit code 0, T s]",
+    ]

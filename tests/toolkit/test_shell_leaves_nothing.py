@@ -33,6 +33,14 @@ open("up", "w").close()
 os.closerange(0, 100)
 time.sleep(1000)
 """
+# Its first thread ends and another goes on: the kernel then shows the process as a zombie.
+HEADLESS = """
+import ctypes, os, threading, time
+os.setsid()
+threading.Thread(target=time.sleep, args=(1000,)).start()
+open("up", "w").close()
+ctypes.CDLL(None).pthread_exit(None)
+"""
 WAIT = "while [ ! -e up ]; do sleep 0.01; done"
 
 
@@ -68,6 +76,20 @@ async def test_what_a_command_leaves_running_is_ended_and_told(scene: Scene, com
     assert lines[2:] == ["[exit code 0, T s]"]
 
 
+async def test_a_process_without_its_first_thread_is_ended_like_any_other(scene: Scene) -> None:
+    (scene.folder / "headless.py").write_text(HEADLESS)
+    line = (
+        f"exec 9>pipe; {sys.executable} -S headless.py >/dev/null 2>&1 & \n"
+        f"{WAIT}; while ! grep -q zombie /proc/$!/status; do sleep 0.01; done; {UP}"
+    )
+    said, _ = await asyncio.gather(scene.run(line), asyncio.to_thread(scene.wait_until_up))
+    await asyncio.to_thread(scene.wait_until_gone)
+
+    assert said == (
+        "(no output)\n[1 process that the command left running, ended now]\n[exit code 0, T s]"
+    )
+
+
 async def test_a_filter_that_still_writes_may_finish(scene: Scene) -> None:
     said = await scene.run("echo first > >(sleep 0.02; cat; echo last)")
 
@@ -83,6 +105,14 @@ async def test_a_fork_bomb_is_ended_as_a_whole(scene: Scene) -> None:
 
     assert scene.alive() == []
     assert said.splitlines()[-1] == "[stopped after T s: it had more than 40 processes at once]"
+
+
+async def test_processes_that_have_ended_and_are_not_waited_for_count_too(scene: Scene) -> None:
+    """Each has a number of the machine, until its parent ends."""
+    breeder = "import os, time; [os.fork() or os._exit(0) for _ in range(60)]; time.sleep(20)"
+    said = await scene.run(f"{sys.executable} -S -c '{breeder}'", max_processes=40)
+
+    assert said == ("(no output)\n[stopped after T s: it had more than 40 processes at once]")
 
 
 def test_all_stand_still_before_the_first_is_killed(
@@ -113,6 +143,18 @@ def test_all_stand_still_before_the_first_is_killed(
     assert states == {"T"}
     assert top.returncode == -signal.SIGKILL
     assert scene.alive() == []
+
+
+def test_a_process_that_goes_over_to_another_program_is_found_by_its_mark(scene: Scene) -> None:
+    """Meanwhile it has no environment, and so no mark. Here that takes longer than in an `exec`."""
+    later = f"exec 9>pipe; {UP}; sleep 0.2; SCENE={scene.token} MARK=7 exec sleep 1000"
+    with subprocess.Popen(["/usr/bin/env", "-i", "/bin/sh", "-c", later], cwd=scene.folder) as late:
+        scene.wait_until_up()
+        until = keeper.give_up_at(HANGS_S)
+        keeper.freeze_and_kill(1_000_000_000, until=until, mark=b"MARK=7")
+        late.terminate()
+
+    assert late.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -154,9 +196,9 @@ async def test_the_time_limit_ends_what_ignores_every_signal_that_can_be_ignored
 
 async def test_what_is_stopped_may_first_clear_up(scene: Scene) -> None:
     tidy = "trap 'echo cleared; exit' TERM; touch lock; sleep 1000 & wait"
-    said = await scene.run(tidy, seconds=0.3, approval="never")
+    said = await scene.run(tidy, seconds=1, approval="never")
 
-    assert said.startswith("cleared\n[stopped after 0.3 s")
+    assert said.startswith("cleared\n[stopped after 1 s")
 
 
 async def test_a_cancelled_call_returns_when_its_command_is_gone(scene: Scene) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,12 +31,21 @@ LOST = (
 BOUNDS = Bounds(
     timeout_s=3_600, output_bytes=100_000, memory_bytes=1 << 30, processes=99, file_bytes=0
 )
-# Whoever is not root cannot open the files of the keeper: it lets no one trace it.
-reaches_the_keeper = pytest.mark.skipif(os.getuid() != 0, reason="only root reaches its pipes")
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """In its folder, `orders` and `report` lead to the ends of the keeper's pipes that windlass holds: any command may open them."""
+    real = subprocess.Popen
+
+    def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started = real(*args, **options)
+        for name, end in (("orders", started.stdin), ("report", started.stdout)):
+            assert end is not None
+            (tmp_path / name).symlink_to(f"/proc/{os.getpid()}/fd/{end.fileno()}")
+        return started
+
+    monkeypatch.setattr(subprocess, "Popen", start)
     return Scene(tmp_path)
 
 
@@ -42,6 +54,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windlass gives up soon on a keeper that does not answer."""
     monkeypatch.setattr(command_module, "_PATIENCE_S", 0.5)
     monkeypatch.setattr(command_module, "_PROGRESS_S", 0.1)
+    monkeypatch.setattr(keeper, "KILL_S", 0.1)
+    monkeypatch.setitem(keeper.GRACE_S, "time", 0.1)
 
 
 def a_command(scene: Scene, line: str, *, on_output: Callable[[str], None]) -> Command:
@@ -63,7 +77,6 @@ async def test_a_killed_keeper_is_noticed_and_what_is_found_is_ended(scene: Scen
     assert str(caught.value) == LOST
 
 
-@reaches_the_keeper
 @pytest.mark.parametrize(
     "words",
     [
@@ -82,34 +95,86 @@ async def test_foreign_words_in_the_report_leave_the_outcome_unknown(
 ) -> None:
     """The command acted, so no words of it may make that an error."""
     with pytest.raises(ToolUncertain) as caught:
-        await scene.run(f"touch acted; echo said; {words} >/proc/$PPID/fd/4; sleep 1000")
+        await scene.run(f"touch acted; echo said; {words} >report; sleep 1000")
 
     assert (scene.folder / "acted").exists()
     assert scene.alive() == []
     assert str(caught.value) == LOST
 
 
-@reaches_the_keeper
+@pytest.mark.parametrize("why", ['"why": "exit", "code": 0', '"why": "exit", "failed": "foreign"'])
+@pytest.mark.parametrize(
+    "then",
+    ["sleep 1000", "true", "kill -9 $PPID; sleep 1000", "kill -STOP $PPID; sleep 1000"],
+    ids=["goes on", "ends", "kills", "stops"],
+)
+async def test_a_false_report_that_it_has_ended_leaves_the_outcome_unknown(
+    scene: Scene, impatient: None, why: str, then: str
+) -> None:
+    """It reads as a report of the keeper does. The process in a session of its own is found by its mark."""
+    line = f"setsid sleep 1001 & echo said; echo '{{{why}}}' >report; {then}"
+    with pytest.raises(ToolUncertain) as caught:
+        await scene.run(line, timeout=3_600)
+
+    assert scene.alive() == []
+    assert str(caught.value) == LOST
+
+
+async def test_the_number_of_a_keeper_is_not_free_while_its_command_is_searched(
+    scene: Scene, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets signals meanwhile. As a zombie it takes none, and no other process has its number."""
+    states: list[str] = []
+    search = keeper.freeze_and_kill
+
+    def look(of: int, **options: Any) -> None:
+        states.append(keeper.everybody()[of].state)
+        search(of, **options)
+
+    monkeypatch.setattr(keeper, "freeze_and_kill", look)
+    line = """echo '{"why": "exit"}' >report; kill -9 $PPID; sleep 1000"""
+    with pytest.raises(ToolUncertain):
+        await scene.run(line)
+
+    assert states == ["Z"]
+    assert scene.alive() == []
+
+
+async def test_where_the_kernel_reaps_every_child_a_command_has_its_result(
+    scene: Scene, impatient: None
+) -> None:
+    """Then the exit code of the keeper is lost."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        said = await scene.run("echo said; exit 3")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert said == "said\n[exit code 3, T s]"
+
+
+@pytest.mark.parametrize("quiet", ["exec >log 2>&1", "exec >&- 2>&-"], ids=["log", "closed"])
+async def test_a_command_that_gives_its_output_away_is_not_taken_for_lost(
+    scene: Scene, impatient: None, quiet: str
+) -> None:
+    """It runs longer than windlass waits for a keeper that does not answer."""
+    assert await scene.run(f"{quiet}; sleep 1; exit 3") == "(no output)\n[exit code 3, T s]"
+
+
 async def test_foreign_words_among_the_orders_are_ignored(scene: Scene) -> None:
     words = r"echo foreign; echo exit; echo time; printf '\377\n'; printf foreign"
-    said = await scene.run(f"({words}) >/proc/$PPID/fd/0; cat pipe & sleep 0.2; echo on; kill $!")
+    said = await scene.run(f"({words}) >orders; cat pipe & sleep 0.2; echo on; kill $!")
 
     assert said == "on\n[exit code 0, T s]"
 
 
-@reaches_the_keeper
 async def test_foreign_words_before_an_order_do_not_hide_it(scene: Scene) -> None:
-    said = await scene.run("printf foreign >/proc/$PPID/fd/0; yes", max_output_bytes=100_000)
+    said = await scene.run("printf foreign >orders; yes", max_output_bytes=100_000)
 
     assert said.endswith("it printed more than 97.66 KiB; write long output to a file]")
 
 
-async def test_a_stopped_keeper_holds_nothing_up(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command_module, "_PATIENCE_S", 0.5)
-    monkeypatch.setattr(keeper, "KILL_S", 0.1)
-    monkeypatch.setitem(keeper.GRACE_S, "time", 0.1)
+async def test_a_stopped_keeper_holds_nothing_up(scene: Scene, impatient: None) -> None:
     with pytest.raises(ToolUncertain):
         await scene.run(
             "env -i setsid sh -c 'sleep 1000; :' $SCENE & kill -STOP $PPID; sleep 1001", timeout=0.3
@@ -118,11 +183,10 @@ async def test_a_stopped_keeper_holds_nothing_up(
     assert scene.alive() == []
 
 
-@reaches_the_keeper
 def test_orders_that_cannot_be_delivered_do_not_hold_up_who_stops_it(
     scene: Scene, impatient: None
 ) -> None:
-    line = "kill -STOP $PPID; yes >/proc/$PPID/fd/0"
+    line = "kill -STOP $PPID; yes >orders"
     command = a_command(scene, line, on_output=lambda _: None)
     raised: list[Exception] = []
 
@@ -148,11 +212,10 @@ def test_orders_that_cannot_be_delivered_do_not_hold_up_who_stops_it(
     assert scene.alive() == []
 
 
-@reaches_the_keeper
 async def test_an_order_that_cannot_be_delivered_does_not_hold_up_who_reads_the_output(
     scene: Scene, impatient: None
 ) -> None:
-    line = "kill -STOP $PPID; (yes >/proc/$PPID/fd/0 &); sleep 0.3; yes"
+    line = "kill -STOP $PPID; (yes >orders &); sleep 0.3; yes"
     with pytest.raises(ToolUncertain):
         await asyncio.wait_for(scene.run(line, max_output_bytes=100_000, timeout=3_600), HANGS_S)
 

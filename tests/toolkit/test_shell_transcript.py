@@ -12,6 +12,7 @@ from windlass.guards.secret import REGISTERED, Secret
 from windlass.toolkit.shell.transcript import SHOWN_BYTES, Transcript, tidy
 
 KEY = "αβγδεζηθικλμνξοπ"  # letters that stand nowhere else
+KEPT = 64 * 1024  # of what is printed, at each end
 
 
 def transcript(data: bytes, step: int = 4_096) -> Transcript:
@@ -32,6 +33,26 @@ def test_no_cut_shows_half_a_secret(at: int) -> None:
     assert len(shown) < SHOWN_BYTES + 200
 
 
+@pytest.mark.parametrize("n_kept", range(1, len(KEY)))
+@pytest.mark.parametrize("at", ["\x1b[1;31m", ""], ids=["colored", "plain"])
+def test_nor_does_a_cut_of_what_is_kept(n_kept: int, at: str) -> None:
+    """Colors make so much of both ends that they are shown to where they were cut."""
+    REGISTERED.know((Secret(KEY, name="key"),))
+    key, color = KEY.encode(), b"\x1b[1;38;5;250m"
+    begin, end = key[: 2 * n_kept] + at[: n_kept % 7].encode(), key[2 * n_kept :] + b"\n"
+    line = color * 7 + b"." * 8 + b"\n"
+    n_lines, rest = divmod(KEPT - len(begin), len(line))
+    head = b"." * rest + line * n_lines + begin
+    n_lines, rest = divmod(KEPT - len(end), len(line))
+    tail = end + line * n_lines + b"." * rest
+    made = Transcript()
+    made.add(head + b"-" * 200_000 + tail)
+    shown = made.text()
+
+    assert not set(shown) & set(KEY)
+    assert shown.count("." * 8) > 1_250  # of 1,310
+
+
 def test_nor_do_the_newest_lines() -> None:
     REGISTERED.know((Secret(KEY, name="key"),))
     for n_chars in range(1, len(KEY)):
@@ -39,15 +60,23 @@ def test_nor_do_the_newest_lines() -> None:
         assert made.newest() == "line\n"
 
 
+@pytest.mark.parametrize("n_lines", range(1, 12))
+def test_nor_the_first_lines_of_a_secret_that_has_many(n_lines: int) -> None:
+    lines = ["-----BEGIN-----\n", *(f"MIIEvQIBADANBgk{n}\n" for n in range(10)), "-----END-----"]
+    REGISTERED.know((Secret("".join(lines), name="pem"),))
+
+    assert transcript("".join(["line\n", *lines[:n_lines]]).encode()).newest() == "line\n"
+    assert transcript("".join(["line\n", *lines, "\n"]).encode()).newest() == "line\n[pem]\n"
+
+
 @pytest.mark.parametrize("n_lost", range(1, len(KEY)))
 def test_nor_does_what_is_left_of_a_beginning_that_is_gone(n_lost: int) -> None:
     """Behind the rest of the secret stands only what nobody sees, so the newest characters reach back to it."""
     REGISTERED.know((Secret(KEY, name="key"),))
-    kept = 24 * 1024
     end = KEY[n_lost:].encode() + b"\n"
-    colors = b"\x1b[m" * kept
+    colors = b"\x1b[m" * KEPT
     made = Transcript()
-    made.add(b"." * 200_000 + KEY[:n_lost].encode() + end + colors[: kept - len(end)])
+    made.add(b"." * 200_000 + KEY[:n_lost].encode() + end + colors[: KEPT - len(end)])
 
     assert not set(made.newest()) & set(KEY)
     assert not set(made.text()) & set(KEY)
@@ -55,9 +84,10 @@ def test_nor_does_what_is_left_of_a_beginning_that_is_gone(n_lost: int) -> None:
 
 def test_a_secret_that_spans_what_is_kept_is_found_whole() -> None:
     REGISTERED.know((Secret(KEY, name="key"),))
-    for at in range(24 * 1024 - 40, 24 * 1024 + 3):
+    for at in range(KEPT - 40, KEPT + 3):
         made = transcript(b"." * at + KEY.encode() + b"\n" + b"\x1b[m" * 4_000)
         assert made.newest() == "." * 1_994 + "[key]\n"
+        assert made.text().endswith("." * 1_994 + "[key]\n")
 
 
 @pytest.mark.parametrize("hidden", ["\u200d", "\ufe0f", "\x1b[m"])
@@ -66,6 +96,12 @@ def test_what_nobody_sees_hides_no_secret(hidden: str) -> None:
 
     assert tidy(f"{KEY[:5]}{hidden}{KEY[5:]}\n".encode()) == "[key]\n"
     assert tidy(f"pass\u00a0{hidden}phrase pass\u00a0phrase\n".encode()).endswith(" [phrase]\n")
+
+
+def test_a_secret_with_returns_is_found_although_they_are_dropped() -> None:
+    REGISTERED.know((Secret("first line\r\nsecond line", name="lines"),))
+
+    assert tidy(b"it is first line\r\nsecond line\r\n") == "it is [lines]\n"
 
 
 @pytest.mark.parametrize(
@@ -101,9 +137,14 @@ def test_memory_is_bounded_and_the_missing_are_counted() -> None:
     assert f"\n[{total - SHOWN_BYTES:,} of {total:,} bytes are not shown here]\n" in made.text()
 
 
-@pytest.mark.parametrize("n_bytes", [32_768, 32_769, 40_000, 49_152, 49_153, 60_000, 150_000])
+@pytest.mark.parametrize(
+    "n_bytes",
+    [32_768, 32_769, 40_000, 60_000, 131_072, 131_073, 150_000, 196_608, 196_609, 200_000, 400_000],
+)
 @pytest.mark.parametrize("form", ["%07d", "\x1b[32m%07d\x1b[0m \x1b[1m.\x1b[0m", "行%07d日本語"])
-def test_head_and_tail_meet_without_a_gap_or_a_repeat(n_bytes: int, form: str) -> None:
+@pytest.mark.parametrize("secret", ["", "it is printed nowhere"], ids=["none", "secret"])
+def test_head_and_tail_meet_without_a_gap_or_a_repeat(n_bytes: int, form: str, secret: str) -> None:
+    REGISTERED.know((Secret(secret),) if secret else ())
     data = b"".join(f"{form}\n".encode() % n for n in range(n_bytes // 8 + 1))
     data = data[: data.rindex(b"\n", 0, n_bytes) + 1]
     plain = re.sub(rb"\x1b\[[0-9]*m", b"", data)
@@ -116,22 +157,25 @@ def test_head_and_tail_meet_without_a_gap_or_a_repeat(n_bytes: int, form: str) -
         note, _, tail = rest.partition(b" bytes are not shown here]\n")
         missing, total = (int(number.replace(b",", b"")) for number in note.split(b" of "))
         assert len(head) + len(tail) <= SHOWN_BYTES
-        assert len(head) + len(tail) > SHOWN_BYTES - 5 or n_bytes > 120 * 1024
+        assert len(head) + len(tail) > SHOWN_BYTES - 5
         assert plain.startswith(head)
         assert plain.endswith(tail)
         assert total - missing in {len(head) + len(tail), len(head) + 1 + len(tail)}
         assert len(plain) <= total <= len(data)
 
 
+@pytest.mark.parametrize("n_seen", [0, 60, 8 * 1024])
 @pytest.mark.parametrize("hidden", ["\x1b[m", "\u200d"])
-def test_a_beginning_of_little_that_is_seen_shows_no_half_secret(hidden: str) -> None:
-    """What is kept of the beginning ends in the secret, and is shorter than what is left out for that."""
+def test_a_beginning_of_little_that_is_seen_shows_no_half_secret(hidden: str, n_seen: int) -> None:
+    """What is kept of the beginning ends in the secret, and may be shorter than what is left out for that."""
     REGISTERED.know((Secret(KEY, name="key"),))
     for n_kept in range(2, len(KEY)):
-        seen = b"." * (8 * 1024 - n_kept - 1) + KEY[:n_kept].encode()
-        n_hidden, n_left = divmod(24 * 1024 - len(seen), len(hidden.encode()))
+        seen = b"." * n_seen + KEY[:n_kept].encode()
+        n_hidden, n_left = divmod(KEPT - len(seen), len(hidden.encode()))
         data = b"\r" * n_left + hidden.encode() * n_hidden + seen + KEY[n_kept:].encode()
-        assert not set(transcript(data + b"." * 200_000).text()) & set(KEY)
+        shown = transcript(data + b"." * 200_000).text()
+        assert not set(shown) & set(KEY)
+        assert shown.startswith("." * (n_seen - 200))
 
 
 def test_what_is_shown_is_no_longer_than_the_limit() -> None:

@@ -59,9 +59,14 @@ class Secret:
 
 
 class Redactor:
-    """Replaces every known secret in a text, also where it is base64, URL or JSON encoded."""
+    """Replaces every known secret in a text, also where it is base64, URL or JSON encoded.
 
-    __slots__ = ("_bytes", "_first", "_forms", "_longest", "secrets")
+    Attributes:
+        secrets: All that it knows.
+        longest: How many characters the longest of them has, also where it is encoded; 0 if it knows none.
+    """
+
+    __slots__ = ("_bytes", "_first", "_forms", "longest", "secrets")
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         self.know(tuple(secrets))
@@ -74,7 +79,7 @@ class Redactor:
         self._forms = sorted(marks.items(), key=lambda item: -len(item[0]))
         self._bytes = tuple(form.encode() for form, _ in self._forms)
         self._first = frozenset(form[0] for form, _ in self._forms)
-        self._longest = max((len(form) for form, _ in self._forms), default=0)
+        self.longest = max((len(form) for form, _ in self._forms), default=0)
         self.secrets = secrets
 
     def is_in(self, data: bytes) -> bool:
@@ -100,7 +105,7 @@ class Redactor:
 
     def clean_length(self, text: str) -> int:
         """Return how much of a text that goes on is surely clean: its end may begin a secret."""
-        for at in range(max(0, len(text) - self._longest + 1), len(text)):
+        for at in range(max(0, len(text) - self.longest + 1), len(text)):
             if text[at] in self._first:
                 end = text[at:]
                 if any(form.startswith(end) for form, _ in self._forms):

@@ -242,17 +242,17 @@ class Command:
             report = _Report()
             # It may be foreign, too, and name a session of others. The mark finds what the keeper does not.
             self._session = -1
-        if report.failed is not None:
-            failed = _FAILURES.get(report.failed, report.failed)
-            told = f"The command could not be started: {failed}. Nothing was run."
-            raise ToolError(told, not_started=True)
-        if report.why is None:
+        if (report.why or report.failed) is None or not _has_ended_well(keeper):
             self._search(keeper)
             raise ToolUncertain(
                 "The process that watches over the command was killed or disturbed. What was found of the command was "
                 "ended, but it is not known how far it came. Its last output:\n"
                 f"{self.transcript.newest()}"
             )
+        if report.why is None:
+            failed = _FAILURES.get(report.failed or "", report.failed)
+            told = f"The command could not be started: {failed}. Nothing was run."
+            raise ToolError(told, not_started=True)
         return Ended(
             why=report.why,
             code=report.code,
@@ -280,7 +280,9 @@ class Command:
                     data = os.read(key.fd, _CHUNK)
                     if not data:
                         selector.unregister(key.fd)
-                        if key.fd == reports and last.why is None:
+                        if key.fd == output:
+                            continue  # a command may close it long before it ends
+                        if last.why is None:
                             return last  # the keeper is gone, and others may hold the pipe
                         # What is stuck in the kernel may hold the other pipe for ever.
                         until = min(until, _clock() + _PATIENCE_S)
@@ -320,7 +322,8 @@ class Command:
         """Take over what the whole lines of a report say; return the rest.
 
         Raises:
-            _ForeignError: it is no report, or not the first that the command has started or could not.
+            _ForeignError: it is no report, or comes out of turn: one line says that the command has started or could not,
+                the next ones why it is ended, the last how it ended.
         """
         *lines, rest = told.split(b"\n")
         if len(rest) > _LONGEST_REPORT:
@@ -330,7 +333,10 @@ class Command:
                 said = _REPORTS.decode(line)
             except (ValueError, RecursionError):  # no JSON, no UTF-8, nested without end
                 raise _ForeignError from None
-            if self._session != -1 and said.why is None and said.ending is None:
+            is_start = said.session is not None or said.failed is not None
+            is_end = said.why is not None or said.ending is not None
+            has_begun = self._session != -1
+            if last.why is not None or (is_start, is_end) != (not has_begun, has_begun):
                 raise _ForeignError
             if said.session is not None:
                 self._session = said.session
@@ -365,3 +371,19 @@ class Command:
             keeper.wait(timeout=self._bounds.ending_s)
         except subprocess.TimeoutExpired:
             self._search(keeper)
+
+
+def _has_ended_well(keeper: subprocess.Popen[bytes]) -> bool:
+    """Whether a keeper that has reported ends by itself soon. Others can write a report; only a keeper that is done exits with 0.
+
+    It is not reaped here, so that its number is not free when the search sends it signals.
+    """
+    unreaped, until = os.WEXITED | os.WNOHANG | os.WNOWAIT, _clock() + _PATIENCE_S
+    try:
+        while (ended := os.waitid(os.P_PID, keeper.pid, unreaped)) is None:
+            if _clock() >= until:
+                return False
+            select.select((), (), (), 0.002)
+    except ChildProcessError:  # another part of this program reaped it, and its exit code is lost
+        return True
+    return ended.si_status == 0  # of a killed one this is the signal

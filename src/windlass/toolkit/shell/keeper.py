@@ -45,9 +45,12 @@ _PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _IGNORED: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGTTIN", "SIGTTOU")
-_OOM_FIRST: Final = "500"
+_OOM_FIRST: Final = 500
+_FIRST_PID_NAMESPACE: Final = "pid:[4026531836]"
 _THREADS_PER_PROCESS: Final = 8
 _LEAST_THREADS: Final = 1_024
+# A process that goes over to another program has no environment for so long at most, also on a busy machine.
+_BETWEEN_PROGRAMS_S: Final = 1.0
 
 
 # ---------------------------------------------------------------------------------- who is there
@@ -63,11 +66,13 @@ class Seen(NamedTuple):
     n_pages: int
     n_threads: int
     started: int
+    reserved: int
+    """How many bytes of addresses it has: none for a thread of the kernel."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs, or could."""
-        return self.state not in ("Z", "X")
+        """Whether it still runs, or could: also if its first thread has ended, and another has not."""
+        return self.state not in ("Z", "X") or self.n_threads > 1
 
 
 def everybody() -> dict[int, Seen]:
@@ -90,13 +95,17 @@ def _seen(name: str) -> Seen | None:
     if not rest:
         return None
     parent, group, session = map(int, rest[1:4])
-    n_threads, started, n_pages = int(rest[17]), int(rest[19]), int(rest[21])
-    return Seen(parent, rest[0].decode(), group, session, n_pages, n_threads, started)
+    n_threads, started, reserved, n_pages = (int(rest[at]) for at in (17, 19, 20, 21))
+    return Seen(parent, rest[0].decode(), group, session, n_pages, n_threads, started, reserved)
 
 
 def descendants(of: int, seen: dict[int, Seen] | None = None) -> set[int]:
     """Return the processes alive that descend from one."""
     seen = everybody() if seen is None else seen
+    return {pid for pid in _below(of, seen) if seen[pid].is_alive}
+
+
+def _below(of: int, seen: dict[int, Seen]) -> set[int]:
     children = defaultdict[int, list[int]](list)
     for pid, one in seen.items():
         children[one.parent].append(pid)
@@ -105,15 +114,16 @@ def descendants(of: int, seen: dict[int, Seen] | None = None) -> set[int]:
         below = children.pop(left.pop(), [])
         found.update(below)
         left.extend(below)
-    return {pid for pid in found if seen[pid].is_alive}
+    return found
 
 
 def newcomers(
-    of: int, known: Iterable[int], session: int, mark: bytes
+    of: int, known: Iterable[int], session: int, mark: bytes, unmarked: set[int]
 ) -> Iterator[tuple[int, Seen]]:
     """Yield living processes below one, or of a session, or with a mark in their environment, that are not known yet.
 
-    Each is told as it is found, the lowest number first: what they start meanwhile mostly stands further on.
+    Each is told as it is found, the lowest number first: what they start meanwhile mostly stands further on. Processes
+    that have no environment now, and may have the mark in a moment, are added to `unmarked`.
     """
     ours = {of, *known}
     with os.scandir("/proc") as entries:
@@ -123,7 +133,13 @@ def newcomers(
             seen = _seen(entry.name)
             if seen is None or not seen.is_alive:
                 continue
-            if seen.parent in ours or seen.session == session or (mark and _has(pid, mark)):
+            is_ours = seen.parent in ours or seen.session == session
+            if not is_ours and mark:
+                environment = _environment(pid)
+                is_ours = mark in environment.split(b"\0")
+                if not environment and seen.reserved:
+                    unmarked.add(pid)
+            if is_ours:
                 ours.add(pid)
                 yield pid, seen
 
@@ -137,12 +153,13 @@ def freeze_and_kill(of: int, *, until: float, session: int = -1, mark: bytes = b
         session: A session whose processes are ended, too.
         mark: What the environment of other processes has that are ended, too, as `NAME=value`.
     """
+    sure_at = _clock() + _BETWEEN_PROGRAMS_S
     while True:
-        frozen = dict[int, Seen]()
+        frozen, unmarked = dict[int, Seen](), set[int]()
         is_new = True
         while is_new and _clock() < until:
             is_new, told = False, set[int]()
-            for pid, seen in newcomers(of, frozen, session, mark):
+            for pid, seen in newcomers(of, frozen, session, mark, unmarked):
                 tell((pid,), signal.SIGSTOP)
                 # A process that forks and exits is gone when its number is known. Its group stands still as a whole,
                 # because no fork slips through a signal to a group; and what is in it was started by the command.
@@ -152,7 +169,11 @@ def freeze_and_kill(of: int, *, until: float, session: int = -1, mark: bytes = b
                 frozen[pid] = seen
                 is_new = True
         _kill(frozen)
-        if not frozen or _clock() >= until:
+        if frozen:
+            sure_at = _clock() + _BETWEEN_PROGRAMS_S
+        elif not unmarked or _clock() >= sure_at:
+            return
+        if _clock() >= until:
             return
         select.select((), (), (), 0.002)
 
@@ -178,12 +199,13 @@ def tell(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _has(pid: int, mark: bytes) -> bool:
+def _environment(pid: int) -> bytes:
+    """Return the environment of a process: nothing while it goes over to another program, a blank if it is hidden."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - see above
-            return mark in file.read().split(b"\0")
+            return file.read()
     except OSError:
-        return False
+        return b" "
 
 
 def give_up_at(seconds: float) -> float:
@@ -306,16 +328,20 @@ class Keeper:
         if now < self.next_look:
             return ""
         seen = everybody()
-        ours = descendants(os.getpid(), seen)
+        me = os.getpid()
+        ours = _below(me, seen)
         took = _clock() - now
         self.next_look = now + max(TICK_S * 0.9, took * _MOST_SCANNING)
-        if len(ours) > self.order["max_processes"]:
+        # What has ended and is not waited for has a number of the machine, too. Our own children are about to be reaped.
+        n_there = sum(seen[pid].is_alive or seen[pid].parent != me for pid in ours)
+        if n_there > self.order["max_processes"]:
             return "processes"
         page, most = os.sysconf("SC_PAGE_SIZE"), self.order["memory_bytes"]
         # Pages that several processes share count in each: only if that is too much, it is worth to look closer.
         if sum(seen[pid].n_pages for pid in ours) * page <= most:
             return ""
-        return "memory" if sum(map(_own_share, ours)) > most else ""
+        used = sum(_own_share(pid, seen[pid].n_pages * page) for pid in ours)
+        return "memory" if used > most else ""
 
     def end(self, why: str) -> tuple[int, int]:
         """End what is left; return how many processes the command had left running, and how many would not end."""
@@ -358,11 +384,13 @@ class Keeper:
                     os.read(self.woken, 4_096)
 
 
-def _own_share(pid: int) -> int:
-    """Return how much memory a process uses, with its share of what it has in common with others."""
+def _own_share(pid: int, resident: int) -> int:
+    """Return how much memory a process uses, with its share of what it has in common with others; all if it hides that."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123 - see above
             rows = dict(row.split(b":", 1) for row in file.read().splitlines()[1:])
+    except PermissionError:
+        return resident
     except OSError:
         return 0
     # Pages of plain files can be dropped at any time.
@@ -379,8 +407,9 @@ def _become(order: dict[str, Any], output: int, tell_us: int, keeper: int) -> No
         if os.getppid() != keeper:  # it was gone before that
             os._exit(127)
         _prctl(_PR_SET_DUMPABLE, 1)
-        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - see above
-            file.write(_OOM_FIRST)
+        with suppress(OSError), open("/proc/self/oom_score_adj", "r+") as file:  # noqa: PTH123 - see above
+            if int(file.read()) < _OOM_FIRST:
+                file.write(str(_OOM_FIRST))
         _limit(order)
         for name in (*_IGNORED, "SIGPIPE", "SIGXFSZ", "SIGCHLD"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
@@ -401,22 +430,32 @@ def _become(order: dict[str, Any], output: int, tell_us: int, keeper: int) -> No
 def _limit(order: dict[str, Any]) -> None:
     import resource  # noqa: PLC0415 - not there on every platform that can import this file
 
-    # Not RLIMIT_AS: runtimes with a garbage collector reserve far more addresses than they ever use.
+    # None for memory: the kernel counts what is reserved, and many programs reserve far more than they ever use.
     wanted = {
-        # It counts all threads of the user and does not bind root: it only slows a fork bomb down until the next look.
-        resource.RLIMIT_NPROC: _n_threads_of_user()
-        + max(_LEAST_THREADS, _THREADS_PER_PROCESS * order["max_processes"]),
-        resource.RLIMIT_DATA: order["memory_bytes"],
         resource.RLIMIT_FSIZE: order["max_file_bytes"],
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 4_096,
         # Real time is the keeper's to watch; this is for what might escape it.
         resource.RLIMIT_CPU: int(order["timeout_s"] + 10) * (os.cpu_count() or 1),
     }
+    if not _is_in_a_container():
+        # It counts all threads of the user and does not bind root: it only slows a fork bomb down until the next look.
+        room = max(_LEAST_THREADS, _THREADS_PER_PROCESS * order["max_processes"])
+        wanted[resource.RLIMIT_NPROC] = _n_threads_of_user() + room
     for which, most in wanted.items():
-        _, hard = resource.getrlimit(which)
-        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        soft, hard = resource.getrlimit(which)
+        # A low soft limit of open files only protects programs that use `select`. Others are the operator's will.
+        bounds = (most, hard) if which == resource.RLIMIT_NOFILE else (most, soft, hard)
+        value = min(each for each in bounds if each != resource.RLIM_INFINITY)
         resource.setrlimit(which, (value, value))
+
+
+def _is_in_a_container() -> bool:
+    """Whether this user may have threads that are not seen from here. The kernel would count them, too."""
+    try:
+        return os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE  # noqa: PTH115 - see above
+    except OSError:
+        return True
 
 
 def _n_threads_of_user() -> int:
@@ -470,7 +509,8 @@ def main() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         # What gets no privileges can be signalled by us, too.
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-        # Whoever is not root can neither trace us nor open our pipes.
+        # Only root can trace us and open our files. The other ends of our pipes are files of windlass: any command can
+        # open those.
         _prctl(_PR_SET_DUMPABLE, 0)
     except OSError:
         keeper.say({"failed": "subreaper"})

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from windlass.errors import ConfigError, InvalidInput, ToolError
-from windlass.guards import check_text
+from windlass.guards import Secret, check_text, register_secret
 from windlass.guards.text import is_clean
 from windlass.ports.tool import ToolContext
 from windlass.toolkit.shell.command import Bounds, Command, Ended
@@ -35,8 +35,9 @@ Approval: TypeAlias = Literal["never", "ask"] | Callable[..., bool | Awaitable[b
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _GIB: Final = 1024 * _MIB
-# The kernel takes no argument of 128 KiB or more.
+# The kernel takes no argument and no variable of 128 KiB or more.
 _MAX_LINE_BYTES: Final = 100 * _KIB
+_MAX_VARIABLE_BYTES: Final = 128 * _KIB - 1
 _MARGIN_S: Final = 10.0
 _MIN_BYTES: Final = 64 * _MIB
 _GONE_S: Final = 20.0
@@ -47,7 +48,7 @@ def shell(  # noqa: PLR0913 - each is a limit of its own
     *,
     approval: Approval = "ask",
     timeout: float = 120.0,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | Secret] | None = None,
     max_output_bytes: int = 16 * _MIB,
     memory_bytes: int = 4 * _GIB,
     max_processes: int = 256,
@@ -62,10 +63,11 @@ def shell(  # noqa: PLR0913 - each is a limit of its own
         root: The folder in which commands start. They can leave it.
         approval: `ask`, the default, puts each command to a person; `never`; or a function of the arguments.
         timeout: Seconds after which a command is stopped. A model may ask for less.
-        env: Variables that commands see beside PATH, HOME, LANG and TERM.
+        env: Variables that commands see beside PATH, HOME, LANG and TERM. A `Secret` is registered.
         max_output_bytes: How much a command may print until it is stopped. 32 KiB of it are shown.
-        memory_bytes: How much memory its processes may use, each and together.
-        max_processes: How many processes it may have at once; with more, all are ended.
+        memory_bytes: How much memory its processes may use together. With more, all are ended.
+        max_processes: How many processes it may have at once, with those that have ended and are not waited for. With
+            more, all are ended.
         max_file_bytes: How large a file it may write.
 
     Raises:
@@ -141,8 +143,8 @@ class _Place(NamedTuple):
 def _told(ended: Ended, output: str, limit_s: float, bounds: Bounds) -> str:
     said = output.removesuffix("\n") or "(no output)"
     notes = [_how(ended, limit_s, bounds)]
-    if ended.left:
-        notes.insert(0, f"[{_processes(ended.left)} that the command left running, ended now]")
+    if (n_ended := ended.left - ended.stuck) > 0:
+        notes.insert(0, f"[{_processes(n_ended)} that the command left running, ended now]")
     if ended.stuck:
         notes.insert(0, f"[{_processes(ended.stuck)} of it could not be ended; tell a person]")
     return "\n".join([said, *notes])
@@ -268,10 +270,12 @@ def _minimal_environment() -> dict[str, str]:
     }
 
 
-def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
+def _checked_env(env: Mapping[str, str | Secret]) -> dict[str, str]:
     if not isinstance(env, Mapping):
         raise ConfigError.at("shell: env", type(env).__name__, "a mapping of names to texts")
-    for name, value in env.items():
+    checked = {}
+    for name, given in env.items():
+        value = register_secret(given).reveal() if isinstance(given, Secret) else given
         for each in (name, value):
             try:
                 check_text(each, field="shell: env")
@@ -281,4 +285,11 @@ def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError.at(
                 "shell: env", "a name that is empty or has a `=`", "names such as CI"
             )
-    return dict(env)
+        if (size := len(f"{name}={value}".encode())) > _MAX_VARIABLE_BYTES:
+            raise ConfigError.at(
+                "shell: env",
+                f"a variable of {size:,} bytes",
+                f"at most {_MAX_VARIABLE_BYTES:,} for name, `=` and value",
+            )
+        checked[name] = value
+    return checked

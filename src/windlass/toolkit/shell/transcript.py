@@ -16,9 +16,9 @@ from windlass.guards.text import is_hidden
 
 SHOWN_BYTES: Final = 32 * 1024
 _HALF: Final = SHOWN_BYTES // 2
-# What is kept beyond what is shown: a secret that a cut goes through is found whole, or dropped as a whole.
-_SLACK: Final = 8 * 1024
-# The same where no secret is known: a character, or an escape sequence as programs write them.
+# What is kept of the beginning and of the end, as it was printed: what is tidied may be much shorter.
+_KEPT: Final = 64 * 1024
+# What a cut may go through: a character, or an escape sequence as programs write them.
 _EDGE: Final = 64
 _NEWEST_CHARS: Final = 2_000
 
@@ -45,11 +45,11 @@ class Transcript:
     def add(self, data: bytes) -> None:
         """Take what was printed next."""
         self.n_bytes += len(data)
-        room = _HALF + _SLACK - len(self._head)
+        room = _KEPT - len(self._head)
         self._head += data[: max(room, 0)]
         self._tail += data[max(room, 0) :]
-        if len(self._tail) > 4 * (_HALF + _SLACK):
-            del self._tail[: -(_HALF + _SLACK)]
+        if len(self._tail) > 2 * _KEPT:
+            del self._tail[:-_KEPT]
 
     @property
     def has_news(self) -> bool:
@@ -63,10 +63,12 @@ class Transcript:
     def newest(self) -> str:
         """Return the last whole lines, for someone who looks on."""
         self._n_told = self.n_bytes
-        text = tidy(bytes(self._tail if self._has_gap else self._head + self._tail))
+        kept = bytes((self._head + self._tail)[-_KEPT:])
+        text = tidy(kept)[_edge() if self.n_bytes > len(kept) else 0 :]
         if REGISTERED.secrets:
-            # What is behind the last line may be the first half of a secret, and what comes after a gap its second.
-            text = text[_SLACK if self._has_gap else 0 : text.rfind("\n") + 1]
+            # What is behind the last line may be the first half of a secret, and so may be the last lines.
+            text = text[: text.rfind("\n") + 1]
+            text = text[: REGISTERED.clean_length(text)]
         return text[-_NEWEST_CHARS:]
 
     def text(self) -> str:
@@ -76,12 +78,15 @@ class Transcript:
             if len(shown) <= SHOWN_BYTES:
                 return shown.decode()
             return _cut(shown, shown, len(shown))
-        # At a gap stands half of what the cut went through: an escape sequence, a character, or a secret.
-        slack = _SLACK if REGISTERED.secrets else _EDGE
         head, tail = tidy(bytes(self._head)), tidy(bytes(self._tail))
         n_in_gap = self.n_bytes - len(self._head) - len(self._tail)
         total = len(head.encode()) + n_in_gap + len(tail.encode())
-        return _cut(head[:-slack].encode(), tail[slack:].encode(), total)
+        return _cut(head[: -_edge()].encode(), tail[_edge() :].encode(), total)
+
+
+def _edge() -> int:
+    """Return how many characters at a gap may be half of what the cut went through: of a secret, too, and of what is in it."""
+    return _EDGE + REGISTERED.longest
 
 
 def _cut(head: bytes, tail: bytes, total: int) -> str:
@@ -96,7 +101,7 @@ def _cut(head: bytes, tail: bytes, total: int) -> str:
 
 def tidy(data: bytes) -> str:
     """Return printed bytes as a text that can be read: what a terminal would show in the end."""
-    text = _ENDS_OF_LINES.sub("\n", data.decode(errors="replace"))
+    text = _ENDS_OF_LINES.sub("\n", REGISTERED.clean(data.decode(errors="replace")))
     text = _OVERSTRUCK.sub("", _ESCAPES.sub("", text))
     if "\r" in text:
         text = "\n".join(map(_last_state, text.split("\n")))
