@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.started import Chat, lines, windlass
+from tests.cli.started import Chat, lines, values, windlass
 
 APP = "def price(cents):\n    return cents * 119 / 100\n"
 EDIT = 'edit_file {"path": "shop/app.py", "old": "cents * 119 / 100", "new": "cents * 119 // 100"}'
@@ -34,6 +36,15 @@ def start(begun: list[Chat], project: Path, *args: str) -> Chat:
     chat = Chat(project, "--code", "--model", "demo", "--session", "s", *args)
     begun.append(chat)
     return chat
+
+
+@contextmanager
+def open_coder(folder: Path) -> Iterator[Chat]:
+    chat = Chat(folder, "--code", "--model", "demo")
+    try:
+        yield chat
+    finally:
+        chat.close()
 
 
 def inside(chat: Chat) -> list[str]:
@@ -165,15 +176,63 @@ def test_a_call_that_was_allowed_is_not_lost_for_want_of_its_tool(project: Path)
     allowed = windlass("approve", key, cwd=project)
     refused = windlass("run", "go on", "--model", "demo", "--session", "s", cwd=project)
 
-    again = "(windlass chat --session s; with --tools, if the turn began with it)"
+    again = "(windlass chat --model demo --session s); add --tools if the turn began with it"
     assert again in allowed.stdout
     assert refused.returncode == 2
-    assert "calls edit_file, which these tools do not have; give the same --tools" in refused.stderr
+    assert (
+        "calls edit_file, which is not among these tools; give the same --tools" in refused.stderr
+    )
     done = windlass(
         "run", "Hello", "--model", "demo", "--tools", "edit", "--session", "s", cwd=project
     )
     assert done.returncode == 0
     assert "119 // 100" in (project / "shop" / "app.py").read_text()
+
+
+def allowed_elsewhere(project: Path, *args: str) -> Path:
+    """A command that a person allowed in this folder and that waits for a process; return what it would write."""
+    line = 'run_command {"command": "pwd >> ran.txt"}\n'
+    told = windlass("chat", "--code", "--model", "demo", *args, "--json", cwd=project, said=line)
+    assert told.returncode == 3
+    key = values(told)[0]["waits"][0]["key"]
+    store = args[args.index("--store") :] if "--store" in args else ()
+    assert windlass("approve", key, *store, cwd=project).returncode == 0
+    return project / "ran.txt"
+
+
+def test_a_store_that_came_with_a_folder_runs_nothing_in_it(project: Path, tmp_path: Path) -> None:
+    allowed_elsewhere(project, "--session", "theirs")
+    clone = tmp_path / "clone"
+    shutil.copytree(project, clone)
+
+    with open_coder(clone) as chat:
+        chat.until_asked()
+        chat.say('run_command {"command": "touch mine.txt"}')
+        chat.until("[s]ession >")
+        chat.answer("y")
+        chat.until("✓ run_command")
+        chat.until_asked()
+
+    assert (clone / "mine.txt").exists()
+    assert not (clone / "ran.txt").exists()
+
+
+def test_what_was_allowed_in_one_folder_does_not_run_in_another(
+    project: Path, tmp_path: Path
+) -> None:
+    shared, other = ("--store", str(tmp_path / "shared.db")), tmp_path / "other"
+    other.mkdir()
+    ran = allowed_elsewhere(project, "--session", "s", *shared)
+    again = ("chat", "--code", "--model", "demo", "--session", "s", *shared, "--json")
+
+    refused = windlass(*again, cwd=other, said="Hello\n")
+
+    assert refused.returncode == 2
+    assert (
+        f"is unfinished and began in {project}; continue it there, or cancel it" in refused.stderr
+    )
+    assert windlass(*again, cwd=project, said="Hello\n").returncode == 0
+    assert ran.read_text().split() == [str(project)]
 
 
 def test_the_coder_says_what_it_has_read_and_where_the_conversation_lies(

@@ -255,3 +255,9 @@ def test_a_store_outside_of_the_repository_is_not_told(tmp_path: Path) -> None:
     (repository / ".git").mkdir(parents=True)
 
     assert notices(Settings(store=f"sqlite:///{tmp_path}/windlass.db"), repository) == []
+
+
+def test_users_are_told_that_a_small_model_cannot_program(tmp_path: Path) -> None:
+    told = notices(Settings(), tmp_path, "local:smollm2")
+
+    assert told == ["local:smollm2 is too small to program; name another model with --model"]

@@ -78,7 +78,9 @@ def guarded(gate: Gate) -> Agent[None, str]:
 async def leftover(rt: Runtime[Any]) -> str:
     """Return what a chat shows first of a session."""
     store, stream = rt._services.store, io.StringIO()
-    found = Found(session=await store.load_session("s"), turn=await store.load_turn("s", "t"))
+    turn = await store.load_turn("s", "t")
+    assert turn is not None
+    found = Found(session=await store.load_session("s"), turns=(turn,))
     show_leftover(found, Screen(Console(file=stream, width=200, highlight=False)))
     return stream.getvalue()
 

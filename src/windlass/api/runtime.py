@@ -28,7 +28,7 @@ from windlass.api.agent import Agent, check, listed, run_blocking
 from windlass.api.answers import Answering
 from windlass.api.listing import Listing
 from windlass.errors import ConfigError
-from windlass.guards import check_id
+from windlass.guards import check_id, is_id
 from windlass.kernel.value import Value
 from windlass.ports import (
     CancelReceipt,
@@ -44,6 +44,7 @@ from windlass.ports import (
 )
 from windlass.ports.price import Price, checked_prices
 from windlass.runtime.plugin_set import PluginSet
+from windlass.tools.declaration import is_background
 
 if TYPE_CHECKING:
     # Loaded when a runtime is made or opened: a program that only describes agents needs none of it.
@@ -108,6 +109,7 @@ class RuntimeOptions(TypedDict, total=False):
     plugins: Sequence[Plugin]
     worker: bool
     max_turns: int
+    only_session: str | None
     lease_s: float
     durability: Durability
     retention: float | Retention
@@ -137,6 +139,8 @@ class Runtime(Answering, Listing, Generic[O]):
         plugins: Plugins for all agents; they come before an agent's own.
         worker: False: accept and watch turns, but leave driving to other processes.
         max_turns: How many turns to drive at a time.
+        only_session: The one session whose turns it takes up; those of others are left to other processes. For one
+            agent that starts no others and has no background work.
         lease_s: After how many silent seconds other workers take over this one's turns.
         durability: What SQLite survives: `power` loss, or the end of the `process` only.
         retention: For how many seconds the journals of ended turns are kept; or a `Retention`, which also says it of
@@ -196,6 +200,7 @@ class Runtime(Answering, Listing, Generic[O]):
         plugins: Sequence[Plugin] = (),
         worker: bool = True,
         max_turns: int = 32,
+        only_session: str | None = None,
         lease_s: float = 15,
         durability: Durability = "power",
         retention: float | Retention = 7 * _DAY_S,
@@ -227,12 +232,15 @@ class Runtime(Answering, Listing, Generic[O]):
         work = {name: listed(some, f"Runtime.{name}") for name, some in known.items()}
         self._retention = _retention_of(retention)
         self._programs = self._compiled(agents, first, deps, work)
+        _check_only(only_session, agents, self._names, work)
         self._address, self._durability = address_of(store), durability
         self._engine = engine
         # Made here already, so that a wrong address is refused where it is written.
         self._store: Store | None = open_store(self._address, durability)
         self._clock = clock or SystemClock()
-        self._for_worker: dict[str, Any] = {"is_worker": worker, "max_turns": max_turns}
+        self._for_worker: dict[str, Any] = {
+            "is_worker": worker, "max_turns": max_turns, "only_session": only_session,
+        }  # fmt: skip
         self._for_turns: dict[str, Any] = {
             "approve": approve,
             "on_mismatch": on_mismatch,
@@ -568,6 +576,21 @@ def _place() -> str:
     # A host may have any bytes for a name, and the journal takes only text.
     host = uname().nodename.encode("ascii", "replace").decode()
     return f"{host}:{getpid()}"
+
+
+def _check_only(
+    session: str | None,
+    agents: Sequence[Agent[Any, Any]],
+    driven: Sequence[str],
+    work: Mapping[str, Sequence[Any]],
+) -> None:
+    """Refuse to drive one session alone for agents that begin turns in others: those would wait for ever."""
+    if session is None:
+        return
+    check("only_session", is_id(session), "a session's id")
+    is_alone = len(agents) == len(driven) == 1 and not any(work.values())
+    starts_none = is_alone and not any(map(is_background, agents[0].toolbox))
+    check("only_session", starts_none, "one agent, without subagents and background work")
 
 
 def _is_within(found: object, least: float, most: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,11 +18,13 @@ from windlass.api.trigger import Subscription
 from windlass.cli.opening import Found
 from windlass.cli.settings import CODER, Settings, hint
 from windlass.errors import ConfigError, WindlassError
+from windlass.guards.text import visible
 from windlass.models.local.weights import find_weights
 from windlass.ports import TurnView
 
 _MISSING: Final = object()
 _LOCAL: Final = "local:smollm2"
+_FOLDER: Final = "folder"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The model that turns name in place of the agent's own."""
     is_own: bool = False
     """Whether it is windlass's own agent."""
+    folder: str | None = None
+    """The folder that its tools change, if it is windlass's own agent and has such tools."""
+
+    @property
+    def context(self) -> dict[str, str] | None:
+        """What its turns record: what a person allows in one folder must not run in another."""
+        return None if self.folder is None else {_FOLDER: self.folder}
 
 
 def choose(settings: Settings, *, code: bool = False) -> Choice:
@@ -52,10 +61,17 @@ def choose(settings: Settings, *, code: bool = False) -> Choice:
 
         _check_own(settings, code=code)
         name, source = chosen_model(settings)
-        agent = (coder if code else assistant)(name, settings, Path.cwd())
+        folder = Path.cwd()
+        agent = (coder if code else assistant)(name, settings, folder)
+        acts = any(one.effect in ("once", "keyed") for one in agent.toolbox)
         who = f"{agent.name}, " if code else ""
         named = f", tools {settings.tools}" if settings.sources.get("tools") == "--tools" else ""
-        return Choice(agent=agent, told=f"{who}model {name} ({source}){named}", is_own=True)
+        return Choice(
+            agent=agent,
+            told=f"{who}model {name} ({source}){named}",
+            is_own=True,
+            folder=str(folder) if acts else None,
+        )
     if settings.sources.get("tools") == "--tools":
         told = f"--tools with agent {settings.agent}, which has tools of its own"
         raise ConfigError.at("tools", told, "one of the two")
@@ -201,17 +217,21 @@ def _as_agent(found: object, address: str) -> Agent[Any, Any]:
 
 
 def check_agent(found: Found | None, choice: Choice) -> None:
-    """Refuse a session whose unfinished turn belongs to another agent that no process is running.
+    """Refuse a session with an unfinished turn that this process cannot drive, or not where it began.
 
     Raises:
-        ConfigError: no process would drive that turn, so a new one would wait forever.
+        ConfigError: the turn belongs to another agent that no process is running, so a new one would wait forever; or it
+            began in another folder, or with other tools.
     """
-    turn = None if found is None or found.is_owned else found.turn
+    for turn in () if found is None or found.is_owned else found.turns:
+        _check_turn(turn, choice)
+
+
+def _check_turn(turn: TurnView, choice: Choice) -> None:
     agent = choice.agent
-    if turn is None:
-        return
     if turn.agent in (agent.name, *agent.aliases):
         if choice.is_own:
+            _check_folder(turn, choice)
             _check_tools(turn, agent)
         return
     how = "add --code" if turn.agent == CODER else "name that agent with -m module:name"
@@ -221,6 +241,22 @@ def check_agent(found: Found | None, choice: Choice) -> None:
         f"or cancel the turn: windlass cancel {turn.session_id}",
         field="agent",
     )
+
+
+def _check_folder(turn: TurnView, choice: Choice) -> None:
+    """Refuse to drive a turn in another folder: a person allowed its calls where it began.
+
+    Raises:
+        ConfigError: it began in another one.
+    """
+    context = None if turn.request is None else turn.request.context
+    began = context.get(_FOLDER) if isinstance(context, Mapping) else None
+    if choice.folder is not None and isinstance(began, str) and began != choice.folder:
+        raise ConfigError(
+            f"folder: turn {turn.turn_id} of session {turn.session_id} is unfinished and began in {visible(began)}; "
+            f"continue it there, or cancel it: windlass cancel {turn.session_id}",
+            field="folder",
+        )
 
 
 def _check_tools(turn: TurnView, agent: Agent[Any, Any]) -> None:
@@ -233,7 +269,7 @@ def _check_tools(turn: TurnView, agent: Agent[Any, Any]) -> None:
     asked = [view.wait.detail for view in turn.waits if view.wait.kind == "approval"]
     missing = [one["tool"] for one in asked if isinstance(one, dict) and one["tool"] not in tools]
     if missing:
-        told = f"its unfinished turn calls {missing[0]}, which these tools do not have"
+        told = f"its unfinished turn calls {missing[0]}, which is not among these tools"
         raise ConfigError(
             f"tools: session {turn.session_id}: {told}; give the same --tools as before, "
             f"or cancel the turn: windlass cancel {turn.session_id}",

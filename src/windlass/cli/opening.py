@@ -58,11 +58,16 @@ async def _within(opening: AbstractAsyncContextManager[R], work: Callable[[R], A
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it is before this process drives it, and its unfinished turn; `is_owned`: by a living process."""
+    """A session as it is before this process drives it, and its unfinished turns; `is_owned`: by a living process."""
 
     session: SessionView
-    turn: TurnView | None = None
+    turns: tuple[TurnView, ...] = ()
     is_owned: bool = False
+
+    @property
+    def turn(self) -> TurnView | None:
+        """The first of its unfinished turns."""
+        return next(iter(self.turns), None)
 
 
 async def find_session(settings: Settings, session_id: str, *, history: bool) -> Found | None:
@@ -74,12 +79,13 @@ async def find_session(settings: Settings, session_id: str, *, history: bool) ->
             session = await rows.load_session(session_id, history=history)
         except UnknownSession:
             return None
-        turn_id = session.active or next(iter(session.queued), None)
-        turn = None if turn_id is None else await rows.load_turn(session_id, turn_id)
-        if turn is None or turn.owner is None:
-            return Found(session=session, turn=turn)
-        is_owned = await rows.is_present(turn.owner, now_ms=SystemClock().now_ms())
-    return Found(session=session, turn=turn, is_owned=is_owned)
+        known = (*filter(None, (session.active,)), *session.queued)
+        loaded = [await rows.load_turn(session_id, turn_id) for turn_id in known]
+        found = Found(session=session, turns=tuple(filter(None, loaded)))
+        if found.turn is None or found.turn.owner is None:
+            return found
+        is_owned = await rows.is_present(found.turn.owner, now_ms=SystemClock().now_ms())
+    return msgspec.structs.replace(found, is_owned=is_owned)
 
 
 @asynccontextmanager

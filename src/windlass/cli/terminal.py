@@ -6,6 +6,7 @@ Law. Text that a model or a tool wrote goes through `safe` or `exact` before it 
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -95,9 +96,9 @@ def dollars(cost: Decimal) -> str:
     return f"${cost:.4f}" if cost else "$0"
 
 
-def wait_line(wait: Wait) -> str:
+def wait_line(wait: Wait, flags: str = "") -> str:
     """Return what a turn waits for, with what to type next where there is something."""
-    return f"{wait_words(wait)}  {next_step(wait)}".rstrip()
+    return f"{wait_words(wait)}  {next_step(wait, flags)}".rstrip()
 
 
 def wait_words(wait: Wait) -> str:
@@ -106,26 +107,29 @@ def wait_words(wait: Wait) -> str:
     return f"waits ({wait.kind}): {title}"
 
 
-def next_step(wait: Wait) -> str:
-    """Return what to type about a wait, or its key; empty if nothing but its time answers it."""
+def next_step(wait: Wait, flags: str = "") -> str:
+    """Return what to type about a wait, or its key; empty if nothing but its time answers it.
+
+    `flags` are typed behind it: without those of the store, the command looks into another one.
+    """
     match wait.kind:
         case "timer":
             return ""
         case "approval":
-            return f"windlass approve {short_key(wait.key)}"
+            return f"windlass approve {short_key(wait.key)}{flags}"
         case "question":
-            return f"windlass answer {short_key(wait.key)} ANSWER"
+            return f"windlass answer {short_key(wait.key)} ANSWER{flags}"
         case "child":
-            return f"windlass children {wait.session_id}"
+            return f"windlass children {shlex.quote(wait.session_id)}{flags}"
         case "deferred" | "unknown_outcome":
-            return f"windlass answer {short_key(wait.key)} RESULT"
+            return f"windlass answer {short_key(wait.key)} RESULT{flags}"
         case _:
             return f"key {short_key(wait.key)}"
 
 
-def wait_branch(wait: Wait) -> Line:
+def wait_branch(wait: Wait, flags: str = "") -> Line:
     """Return an open wait for a tree: what to type next has a line of its own, so that it can be copied."""
-    step = next_step(wait)
+    step = next_step(wait, flags)
     return line((wait_words(wait), "yellow"), (step and f"\n{step}", "bold"))
 
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from windlass.errors import ConfigError
 from windlass.kernel import HandedOff, Outcome
-from windlass.ports import NewTurn, Store
+from windlass.ports import NewTurn, Store, TurnView
+from windlass.ports.children import Tree
 from windlass.ports.hand_off import turn_after
 from windlass.ports.views import NO_PAGES
 from windlass.runtime.program import Program
@@ -44,6 +45,21 @@ async def turn_behind(
         return None
     after = turn_after(turn_id)
     return after if await store.load_turn(session_id, after, since=NO_PAGES) is not None else None
+
+
+def deps_of(
+    given: Mapping[tuple[str, str], object], session_id: str, view: TurnView, program: Program
+) -> object:
+    """Return the deps that a caller gave with a turn; a child that nothing else gives any has those above it."""
+    own = given.get((session_id, view.turn_id), NONE_GIVEN)
+    if own is not NONE_GIVEN or not program.needs_deps or program.deps is not None:
+        return own
+    assert view.request is not None  # noqa: S101 - it is about to be driven
+    for above in reversed(Tree.of(view.request).above):
+        lent = given.get((above.session_id, above.turn_id), NONE_GIVEN)
+        if lent is not NONE_GIVEN and program.takes_deps(lent):
+            return lent
+    return NONE_GIVEN
 
 
 def pass_on_deps(

@@ -4,7 +4,8 @@ Law 1. A turn is accepted durably before a caller is told that it is; the accept
 Law 2. One turn of a session at a time. The store says which; this worker only looks.
 Law 3. Each look finds what no worker drives: turns whose worker is gone, turns that were answered, queued turns, inbox items
     of idle sessions. Looking only reads; an idle worker writes nothing but its lease.
-Law 4. A worker drives only agents that it has. It releases a session in which a turn of another agent is queued.
+Law 4. A worker drives only agents that it has; one made for one session takes up turns of that session only. It releases
+    a session in which a turn of another agent is queued.
 
 Length: a look at all sessions and a look into one are the same acts.
 """
@@ -18,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 
 from windlass.engines.drives import Drives, Slots, TurnKey
-from windlass.engines.hand_offs import check_agent, pass_on_deps
+from windlass.engines.hand_offs import check_agent, deps_of, pass_on_deps
 from windlass.engines.membership import Housekeeping, Membership, begin_with_item
 from windlass.engines.resting import Resting
 from windlass.engines.session_cache import SessionCache
@@ -46,7 +47,6 @@ from windlass.ports import (
     Wait,
     WaitAnswer,
 )
-from windlass.ports.children import Tree
 from windlass.ports.views import NO_PAGES
 from windlass.ports.waits import waits_for_itself
 from windlass.runtime.drive import Parked
@@ -75,9 +75,11 @@ class Worker:
         *,
         is_worker: bool,
         max_turns: int,
+        only_session: str | None,
         retention: Retention,
     ) -> None:
         self.services = services
+        self._only_session = only_session
         self.programs = programs
         agents = {one.name: one for one in programs.values() if one.code is None}
         # Whether any may hand off, or answers with a value; whether sessions can only be of one agent, as far as is known here.
@@ -209,6 +211,10 @@ class Worker:
     def forget(self, session_id: str) -> None:
         """Drop a session from the cache."""
         self._cache.forget(session_id)
+
+    def _takes_up(self, session_id: str) -> bool:
+        """Whether turns that others began in this session are this worker's to drive."""
+        return self._only_session in (None, session_id)
 
     def can_drive(self, agent: str) -> bool:
         """Whether this process drives turns of this agent."""
@@ -366,7 +372,8 @@ class Worker:
 
     async def _take_one(self, session_id: str) -> None:
         """Drive the turn of a session that comes next, if there is one."""
-        if session_id not in self._drives.by_session and not self._is_closing:
+        is_free = session_id not in self._drives.by_session and not self._is_closing
+        if is_free and self._takes_up(session_id):
             for claimed in await self._claim(1, session_id):
                 await self._drive_claimed(claimed)
 
@@ -394,14 +401,16 @@ class Worker:
                 if turn.why == "queued":
                     with drives.taking_up(key):
                         await self._make_way(turn.session_id, turn.owner)
-            elif key not in drives.again and turn.session_id not in drives.by_session:
+            elif self._takes_up(turn.session_id) and not (
+                key in drives.again or turn.session_id in drives.by_session
+            ):
                 ours.append(turn)
         if not ours or self._is_closing:
             return
         room = slots.free
         self._was_full = self._was_full or room < len(ours)
         wanted = min(room, len(ours))
-        given = await self._claim(wanted) if wanted else ()
+        given = await self._claim(wanted, self._only_session) if wanted else ()
         for claimed in given:
             await self._drive_claimed(claimed)
         if len(given) < wanted:
@@ -514,22 +523,10 @@ class Worker:
             generation=generation,
             takeovers=takeovers,
             faults=self._drives.faults.get((memory.session_id, view.turn_id), (0, "")),
-            deps=self._deps_for(memory.session_id, view, program),
+            deps=deps_of(self.deps, memory.session_id, view, program),
             is_quiet=is_quiet,
         )
         self._drives.start(memory, program, job)
-
-    def _deps_for(self, session_id: str, view: TurnView, program: Program) -> object:
-        """Return the deps that a caller gave with a turn; a child that nothing else gives any has those above it."""
-        given = self.deps.get((session_id, view.turn_id), NONE_GIVEN)
-        if given is not NONE_GIVEN or not program.needs_deps or program.deps is not None:
-            return given
-        assert view.request is not None  # noqa: S101 - it is about to be driven
-        for above in reversed(Tree.of(view.request).above):
-            given = self.deps.get((above.session_id, above.turn_id), NONE_GIVEN)
-            if given is not NONE_GIVEN and program.takes_deps(given):
-                return given
-        return NONE_GIVEN
 
     async def _open_inbox(self, inbox: DueInbox) -> None:
         """Wake the turn under way, here or where it is parked; or begin a turn with the first item."""
@@ -537,6 +534,8 @@ class Worker:
         if driving is not None:
             if inbox.now:
                 driving.drive.wake()
+            return
+        if not self._takes_up(inbox.session_id):
             return
         if inbox.active is not None:
             if inbox.now:

@@ -65,7 +65,7 @@ async def read(runtime: Runtime[Any]) -> None:
     say([await turn.messages(), await session.history(), await session.nodes()])
     say([await runtime.waits(), await runtime.turns(), await turn.status()])
     store = runtime._services.store
-    found = Found(session=await store.load_session(SESSION), turn=folded.view)
+    found = Found(session=await store.load_session(SESSION), turns=(folded.view,))
     show_leftover(found, Screen(console()))  # as `windlass chat` begins
 
 

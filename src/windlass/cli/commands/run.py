@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass import Runtime, TurnResult
 from windlass.cli import arguments, exit_code
-from windlass.cli.agents import Choice, check_agent, choose, choose_deps
+from windlass.cli.agents import Choice, check_agent, choose, choose_deps, chosen_model
 from windlass.cli.opening import find_session
 from windlass.cli.output import plain, result_record, write_json
 from windlass.cli.settings import Settings, checked_store, flags_again, read_settings
@@ -61,8 +61,8 @@ def run(  # noqa: PLR0913 - every option has a default
     if said is None or not said.strip():
         raise InvalidInput.at("prompt", "no text", "a message as argument or on standard input")
     choice = choose(settings)
-    runtime = _runtime(choice, settings, deps)
     session_id = session or f"run-{token_hex(6)}"
+    runtime = _runtime(choice, settings, session_id, deps)
 
     def show(event: kernel_events.Event) -> None:
         if json and events:
@@ -76,7 +76,11 @@ def run(  # noqa: PLR0913 - every option has a default
             note(f"session {session_id}, {choice.told}")
         async with runtime:
             return await runtime.session(session_id).run(
-                said, turn_id=turn, model=choice.override, on_event=show
+                said,
+                turn_id=turn,
+                model=choice.override,
+                context=choice.context,
+                on_event=show,
             )
 
     result = asyncio.run(one_turn())
@@ -87,12 +91,14 @@ def run(  # noqa: PLR0913 - every option has a default
     return _code(result)
 
 
-def _runtime(choice: Choice, settings: Settings, deps: str | None) -> Runtime[Any]:
+def _runtime(choice: Choice, settings: Settings, session_id: str, deps: str | None) -> Runtime[Any]:
     return Runtime(
         choice.agent,
         store=checked_store(settings),
         durability=settings.durability,
         deps=choose_deps(deps, settings),
+        # Other sessions of windlass's own agents began in other folders, or with other tools.
+        only_session=session_id if choice.is_own else None,
     )
 
 
@@ -139,13 +145,13 @@ def chat(  # noqa: PLR0913 - every option has a default
     """
     settings = read_settings(agent=agent, model=model, store=store, by=by, tools=tools)
     choice = choose(settings, code=code)
-    runtime = _runtime(choice, settings, deps)
     session_id = session or f"chat-{token_hex(4)}"
+    runtime = _runtime(choice, settings, session_id, deps)
     # Before this process drives: the journal now holds what the last process left.
     found = asyncio.run(find_session(settings, session_id, history=True))
     check_agent(found, choice)
     if json:
-        return _talk_in_json(runtime, session_id, choice.override)
+        return _talk_in_json(runtime, session_id, choice)
     screen = Screen(console())
     cursor: str | None = None
     with prepared_terminal():
@@ -156,12 +162,12 @@ def chat(  # noqa: PLR0913 - every option has a default
             again = f"windlass chat{flags} --session {shlex.quote(session_id)}"
             screen.say(f"new session; to continue it: {again}", "dim")
         if code:
-            _tell_notices(settings, screen)
+            _tell_notices(settings, screen, chosen_model(settings)[0])
         if found is not None:
             cursor = show_leftover(found, screen)
         with LoopThread() as loop, loop.opened(runtime):
             talk = Conversation(
-                runtime, loop, screen, session_id=session_id, model=choice.override, by=settings.by
+                runtime, loop, screen, session_id=session_id, choice=choice, settings=settings
             )
             try:
                 if found is not None and found.turn is not None:
@@ -171,21 +177,25 @@ def chat(  # noqa: PLR0913 - every option has a default
             return talk.go()
 
 
-def _tell_notices(settings: Settings, screen: Screen) -> None:
+def _tell_notices(settings: Settings, screen: Screen, model: str) -> None:
     from windlass.cli.own_agents import notices  # noqa: PLC0415 - only for the coder
 
-    for told in notices(settings, Path.cwd()):
+    for told in notices(settings, Path.cwd(), model):
         screen.say(told, "dim")
 
 
-def _talk_in_json(runtime: Runtime[Any], session_id: str, model: str | None) -> int:
+def _talk_in_json(runtime: Runtime[Any], session_id: str, choice: Choice) -> int:
     """Run a turn per line until the input ends or a turn waits; return the last one's exit code."""
     code = exit_code.OK
     with LoopThread() as loop, loop.opened(runtime):
         while line := sys.stdin.readline():
             if not line.strip():
                 continue
-            result = loop.call(runtime.session(session_id).run(line.strip(), model=model))
+            result = loop.call(
+                runtime.session(session_id).run(
+                    line.strip(), model=choice.override, context=choice.context
+                )
+            )
             write_json(result_record(result))
             code = _code(result)
             if result.parked:

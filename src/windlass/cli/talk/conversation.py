@@ -18,7 +18,9 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from windlass import Runtime, TurnResult
 from windlass.cli import exit_code
+from windlass.cli.agents import Choice
 from windlass.cli.questions import TAKEN
+from windlass.cli.settings import Settings, flags_again
 from windlass.cli.talk.prompt import (
     Answer,
     ask,
@@ -97,15 +99,16 @@ class Conversation:
         screen: Screen,
         *,
         session_id: str,
-        model: str | None = None,
-        by: str | None = None,
+        choice: Choice,
+        settings: Settings,
     ) -> None:
         self._runtime = runtime
         self._loop = loop
         self._screen = screen
         self._session_id = session_id
-        self._model = model
-        self._by = by
+        self._choice = choice
+        self._settings = settings
+        self._flags = flags_again(settings, "store")
         self._unfinished: str | None = None
         self._news: SimpleQueue[events.Event | Future[TurnResult[Any]] | str | None] = SimpleQueue()
         """From the loop: events, the id of the turn once it has started, and its end; None is Ctrl-C."""
@@ -180,7 +183,8 @@ class Conversation:
 
     async def _new_turn(self, said: str) -> TurnResult[Any]:
         session = self._runtime.session(self._session_id)
-        async with session.stream(said, model=self._model) as turn:
+        own = self._choice
+        async with session.stream(said, model=own.override, context=own.context) as turn:
             self._news.put(turn.id)
             await self._tell_all(aiter(turn))
             return await self._settled(turn.id)
@@ -231,7 +235,7 @@ class Conversation:
             for wait in result.waits:
                 title = wait.title or "for something outside"
                 self._screen.say(f"the turn waits ({wait.kind}): {title}", "yellow")
-                if step := next_step(wait):
+                if step := next_step(wait, self._flags):
                     self._screen.say(step, "dim")
             kept = "it is kept; /wait watches it, /retry tries again, /cancel ends it"
             self._screen.say(kept, "dim")
@@ -248,7 +252,9 @@ class Conversation:
                 forget_typed_ahead()
                 answer = put(self._screen, wait, terminal_line)
             if answer.kind == "later":
-                self._screen.say(f"\nthe question stays open: {next_step(wait)}", "dim")
+                self._screen.say(
+                    f"\nthe question stays open: {next_step(wait, self._flags)}", "dim"
+                )
                 return False
             try:
                 given = self._loop.call(self._decide(wait, answer))
@@ -263,11 +269,11 @@ class Conversation:
 
     async def _decide(self, wait: Wait, answer: Answer) -> WaitReceipt:
         if answer.kind == "said":
-            return await self._runtime.resolve(wait.key, answer.value, by=self._by)
+            return await self._runtime.resolve(wait.key, answer.value, by=self._settings.by)
         if answer.kind == "no":
-            return await self._runtime.deny(wait.key, reason=answer.reason, by=self._by)
+            return await self._runtime.deny(wait.key, reason=answer.reason, by=self._settings.by)
         return await self._runtime.approve(
-            wait.key, edit=answer.edit, remember=answer.remember, by=self._by
+            wait.key, edit=answer.edit, remember=answer.remember, by=self._settings.by
         )
 
     def _watch(self, work: Following) -> TurnResult[Any]:
