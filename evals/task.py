@@ -21,8 +21,9 @@ from windlass.testing import call, say
 
 FOLDER = Path(__file__).parent / "tasks"
 _CHECK_S = 60
-# What Python and its tools leave behind, and what windlass keeps in a folder.
-_NOT_COUNTED = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".windlass")
+# What windlass keeps in the folder, and what Python and its tools leave behind anywhere in it.
+_KEPT = ".windlass"
+_LEFT_BEHIND = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +97,13 @@ def changed(before: Path, after: Path) -> set[str]:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file() and not set(path.relative_to(folder).parts) & set(_NOT_COUNTED)
-    }
+    found = {}
+    for path in folder.rglob("*"):
+        place = path.relative_to(folder)
+        if place.parts[0] == _KEPT or not set(place.parts).isdisjoint(_LEFT_BEHIND):
+            continue
+        if path.is_symlink():
+            found[place.as_posix()] = f"a link to {path.readlink()}"
+        elif path.is_file():
+            found[place.as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found

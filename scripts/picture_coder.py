@@ -1,17 +1,17 @@
-"""The agent of the coding picture: windlass's own coder, with a model of a few rules that writes word by word."""
+"""The model of the coding picture: a server of Chat Completions that follows a few rules and writes word by word."""
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
 
-from windlass.cli.own_agents import coder as own_coder
-from windlass.cli.settings import Settings
-from windlass.kernel import Json, ModelReply, ModelRequest, Text, ToolCall, ToolResult, Usage
-from windlass.ports.model import EmitModelEvent, TextChunk
+from windlass.kernel import canonical
 
 _PAUSE_S = 0.06
-_STEPS: tuple[tuple[str, str, dict[str, Json]], ...] = (
+_STEPS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("I look at how prices are computed.", "read_file", {"path": "shop/price.py"}),
     (
         "The division leaves fractions of a cent. I make it a whole division.",
@@ -20,40 +20,58 @@ _STEPS: tuple[tuple[str, str, dict[str, Json]], ...] = (
     ),
     ("Now the tests.", "run_command", {"command": "python3 -m unittest 2>&1 | tail -1"}),
 )
-_ANSWER = """\
-**Prices are whole cents now.** I changed one line of `shop/price.py`:
-
-- `net` divides with `//`, so no fraction of a cent is left;
-- the three tests pass, the one for odd prices among them.
-
-Nothing else was touched.
-"""
+_ANSWER = "**Prices are whole cents now.** `net` divides with `//`, and the three tests pass."
 
 
-class Rules:
-    """Looks, edits, tests, and tells."""
+class Rules(BaseHTTPRequestHandler):
+    """Looks, edits, tests, and tells: does the first of these that is not done yet."""
 
-    name = "rules"
+    def do_POST(self) -> None:
+        """Answer a request with a stream."""
+        size = int(self.headers["content-length"])
+        asked = canonical.parse(self.rfile.read(size).decode())
+        n_done = sum(message["role"] == "tool" for message in asked["messages"])
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        with suppress(ConnectionError):  # the client was killed
+            for chunk in _chunks(n_done):
+                self.wfile.write(b"data: " + canonical.encode(chunk) + b"\n\n")
+            self.wfile.write(b"data: [DONE]\n\n")
 
-    async def complete(self, request: ModelRequest, emit: EmitModelEvent) -> ModelReply:
-        """Do the first step that is not done yet."""
-        done = sum(
-            isinstance(part, ToolResult) for message in request.messages for part in message.parts
-        )
-        if done == len(_STEPS):
-            await _write(_ANSWER, emit)
-            return ModelReply(text=_ANSWER, usage=Usage(input_tokens=2_214, output_tokens=71))
-        words, name, args = _STEPS[done]
-        await _write(words, emit)
-        call = ToolCall(call_id=f"call_{done}", name=name, args=args)
-        usage = Usage(input_tokens=1_650 + 180 * done, output_tokens=40)
-        return ModelReply(parts=(Text(text=words), call), terminal="tool_use", usage=usage)
-
-
-async def _write(text: str, emit: EmitModelEvent) -> None:
-    for word in text.split(" "):
-        emit(TextChunk(text=f"{word} "))
-        await asyncio.sleep(_PAUSE_S)
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
 
 
-coder = own_coder(Rules(), Settings(), Path.cwd())
+def _chunks(n_done: int) -> Iterator[dict[str, Any]]:
+    is_last = n_done == len(_STEPS)
+    words, name, args = (_ANSWER, "", {}) if is_last else _STEPS[n_done]
+    for word in words.split(" "):
+        yield _chunk({"content": f"{word} "})
+        Event().wait(_PAUSE_S)
+    if not is_last:
+        function = {"name": name, "arguments": canonical.encode(args).decode()}
+        call = {"index": 0, "id": f"call_{n_done}", "type": "function", "function": function}
+        yield _chunk({"tool_calls": [call]})
+    yield _chunk({}, "stop" if is_last else "tool_calls")
+    n_in, n_out = 1_650 + 180 * n_done, 40
+    usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
+    yield {**_chunk({}), "choices": [], "usage": usage}
+
+
+def _chunk(delta: dict[str, Any], ends: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": ends}
+    kind = "chat.completion.chunk"
+    return {"id": "1", "object": kind, "created": 0, "model": "rules", "choices": [choice]}
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Serve the model on a port of this machine; yield its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Rules)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()

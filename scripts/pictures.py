@@ -22,12 +22,14 @@ import pexpect  # type: ignore[import-untyped]  # it has no types
 from rich.console import Console
 from rich.text import Text
 
+from scripts.picture_coder import serving
 from scripts.small_terminal import SmallTerminal
 
 _COLUMNS, _ROWS = 92, 50
 _PATIENCE_S = 10
 _CHAT = "windlass chat -m support:support --session ada"
-_CODE = "windlass chat -m coder:coder --session cart"
+_CODE = "windlass chat --code --model ollama:rules --session cart"
+_KILLED = "# kill -9 from another terminal"
 _PRICE = "def net(gross: int) -> int:\n    return gross * 100 / 119\n"
 _TESTS = """\
 import unittest
@@ -50,7 +52,7 @@ class Net(unittest.TestCase):
 class Shell:
     """A shell in a pseudo-terminal; what it shows is kept."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: str) -> None:
         self.terminal = SmallTerminal(_COLUMNS)
         own = str(Path(sys.executable).parent)
         env = {
@@ -60,6 +62,7 @@ class Shell:
             "LANG": "C.UTF-8",
             "HOME": str(folder),
             "BASH_SILENCE_DEPRECATION_WARNING": "1",
+            **more,
         }
         self._child = pexpect.spawn(
             "bash",
@@ -111,6 +114,8 @@ def chat_run(folder: Path) -> SmallTerminal:
         shell.until(lambda text: "Ada gets 9.00 euros" in text)
         shell.kill_chat()
         shell.until(lambda text: "Killed" in text and text.endswith("$"))
+        shell.type(_KILLED)
+        shell.until(lambda text: text.endswith(f"{_KILLED}\n$"))
         shell.type(_CHAT)
         shell.until(lambda text: text.count("calls ·") == 1 and text.endswith("\n>"))
     finally:
@@ -119,33 +124,31 @@ def chat_run(folder: Path) -> SmallTerminal:
 
 
 def code_run(folder: Path) -> SmallTerminal:
-    """Ask for a change, be killed while its diff waits and again in mid-sentence, come back."""
-    shutil.copy(Path(__file__).with_name("picture_coder.py"), folder / "coder.py")
+    """Ask for a change, be killed while its diff waits, come back, and allow it."""
     (folder / "shop").mkdir()
     (folder / "shop" / "__init__.py").touch()
     (folder / "shop" / "price.py").write_text(_PRICE, encoding="utf-8")
     (folder / "test_price.py").write_text(_TESTS, encoding="utf-8")
-    shell = Shell(folder)
-    try:
-        shell.until(lambda text: text.endswith("$"))
-        shell.type(_CODE)
-        shell.until(lambda text: text.endswith("\n>"))
-        shell.type("Prices should be whole cents.")
-        shell.until(lambda text: "[s]ession >" in text)
-        shell.kill_chat()
-        shell.until(lambda text: text.count("Killed") == 1 and text.endswith("$"))
-        shell.type(_CODE)
-        shell.until(lambda text: text.count("[s]ession >") == 2)
-        shell.type("y")
-        shell.until(lambda text: text.count("[s]ession >") == 3)
-        shell.type("y")
-        shell.until(lambda text: "I changed one line" in text)
-        shell.kill_chat()
-        shell.until(lambda text: text.count("Killed") == 2 and text.endswith("$"))
-        shell.type(_CODE)
-        shell.until(lambda text: text.count("calls ·") == 1 and text.endswith("\n>"))
-    finally:
-        shell.close()
+    with serving() as address:
+        shell = Shell(folder, OLLAMA_BASE_URL=address)
+        try:
+            shell.until(lambda text: text.endswith("$"))
+            shell.type(_CODE)
+            shell.until(lambda text: text.endswith("\n>"))
+            shell.type("Prices should be whole cents.")
+            shell.until(lambda text: "[s]ession >" in text)
+            shell.kill_chat()
+            shell.until(lambda text: "Killed" in text and text.endswith("$"))
+            shell.type(_KILLED)
+            shell.until(lambda text: text.endswith(f"{_KILLED}\n$"))
+            shell.type(_CODE)
+            shell.until(lambda text: text.count("[s]ession >") == 2)
+            shell.type("y")
+            shell.until(lambda text: text.count("[s]ession >") == 3)
+            shell.type("y")
+            shell.until(lambda text: text.count("calls ·") == 1 and text.endswith("\n>"))
+        finally:
+            shell.close()
     return shell.terminal
 
 
@@ -163,7 +166,7 @@ def draw(terminal: SmallTerminal, title: str) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title=title), flags=re.DOTALL)
 
 
-_RUNS = (("chat", "windlass chat", chat_run), ("code", "the coding agent, killed twice", code_run))
+_RUNS = (("chat", "windlass chat", chat_run), ("code", "windlass chat --code", code_run))
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ _SEQUENCE = re.compile(
     r"|\x1b[=>()][AB0]?"
     r"|(?P<char>[\s\S])"
 )
+_BEGUN = re.compile(r"\x1b(?:\[[?>]?[\d;]*|\][^\x07\x1b]*\x1b?|[()])?\Z")
 _TAB = 8
 
 
@@ -27,10 +28,15 @@ class SmallTerminal:
         self._row = 0
         self._column = 0
         self._codes = ""
+        # The beginning of a sequence whose end was not read yet.
+        self._begun = ""
 
     def feed(self, text: str) -> None:
         """Take what a program wrote."""
-        for found in _SEQUENCE.finditer(text):
+        whole = self._begun + text
+        begun = _BEGUN.search(whole)
+        self._begun = "" if begun is None else begun[0]
+        for found in _SEQUENCE.finditer(whole[: len(whole) - len(self._begun)]):
             if found["char"] is not None:
                 self._char(found["char"])
             elif found["final"] is not None:

@@ -118,7 +118,7 @@ def test_a_second_answer_comes_too_late_and_says_so_with_its_exit_code(tmp_path:
         ("", "found '', 0 characters, wanted at least 10"),
         ("w_", "found 'w_', 2 characters, wanted at least 10"),
         ("w_0123456", "found 'w_0123456', 9 characters, wanted at least 10"),
-        ("w_nobodyhas", "found the beginning of no open wait; it may have been answered"),
+        ("w_nobodyhas", "no open wait has a key that begins so; perhaps it was answered"),
     ],
 )
 @pytest.mark.parametrize("command", ["approve", "deny"])
@@ -184,11 +184,20 @@ def test_the_list_shows_a_question_whole_and_what_to_type(tmp_path: Path) -> Non
 
     assert shown.partition("\n\n")[2].splitlines() == [
         r"Pay\u202e eva?\u001b[2J\u001b]0;owned\u0007",
-        "Second line.",
+        "↪ Second line.",
         f"windlass answer {key[:14]} ANSWER",
     ]
     assert not set("\u202e\x1b\x07") & set(shown)
     assert windlass("waits", "--kind", "timer", cwd=tmp_path).stdout == "no open waits\n"
+
+
+def test_the_command_in_the_list_names_the_store_that_was_named(tmp_path: Path) -> None:
+    key = asked(tmp_path, "colour")
+    (tmp_path / "windlass.db").rename(tmp_path / "other place.db")
+    shown = windlass("waits", "--store", "other place.db", cwd=tmp_path).stdout
+
+    again = f"windlass answer {key[:14]} ANSWER --store 'sqlite:///other place.db'"
+    assert shown.splitlines()[-1] == again
 
 
 # ------------------------------------------------------------------ diffs
@@ -199,7 +208,7 @@ def test_a_diff_stands_for_an_argument_that_can_be_read_in_it(tmp_path: Path) ->
     shown = windlass("waits", cwd=tmp_path).stdout
 
     assert shown.partition(" · write\n")[2] == (
-        "  text = 4 lines, all of them below\n"
+        "  text = 3 lines, all of them below\n"
         "\n"
         "--- a/notes\n"
         "+++ b/notes\n"

@@ -166,7 +166,7 @@ def test_after_kill_9_in_mid_stream_the_turn_goes_on_and_the_words_are_taken_bac
     second.until_asked()
 
     screen = second.screen
-    assert "session s: 0 turns so far" in screen
+    assert "session s: no finished turn yet" in screen
     assert ": tell me a long story" in screen
     assert "↩ taken back: anything else it showed was not recorded" in screen
     second.press_ctrl_d()

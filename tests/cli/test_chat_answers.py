@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,6 +91,34 @@ def test_ctrl_d_leaves_the_question_open_and_says_how_to_answer_it_later(
     chat.until("It is ok: Ada")
 
 
+@pytest.mark.parametrize(
+    ("said", "asks", "command"),
+    [
+        ("name", "answer >", "answer {key} ANSWER --store sqlite:///other.db"),
+        ("change", "[s]ession >", "approve {key} --store sqlite:///other.db"),
+        ("defer", "it is kept", "answer {key} RESULT --store sqlite:///other.db"),
+    ],
+)
+def test_the_command_for_later_names_the_store_that_was_named(
+    tmp_path: Path, said: str, asks: str, command: str
+) -> None:
+    chat = Chat(tmp_path, "-m", "askers:asker", "--session", "s", "--store", "other.db")
+    try:
+        chat.say(said)
+        chat.until(asks)
+        if asks.endswith(">"):
+            chat.press_ctrl_d()
+        chat.until_asked()
+        shown = " ".join(chat.screen.split())
+    finally:
+        chat.close()
+
+    (key,) = set(re.findall(r"windlass a\w+ (w_\w{12})", shown))
+    assert f"windlass {command.format(key=key)}" in shown
+    typed = command.format(key=key).replace("ANSWER", "Ada").replace("RESULT", "done")
+    assert windlass(*typed.split(), cwd=tmp_path).returncode == 0
+
+
 def test_a_question_of_a_conversation_that_was_killed_is_asked_again(
     talk: Talk, tmp_path: Path
 ) -> None:
@@ -111,7 +140,7 @@ def test_a_question_steers_no_terminal(talk: Talk) -> None:
     chat.until("answer >")
 
     assert r"Pay\u202e eva?\u001b[2J\u001b]0;owned\u0007" in chat.screen
-    assert "Second line." in chat.screen
+    assert "↪ Second line." in chat.screen
     for hidden in ("\u202e", "\x1b]0;owned", "\x1b[2J"):
         assert hidden not in chat.raw
 
@@ -120,7 +149,7 @@ def test_a_diff_is_shown_in_its_colours_before_a_call_is_allowed(talk: Talk) -> 
     chat = talk("change")
     chat.until("[s]ession >")
 
-    assert "text = 4 lines, all of them below" in chat.screen
+    assert "text = 3 lines, all of them below" in chat.screen
     assert "\x1b[31m-two" in chat.raw
     assert "\x1b[32m+two and a half" in chat.raw
     chat.answer("y")

@@ -20,8 +20,8 @@ def question(schema: object, title: str = "Which?") -> Wait:
     return Wait(key="w", kind="question", session_id="s", turn_id="t", title=title, detail=detail)
 
 
-def approval(preview: str | None, **args: object) -> Wait:
-    detail: dict[str, Any] = {"tool": "write", "args": args}
+def approval(preview: str | None, order: object = None, **args: object) -> Wait:
+    detail: dict[str, Any] = {"tool": "write", "args": args, "order": order}
     if preview is not None:
         detail["preview"] = preview
     return Wait(key="w", kind="approval", session_id="s", turn_id="t", detail=detail)
@@ -141,7 +141,43 @@ def test_a_question_says_which_answers_it_takes(what: str, lines: list[str]) -> 
 def test_a_question_hides_nothing() -> None:
     shown = whole_question(question(None, "a\u202eb\x1b[2J\u2028\nc")).plain
 
-    assert shown == "a\\u202eb\\u001b[2J\\u2028\nc"
+    assert shown == "a\\u202eb\\u001b[2J\\u2028\n↪ c"
+
+
+def test_no_line_of_a_question_looks_like_an_answer_that_it_offers() -> None:
+    """Law 3. Else `1` would not mean what the person reads first."""
+    title = "  Delete the backups?\n  1  no, keep them\n  2  yes, delete them\n\n"
+    asked = question({"enum": ["yes, delete them", "no, keep them"]}, title)
+
+    assert whole_question(asked).plain.split("\n") == [
+        "Delete the backups?",
+        "↪   1  no, keep them",
+        "↪   2  yes, delete them",
+        "  1  yes, delete them",
+        "  2  no, keep them",
+    ]
+
+
+def test_the_end_of_a_long_question_cannot_pass_for_an_answer_either() -> None:
+    title = f"Delete the old backups?{' ' * 40}1  no, keep them"
+    asked = question({"enum": ["yes, delete all of them", "no"]}, title)
+    shown = folded(whole_question(asked), 24, at_words=True)
+
+    assert shown.plain.split("\n") == [
+        "Delete the old ",
+        "↪ backups?              ",
+        "↪                       ",
+        "↪     1  no, keep them",
+        "  1  yes, delete all ",
+        "↪ of them",
+        "  2  no",
+    ]
+
+
+def test_a_word_that_no_row_has_room_for_is_cut_and_nothing_of_it_is_lost() -> None:
+    shown = folded(whole_question(question(None, f"a {'漢' * 12} b")), 12, at_words=True)
+
+    assert shown.plain.split("\n") == ["a ", "↪ 漢漢漢漢漢", "↪ 漢漢漢漢漢", "↪ 漢漢 b"]
 
 
 # ------------------------------------------------------------------ diffs
@@ -184,7 +220,7 @@ def test_a_long_diff_is_shown_whole() -> None:
     shown = whole_call(approval(diff({"text": text}), text=text)).plain
 
     assert shown.count("\n+line ") == 5_000
-    assert "  text = 5001 lines, all of them below\n" in shown
+    assert "  text = 5000 lines, all of them below\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -206,6 +242,43 @@ def test_an_argument_that_cannot_be_read_in_the_preview_is_shown_whole(
 
     assert '  text = "1\\n\n    2\\n\n    3\\n\n    4\\n\n    "' in shown, why
     assert preview is None or shown.endswith(f"\n\n{preview}")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one\ntwo", ["someone", "two"]),
+        ("one\ntwo", ["one", "twofold"]),
+        ("  one\ntwo", ["one", "two"]),
+        ("one\ntwo  ", ["one", "two"]),
+    ],
+)
+def test_an_argument_is_shown_unless_the_lines_of_the_diff_are_its_lines(
+    text: str, lines: list[str]
+) -> None:
+    """Law 1. Neither as a part of them, nor without its indentation."""
+    rows = "".join(f"\n+{line}" for line in lines)
+    shown = whole_call(approval(f"--- a\n+++ a\n@@ -0,0 +1,2 @@{rows}", text=text)).plain
+
+    first, second = text.split("\n")
+    assert shown.startswith(f'write\n  text = "{first}\\n\n    {second}"\n\n--- a\n')
+
+
+def test_arguments_are_in_the_order_of_the_tool_and_defaults_among_them() -> None:
+    wait = approval(None, ["path", "old", "places", "new"], new="b", old="a", path="c", more=1)
+    detail: dict[str, Any] = {**wait.detail, "defaults": {"places": 1}}
+
+    assert whole_call(replace(wait, detail=detail)).plain.splitlines() == [
+        "write",
+        '  path = "c"',
+        '  old = "a"',
+        "  places = 1  (default)",
+        '  new = "b"',
+        "  more = 1",
+    ]
+    assert whole_call(replace(wait, detail=detail), {"old": "x", "path": "c"}).plain == (
+        'write\n  path = "c"\n  old = "x"'
+    )
 
 
 def test_an_argument_of_one_line_is_shown_beside_the_diff() -> None:

@@ -97,7 +97,7 @@ def test_no_and_an_edit_can_be_given_from_the_command_line(tmp_path: Path) -> No
     edited = windlass("approve", one, "--edit", '{"to": "x", "cents": 1}', cwd=tmp_path)
     denied = windlass("deny", two, "--reason", "not now", cwd=tmp_path)
     assert edited.stdout.endswith(f'pay\n  to = "x"\n  cents = 1\n{ACCEPTED}')
-    assert denied.stdout.endswith(f'pay\n  cents = 90000\n  to = "landlord"\n{ACCEPTED}')
+    assert denied.stdout.endswith(f'pay\n  to = "landlord"\n  cents = 90000\n{ACCEPTED}')
 
     assert pay("a")["text"].startswith("It ended: paid 1 to x (The approver changed")
     assert "not now" in pay("b")["text"]

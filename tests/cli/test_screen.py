@@ -242,6 +242,29 @@ def test_an_edit_that_is_not_a_json_object_is_refused_and_the_question_asked_aga
     assert complaint in stream.getvalue()
 
 
+def test_arguments_with_a_key_that_is_not_shown_are_not_edited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name that is shown in its place would run instead of the key."""
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "canary-value-123")
+    stream = io.StringIO()
+    detail: dict[str, Json] = {"tool": "run", "args": {"command": "echo canary-value-123"}}
+    wait = Wait(key="w_1", kind="approval", session_id="s", turn_id="t", detail=detail)
+    marks: list[tuple[str, str]] = []
+    typed = iter(["e", "n without the key"])
+
+    def read_line(mark: str, filled: str) -> str:
+        marks.append((mark, filled))
+        return next(typed)
+
+    answer = ask(Screen(Console(file=stream, width=100)), wait, read_line)
+
+    assert answer == Answer(kind="no", reason="without the key")
+    assert marks == [("[y]es  [n]o  [e]dit  [s]ession > ", "")] * 2
+    assert "edit: the arguments hold a key that is not shown" in stream.getvalue()
+    assert "canary" not in stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("data", "shown"),
     [

@@ -31,6 +31,15 @@ def test_it_shows_what_a_terminal_would(written: str, shown: str) -> None:
     assert terminal.text == shown
 
 
+def test_what_steers_it_may_come_in_pieces() -> None:
+    terminal = SmallTerminal()
+
+    for char in "a\x1b]0;title\x1b\\b\x1b[?25l\x1b[31mc\x1b[0m\x1b(Bd":
+        terminal.feed(char)
+
+    assert terminal.ansi == "ab\x1b[0m\x1b[31mc\x1b[0md"
+
+
 def test_it_keeps_colors_and_nothing_else() -> None:
     terminal = SmallTerminal()
 

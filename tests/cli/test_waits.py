@@ -117,6 +117,23 @@ def test_without_a_worker_it_says_what_is_needed(folder: Path) -> None:
     )
 
 
+def test_the_command_that_continues_a_turn_names_its_model_and_can_be_pasted(
+    tmp_path: Path,
+) -> None:
+    """Without the model, the session would go on with another one; behind the command is what may be added."""
+    where = ("--session", "s", "--store", "other.db")
+    tools = ("--model", "demo", "--tools", "ask")
+    windlass("run", 'ask_person {"question": "Which?"}', *tools, *where, cwd=tmp_path)
+    (wait,) = values(windlass("waits", "--json", "--store", "other.db", cwd=tmp_path))
+    done = windlass("answer", wait["key"], "this one", "--store", "other.db", cwd=tmp_path)
+
+    last = done.stdout.splitlines()[-1]
+    assert last.partition("assistant runs ")[2] == (
+        "(windlass chat --model demo --store sqlite:///other.db --session s); "
+        "add --tools if the turn began with it"
+    )
+
+
 def test_with_more_to_answer_it_says_so(tmp_path: Path) -> None:
     _ask(tmp_path, "pay twice")
     first, second = (each["key"] for each in values(windlass("waits", "--json", cwd=tmp_path)))

@@ -163,6 +163,48 @@ async def test_a_cancel_does_not_wait_for_a_preview(memory_stage: Stage) -> None
     assert getattr(result.outcome, "reason", None) == "cancelled"
 
 
+async def test_arguments_are_known_in_the_order_in_which_the_tool_has_them(stage: Stage) -> None:
+    """A store keeps the names of arguments sorted; a person reads `old` before `new`."""
+
+    @tool(approval="ask")
+    def swap(path: str, old: str, new: str, count: int = 1, why: str | None = None) -> str:
+        """Swap words."""
+        return "done"
+
+    swaps = call("swap", old="a", new="b", path="c")
+    agent = Agent("swapper", model=ScriptedModel([swaps]), tools=[swap])
+    async with stage.runtime(agent) as rt:
+        await rt.session("s").run("Swap.")
+        (wait,) = await rt.approvals()
+
+    assert wait.detail["args"] == {"new": "b", "old": "a", "path": "c"}
+    assert wait.detail["order"] == ["path", "old", "new", "count", "why"]
+
+
+async def test_a_preview_that_runs_a_turn_of_its_own_session_is_refused_and_holds_up_nothing(
+    memory_stage: Stage,
+) -> None:
+    """That turn would wait for the one that waits for the preview."""
+    runtime: list[Any] = []
+
+    async def preview(args: Mapping[str, Any]) -> str:
+        result = await runtime[0].session("s").run("Hello.")
+        return str(result.text)
+
+    desk = Desk()
+    async with (
+        asyncio.timeout(HANGS_S),
+        memory_stage.runtime(writer(desk, preview)) as rt,
+    ):
+        runtime.append(rt)
+        (wait,) = (await rt.session("s").run("Write.", turn_id="t")).waits
+
+    assert wait.detail["preview"] == (
+        "(no preview: session s: a tool of this session cannot wait for another turn of it; "
+        "use enqueue() or submit())"
+    )
+
+
 async def test_of_ten_megabytes_so_much_is_kept_as_a_person_would_read(
     memory_stage: Stage,
 ) -> None:

@@ -26,7 +26,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def notes_in(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.is_file())
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return sorted(file for file in files if file.name != ".gitignore")
 
 
 def test_a_note_is_kept_replaced_listed_and_removed(folder: Path) -> None:
@@ -51,6 +52,34 @@ def test_notes_are_files_of_their_owner_alone(folder: Path) -> None:
     assert (note.name, note.read_text()) == ("tea.md", "black")
     modes = [stat.S_IMODE(each.stat().st_mode) for each in (note, note.parent, folder)]
     assert modes == [0o600, 0o700, 0o700]
+
+
+def test_notes_stay_out_of_a_repository_that_the_shelf_lies_in(folder: Path) -> None:
+    folder.parent.mkdir()
+    git = ("git", "-C", folder.parent)
+    subprocess.run((*git, "init", "-q"), check=True)
+    FolderShelf(folder).put("s", "tea", "black")
+    subprocess.run((*git, "add", "-A"), check=True)
+
+    staged = subprocess.run((*git, "ls-files"), check=True, capture_output=True, text=True)
+    assert staged.stdout == ""
+
+
+@pytest.mark.parametrize("found", ["", "!*\n"], ids=["removed", "changed"])
+def test_a_person_who_wants_notes_in_the_repository_is_not_overruled(
+    folder: Path, found: str
+) -> None:
+    shelf = FolderShelf(folder)
+    shelf.put("s", "tea", "black")
+    rules = folder / ".gitignore"
+    assert rules.read_text() == "*\n"
+    if found:
+        rules.write_text(found)
+    else:
+        rules.unlink()
+    shelf.put("other", "tea", "green")
+
+    assert (rules.read_text() if rules.exists() else "") == found
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,16 @@ def remove(shelf: FolderShelf) -> None:
 def done_by(
     act: Callable[[FolderShelf], None], place: Path, patch: pytest.MonkeyPatch, dies_after: str = ""
 ) -> list[str]:
-    """Return what is done to the disk, up to a death; the folder lies two levels below the place."""
+    """Return what is done to the disk, up to a death; the folder lies two levels below `home`, which is there."""
+    (place / "home").mkdir(exist_ok=True)
+    shelf = FolderShelf(place / "home" / "kept" / "notes")
     with patch.context() as inner:
         noted = Noted(place, inner, dies_after, CALLS)
         if dies_after:
             with pytest.raises(Died):
-                act(FolderShelf(place / "kept" / "notes"))
+                act(shelf)
         else:
-            act(FolderShelf(place / "kept" / "notes"))
+            act(shelf)
     return noted.done
 
 
@@ -39,14 +41,21 @@ def test_a_note_is_durable_when_it_is_kept_and_so_are_the_folders_above_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert done_by(put, tmp_path, monkeypatch) == [
-        "mkdir kept", "mkdir notes", "fsync kept", "fsync root",
+        "fsync root", "mkdir kept", "fsync home", "mkdir notes", "fsync kept",
+        "fsync half", "replace .gitignore",
         "mkdir scope", "fsync notes",
         "fsync half", "replace tea.md", "fsync scope",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("step", "synced"), [("mkdir notes", "fsync kept"), ("mkdir scope", "fsync notes")]
+    ("step", "synced"),
+    [
+        ("mkdir kept", "fsync home"),
+        ("mkdir notes", "fsync kept"),
+        ("replace .gitignore", "fsync notes"),
+        ("mkdir scope", "fsync notes"),
+    ],
 )
 def test_a_folder_that_a_killed_process_made_is_made_durable_by_the_next_one(
     step: str, synced: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -165,7 +165,9 @@ def test_a_child_that_has_ended_and_is_about_to_be_reaped_does_not_count(
 
 
 def seen(*, parent: int, state: str) -> keeper.Seen:
-    return keeper.Seen(parent, state, group=9, session=9, n_pages=0, n_threads=1, started=0, reserved=1)
+    return keeper.Seen(
+        parent, state, group=9, session=9, n_pages=0, n_threads=1, started=0, reserved=1
+    )
 
 
 def test_the_first_end_of_the_command_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """What people are asked, and what they say: a call with all that would run, a question with the answers to it.
 
-Law 1. What a person decides on is shown whole. What a tool says of a call stands for an argument only where every line of
-    the argument can be read in it.
+Law 1. What a person decides on is shown whole. An argument is left out only if each of its lines is a line of the diff
+    below it.
 Law 2. What a person types means the answer that is shown for it, and one only.
-Law 3. Lines of a diff are told apart by the counts in it, not by how they look: the text in a diff cannot draw another one.
+Law 3. Text cannot draw what windlass draws: the counts in a diff say what its lines are, not how they look, and a row that
+    goes on with a line or a question begins with a mark.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Any, Final
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells
 from rich.text import Text as Line
 
 from windlass.cli.arguments import read_json
@@ -37,7 +38,8 @@ TAKEN: Final = {
 }
 """What became of an answer, in words."""
 _CONTINUES: Final = "↪ "
-"""How a row begins that continues the one above it. No line of a call or of a diff begins so."""
+"""How a row begins that continues the one above it. No line of a call, of a diff or of an answer begins so."""
+_WORD: Final = re.compile(r"\S+\s*|\s+")
 
 
 def wait_args(wait: Wait) -> Mapping[str, Any] | None:
@@ -54,23 +56,27 @@ def whole_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> Line:
     detail = wait.detail if isinstance(wait.detail, dict) else {}
     shown = exact(str(detail.get("tool", "call")), "bold")
     given = wait_args(wait) or {} if edit is None else edit
-    left_out = detail.get("defaults") or {}
+    left_out = detail.get("defaults") or {} if edit is None else {}
     found = detail.get("preview") if edit is None else None
     preview = found if isinstance(found, str) else ""
-    for name, value in (*given.items(), *left_out.items()):
-        is_given = name in given
-        if not is_given and edit is not None:
-            continue
+    for name, value in _in_order({**left_out, **given}, detail.get("order")):
         shown.append("\n  ")
         shown.append(exact(name, "dim"))
         shown.append(" = ", "dim")
         if isinstance(value, str) and _is_drawn(value, preview):
-            shown.append(f"{count(value.count(chr(10)) + 1, 'line')}, all of them below", "dim")
+            n_lines = value.strip("\n").count("\n") + 1
+            shown.append(f"{count(n_lines, 'line')}, all of them below", "dim")
         else:
             shown.append(exact(_laid_out(value, "  "), keep="\n"))
-        if not is_given:
+        if name not in given:
             shown.append("  (default)", "dim")
     return shown.append(_drawn(preview)) if preview else shown
+
+
+def _in_order(values: Mapping[str, Any], order: object) -> list[tuple[str, Any]]:
+    """Return arguments in the order in which the tool has them; waits of earlier releases do not know it."""
+    places = {name: at for at, name in enumerate(order if isinstance(order, list) else ())}
+    return sorted(values.items(), key=lambda item: places.get(item[0], len(places)))
 
 
 def risk_of(wait: Wait) -> str:
@@ -100,21 +106,36 @@ def _laid_out(value: object, indent: str) -> str:
     return f"{opening}\n{deeper}{body}\n{indent}{closing}"
 
 
-def folded(shown: Line, width: int) -> Line:
-    """Return a call in rows of at most `width` cells: no blank is lost, and what continues a line cannot pass for one."""
+def folded(shown: Line, width: int, *, at_words: bool = False) -> Line:
+    """Return rows of at most `width` cells: no blank is lost, and what continues a line cannot pass for one."""
     shown.expand_tabs(8)
     lines = shown.split("\n", allow_blank=True)
-    return Line("\n").join(_in_rows(one, width) for one in lines)
+    return Line("\n").join(_in_rows(one, width, at_words=at_words) for one in lines)
 
 
-def _in_rows(one: Line, width: int) -> Line:
+def _in_rows(one: Line, width: int, *, at_words: bool) -> Line:
     if one.cell_len <= width:
         return one
-    first = chop_cells(one.plain, width)[0]
-    others = chop_cells(one.plain[len(first) :], width - len(_CONTINUES))
-    ends = accumulate(map(len, [first, *others[:-1]]))
+    room = width - len(_CONTINUES)
+    if at_words:
+        rows = _by_words(one.plain, room)
+    else:
+        first = chop_cells(one.plain, width)[0]
+        rows = [first, *chop_cells(one.plain[len(first) :], room)]
+    ends = accumulate(map(len, rows[:-1]))
     between = Line.assemble((f"\n{_CONTINUES}", "dim"))  # a style of the whole would be that of all
     return between.join(one.divide(ends))
+
+
+def _by_words(text: str, width: int) -> list[str]:
+    """Return a text in rows that end behind a word; a word that is longer than a row is cut."""
+    rows = [""]
+    for word in _WORD.findall(text):
+        for part in chop_cells(word, width):
+            if rows[-1] and cell_len(rows[-1]) + cell_len(part) > width:
+                rows.append("")
+            rows[-1] += part
+    return rows
 
 
 # ---------------------------------------------------------------------- previews
@@ -123,7 +144,7 @@ def _in_rows(one: Line, width: int) -> Line:
 def _drawn(preview: str) -> Line:
     """Return what a tool says of a call: the lines of a unified diff in their colours, others as they are."""
     shown = Line("\n")
-    for kind, row in _rows(preview):
+    for kind, row in _rows(preview.removesuffix("\n")):
         shown.append("\n")
         shown.append(exact(row, _STYLES.get(kind, ""), keep="\t"))
     return shown
@@ -158,7 +179,11 @@ def _is_drawn(value: str, preview: str) -> bool:
 
 def whole_question(wait: Wait) -> Line:
     """Return a question with the answers that it offers, or with what kind of answer it wants."""
-    shown = exact(wait.title or "an answer is wanted", "bold", keep="\n")
+    first, *others = wait.title.strip().split("\n") if wait.title else ["an answer is wanted"]
+    shown = exact(first, "bold")
+    for row in others:
+        shown.append(f"\n{_CONTINUES}", "dim")
+        shown.append(exact(row, "bold"))
     choices = _choices(wait)
     numbers = _numbers(choices)
     for place, choice in enumerate(choices):

@@ -186,6 +186,8 @@ class Approvals:
             "effect": tool.effect,
             "action_key": action_key(asked, call.name),
             "policy_version": version,
+            # A store keeps the names sorted; a person reads them as the tool has them.
+            "order": list(tool.spec.parameters.get("properties", ())),
         }
         # What the model left out runs, too.
         effective = effective_args(tool, call.args)
@@ -230,7 +232,7 @@ class Approvals:
             words = words_of(error) if isinstance(error, WindlassError) else type(error).__name__
             return _within_limit(f"(no preview: {words})")
         finally:
-            # It holds up nothing: what it still does in its task or thread comes too late.
+            # The question does not wait for it any longer, and what it still returns is dropped.
             asked.cancel()
             asked.add_done_callback(lambda task: task.cancelled() or task.exception())
 

@@ -1,7 +1,6 @@
 """Questions to a person: what one may ask for, and whether an answer fits.
 
-Law 1. What a question asks for is checked in whole: a schema with a word in it that answers are not checked by is refused
-    to the tool that asks, not ignored.
+Law 1. What a question asks for is checked in whole: a schema with an unsupported keyword is refused to the tool that asks.
 Law 2. An answer that does not fit is refused to the person who gives it, and uses nothing up.
 """
 
@@ -30,7 +29,7 @@ _NAMED: Final = "properties"
 
 
 def check_question(question: object) -> None:
-    """Refuse a question that nobody could read.
+    """Refuse a question without words, and one that is too long.
 
     Raises:
         InvalidInput: it is not text, or has no words.
@@ -85,13 +84,13 @@ def _check_schema(schema: Json, path: str) -> None:
 
 
 def _check_word(name: str, value: Json, path: str) -> None:
-    """Refuse a word of a schema that means nothing to `check_against`, or that has a value which it would pass over."""
+    """Refuse a keyword that `check_against` does not know, and a value of one that it would pass over."""
     if name in _NOTES:
         return
     fits, wanted = _WORDS.get(name, (None, ""))
     if fits is None:
         raise InvalidInput.at(
-            path, "a word that answers are not checked by", "one of: " + ", ".join(sorted(_WORDS))
+            path, "an unsupported keyword", "one of: " + ", ".join(sorted(_WORDS))
         )
     if not fits(value):
         raise InvalidInput.at(path, "another value", wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
@@ -24,7 +25,7 @@ from windlass.cli.questions import (
     whole_call,
     whole_question,
 )
-from windlass.cli.settings import Settings, next_command, read_settings
+from windlass.cli.settings import ASSISTANT, CODER, Settings, flags_again, read_settings
 from windlass.cli.terminal import (
     age,
     as_json,
@@ -38,7 +39,7 @@ from windlass.cli.terminal import (
     wait_title,
 )
 from windlass.errors import InvalidInput
-from windlass.ports import Store, Wait, WaitKind, WaitReceipt
+from windlass.ports import Store, TurnView, Wait, WaitKind, WaitReceipt
 from windlass.runtime.system_clock import SystemClock
 
 # How often, and for how long each time, to look whether a worker takes the turn.
@@ -54,6 +55,8 @@ _TAKES_ANSWERS: tuple[WaitKind, ...] = ("question", "deferred", "unknown_outcome
 # A key is `w_` and 64 hexadecimal digits. So many characters are enough to mean one, and no empty variable of a script.
 _WHOLE = 66
 _SHORTEST = 10
+# What runs windlass's own agents.
+_OWN = {CODER: "windlass chat --code", ASSISTANT: "windlass chat"}
 _LISTED = "windlass waits --json lists them"
 _CANCELLED = {
     "requested": "the turn ends as cancelled: at once if it is running, else when a worker takes it",
@@ -76,6 +79,7 @@ def waits(
         for wait in found:
             write_json(wait_record(wait))
         return
+    flags = flags_again(read_settings(store=store), "store")
     now_ms = SystemClock().now_ms()
     rows = [
         (
@@ -95,8 +99,8 @@ def waits(
             _show_call(each)
         elif each.kind == "question":
             console().print()
-            console().print(whole_question(each), soft_wrap=True)
-            console().print(next_step(each), soft_wrap=True)
+            _show_question(each)
+            console().print(next_step(each, flags), soft_wrap=True)
 
 
 def _show_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> None:
@@ -108,6 +112,13 @@ def _show_call(wait: Wait, edit: Mapping[str, Any] | None = None) -> None:
     shown.append(whole_call(wait, edit))
     out = console()
     out.print(folded(shown, out.width) if out.is_terminal else shown, soft_wrap=True)
+
+
+def _show_question(wait: Wait) -> None:
+    shown, out = whole_question(wait), console()
+    if out.is_terminal:
+        shown = folded(shown, out.width, at_words=True)
+    out.print(shown, soft_wrap=True)
 
 
 def approve(
@@ -214,7 +225,7 @@ def _answer(
         if wait is not None and wait.kind == "approval":
             _show_call(wait, edit)
         elif wait is not None:
-            console().print(whole_question(wait), soft_wrap=True)
+            _show_question(wait)
         by = f" (by {safe(given.by)})" if given is not None and given.by else ""
         console().print(f"{receipt.status}: {TAKEN[receipt.status]}{by}", soft_wrap=True)
         if given is not None and receipt.status == "already" and tells_first:
@@ -242,10 +253,24 @@ async def _what_follows(settings: Settings, wait: Wait, rows: Store) -> str:
             return "the turn has ended"
         if turn.state == "running":
             return "a worker continues the turn"
-        agent = safe(turn.agent)
+        agent = turn.agent
         await asyncio.sleep(_LOOK_S)
-    how = next_command(settings, agent, safe(session_id))
-    return f"no worker has taken the turn yet: it continues when one with the agent {agent} runs ({how})"
+    # The record of its start is needed for windlass's own agents only.
+    since = 0 if agent in _OWN else _NO_PAGES
+    known = await rows.load_turn(session_id, turn_id, since=since)
+    return "the turn has ended" if known is None else safe(_how_to_continue(settings, known))
+
+
+def _how_to_continue(settings: Settings, turn: TurnView) -> str:
+    """Return which worker a turn waits for, and the command that starts one."""
+    store, started = flags_again(settings, "store"), turn.journal().started
+    how, more = f"windlass work -m MODULE:NAME{store}", ""
+    if turn.agent in _OWN:
+        model = "" if started is None else f" --model {shlex.quote(started.model)}"
+        how = f"{_OWN[turn.agent]}{model}{store} --session {shlex.quote(turn.session_id)}"
+        more = "; add --tools if the turn began with it"
+    told = f"it continues when one with the agent {turn.agent} runs"
+    return f"no worker has taken the turn yet: {told} ({how}){more}"
 
 
 async def _find(runtime: Runtime[Any], beginning: str) -> tuple[Wait | None, str]:
@@ -263,10 +288,9 @@ async def _find(runtime: Runtime[Any], beginning: str) -> tuple[Wait | None, str
         raise InvalidInput.at("key", f"the beginning of {len(found)} keys", "more of one key")
     wait = next(iter(exactly or found), None)
     if wait is None and len(beginning) < _WHOLE:
-        told = (
-            "the beginning of no open wait; it may have been answered, or its turn may have ended"
-        )
-        raise InvalidInput.at("key", told, f"that of an open one, or a whole key ({_LISTED})")
+        why = "perhaps it was answered, or its turn has ended"
+        told = f"key: no open wait has a key that begins so; {why} ({_LISTED})"
+        raise InvalidInput(told, field="key")
     return wait, beginning if wait is None else wait.key
 
 

@@ -7,7 +7,7 @@ more; pasted lines stay together where the terminal supports bracketed paste.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from windlass.cli.arguments import read_arguments
-from windlass.cli.keys import environment
+from windlass.cli.keys import clean, environment
 from windlass.cli.questions import (
     answer_to,
     folded,
@@ -27,8 +27,10 @@ from windlass.cli.questions import (
     whole_question,
 )
 from windlass.cli.talk.screen import Screen
-from windlass.cli.terminal import as_json, exact, short_key
-from windlass.errors import WindlassError
+from windlass.cli.terminal import exact, short_key
+from windlass.errors import InvalidInput, WindlassError
+from windlass.guards.text import visible
+from windlass.kernel import canonical
 from windlass.ports import Wait
 
 BLOCK: Final = '"""'
@@ -166,7 +168,7 @@ def ask_question(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
     """Show a question and read what a person says to it."""
     screen.print(
         Panel(
-            whole_question(wait),
+            _Folded(whole_question(wait), at_words=True),
             title=Text("A question for you", "bold cyan"),
             title_align="left",
             subtitle=Text(f"key {short_key(wait.key)}… · Ctrl-D answers later", style="dim"),
@@ -189,26 +191,42 @@ def ask_question(screen: Screen, wait: Wait, read_line: ReadLine) -> Answer:
 def _answer(word: str, rest: str, wait: Wait, read_line: ReadLine) -> Answer | None:
     if word in ("n", "no"):
         return Answer(kind="no", reason=rest)
-    if rest:  # a yes with a condition is none
+    if rest:  # "yes, but …" allows nothing
         return None
     if word in ("y", "yes"):
         return Answer(kind="yes")
     if word in ("s", "session"):
         return Answer(kind="yes", remember="session")
     if word in ("e", "edit"):
-        edit = read_arguments("edit", read_line("arguments > ", as_json(wait_args(wait) or {})))
-        return Answer(kind="yes", edit=edit)
+        return Answer(kind="yes", edit=_edited(wait_args(wait) or {}, read_line))
     return None
 
 
-class _Folded:
-    """A call in a panel: folded to the room that there is."""
+def _edited(args: Mapping[str, Any], read_line: ReadLine) -> dict[str, Any]:
+    """Let the user edit arguments.
 
-    def __init__(self, shown: Text) -> None:
+    Raises:
+        InvalidInput: there is a key in them, or what the user wrote is not a JSON object.
+    """
+    written = canonical.encode(args).decode()
+    if clean(written) != written:
+        # What is shown in place of the key would run.
+        told = "n REASON tells the model what to do instead, y runs them as they are"
+        raise InvalidInput(
+            f"edit: the arguments hold a key that is not shown; {told}", field="edit"
+        )
+    return read_arguments("edit", read_line("arguments > ", visible(written)))
+
+
+class _Folded:
+    """What a panel asks, folded to the room that there is."""
+
+    def __init__(self, shown: Text, *, at_words: bool = False) -> None:
         self._shown = shown
+        self._at_words = at_words
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
-        yield folded(self._shown, options.max_width)
+        yield folded(self._shown, options.max_width, at_words=self._at_words)
 
 
 def _panel(wait: Wait, width: int) -> Panel:

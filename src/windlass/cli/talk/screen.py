@@ -296,8 +296,9 @@ def show_leftover(found: Found, screen: Screen) -> str | None:
     Return the cursor behind the facts that were shown; None without any.
     """
     session, turn = found.session, found.turn
-    turns = terminal.count(session.head, "turn")
-    screen.say(f"session {session.session_id}: {turns} so far", "dim")
+    n_turns = session.head
+    told = terminal.count(n_turns, "finished turn") if n_turns else "no finished turn yet"
+    screen.say(f"session {session.session_id}: {told}", "dim")
     for message in _last_words(session):
         who = "you" if message.role == "user" else message.role
         screen.say(f"{who}: {terminal.one_line(terminal.message_text(message), 200)}", "dim")

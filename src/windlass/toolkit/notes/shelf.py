@@ -2,7 +2,7 @@
 
 Law 1. A note is replaced as a whole: a crash leaves the old text or the new one, and writing it again changes nothing.
 Law 2. A note lies under its scope alone, whatever the scope is called.
-Law 3. Neither the folder of a shelf nor what is in it is reached through a link: others may have put one there.
+Law 3. The folder of a shelf and what is in it are never opened through a link: others may have put one there.
 Law 4. What goes wrong with a shelf is told to a model without a path, a host or the words of a foreign error.
 """
 
@@ -26,7 +26,7 @@ TOPIC: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 TOPIC_WANTED: Final = "a short name of a-z, 0-9, - and _, such as `coding-style`"
 MAX_NOTE_BYTES: Final = 16 * 1024
 _END: Final = ".md"
-# A note half written by a process that was killed is cleared away when nobody can be writing it any more.
+# What a killed process left half written is cleared away once no process can still be writing it.
 _HALF_S: Final = 3_600.0
 _HALF: Final = re.compile(rf"\.{TOPIC.pattern}\.[0-9a-f]{{8}}", re.ASCII)
 _ABOVE: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -96,19 +96,7 @@ class FolderShelf:
         name = _file_of(topic)
         self._make_root()
         with self._folder(scope, make=True) as folder:
-            half = f".{topic}.{secrets.token_hex(4)}"
-            file = os.open(half, _NEW, 0o600, dir_fd=folder)
-            try:
-                with os.fdopen(file, "wb") as opened:
-                    opened.write(text.encode())
-                    opened.flush()
-                    os.fsync(opened.fileno())
-                    written_s = os.fstat(opened.fileno()).st_mtime
-                os.replace(half, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(half, dir_fd=folder)
-                raise
+            written_s = _write(folder, name, text.encode())
             os.fsync(folder)
             _clear(folder, written_s)
 
@@ -133,7 +121,7 @@ class FolderShelf:
 
     @contextmanager
     def _folder(self, scope: str, *, make: bool = False) -> Iterator[int]:
-        """Open the folder of a scope, in which all work is done: what stands at a path may be another one by then.
+        """Open the folder of a scope. All work is done in the open folder, because a path may lead elsewhere a moment later.
 
         Raises:
             OSError: it or the root is a link, or is no folder.
@@ -143,6 +131,7 @@ class FolderShelf:
         name = hashlib.sha256(scope.encode()).hexdigest()[:32]
         with _opened(self._root, _FOLDER) as root:
             if make:
+                _keep_out_of_repositories(root)
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=root)
                 # Also when it was there: who made it may have been killed before this.
@@ -154,13 +143,13 @@ class FolderShelf:
 
     def _make_root(self) -> None:
         """Make the root and the folders above it; when this returns, each of them is durable."""
-        made = [self._root, *(each for each in self._root.parents if not each.exists())]
-        if not self._root.is_dir():
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for each in made:
-            # The folder above may be one that others may only pass through.
-            with suppress(PermissionError), _opened(each.parent, _ABOVE) as above:
-                os.fsync(above)
+        way = (self._root, *self._root.parents)
+        n_missing = next(n for n, each in enumerate(way) if each.exists())
+        # Also the lowest that was there: a process may have made it and been killed before it came to the next line.
+        _sync(way[n_missing].parent)
+        for each in reversed(way[:n_missing]):
+            each.mkdir(mode=0o700 if each == self._root else 0o777, exist_ok=True)
+            _sync(each.parent)
 
 
 def shelf_of(found: AnyShelf) -> Shelf:
@@ -246,6 +235,36 @@ def _opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator
         yield file
     finally:
         os.close(file)
+
+
+def _sync(folder: Path) -> None:
+    # It may be one that this user may only pass through.
+    with suppress(PermissionError), _opened(folder, _ABOVE) as opened:
+        os.fsync(opened)
+
+
+def _write(folder: int, name: str, content: bytes) -> float:
+    """Write a file in place of the one before, whole or not at all; return the time of that on the disk's own clock."""
+    half = f".{name.strip('.').removesuffix(_END)}.{secrets.token_hex(4)}"
+    file = os.open(half, _NEW, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+            written_s = os.fstat(opened.fileno()).st_mtime
+        os.replace(half, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(half, dir_fd=folder)
+        raise
+    return written_s
+
+
+def _keep_out_of_repositories(root: int) -> None:
+    """Keep a new shelf out of the repository that it may lie in; later, its rules are the user's."""
+    if all(_HALF.fullmatch(name) for name in os.listdir(root)):
+        _write(root, ".gitignore", b"*\n")
 
 
 def _clear(folder: int, now_s: float) -> None:

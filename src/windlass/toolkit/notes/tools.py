@@ -280,7 +280,7 @@ def _texts(kept: Scoped, topics: list[str], unread: list[str]) -> Iterator[tuple
     """Return the notes one by one; those that cannot be read are added to `unread`.
 
     Raises:
-        ToolError: that are all of them, or so many that it is the shelf.
+        ToolError: not one of them can be read, or ten cannot: the shelf is at fault, not a note.
     """
     for topic in topics:
         try:
