@@ -322,7 +322,7 @@ class Command:
         """Take over what the whole lines of a report say; return the rest.
 
         Raises:
-            _ForeignError: it is no report, or comes out of turn: one line says that the command has started or could not,
+            _ForeignError: it is no report, or not the next one: the first says that the command has started or could not,
                 the next ones why it is ended, the last how it ended.
         """
         *lines, rest = told.split(b"\n")
