@@ -33,12 +33,19 @@ def asked_or_over(chat: Chat, n_questions: int) -> bool:
     return True
 
 
+async def is_recorded(folder: Path) -> bool:
+    """Whether the store has a turn: what shows on the screen may be a moment earlier."""
+    async with Runtime(store=f"sqlite:///{folder / 'windlass.db'}") as rt:
+        return bool(await rt.turns())
+
+
 @pytest.mark.slow
 def test_a_turn_of_a_real_model_that_is_killed_twice_ends_once(tmp_path: Path) -> None:
     assert find_weights(weights_named(MODEL)) is not None, how_to_get(weights_named(MODEL))
     first = Chat(tmp_path, *ARGS)
     first.say("Run the command: echo ran >> ran.txt")
     first.until("…")  # the model is asked
+    first.until_there(lambda: asyncio.run(is_recorded(tmp_path)))
     first.kill()
 
     second = Chat(tmp_path, *ARGS)

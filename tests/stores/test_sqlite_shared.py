@@ -8,9 +8,11 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.limits import HANGS_S
@@ -25,8 +27,11 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.ports import NewItem
-from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite import SqliteStore, connection
 from windlass.stores.sqlite.leases import _HELD, is_gone
+
+# How many bytes the head of the log's index has.
+_HEAD = 48
 
 # --- taken away ------------------------------------------------------------------------------------
 
@@ -257,6 +262,28 @@ async def test_a_file_that_is_locked_for_a_while_is_waited_for(path: Path) -> No
         assert not done
 
     assert not (await waits).known
+    await store.close()
+
+
+async def test_a_connection_that_opens_in_the_middle_of_a_commit_waits_for_its_end(
+    path: Path,
+) -> None:
+    """A commit writes the head of the log's index twice; here the second one is late."""
+    store = SqliteStore(path)
+    await store.open()
+    db = apsw.Connection(str(path))
+    assert db.execute("SELECT count(*) FROM sessions").get == 0
+    with write_lock(path), path.with_name(f"{path.name}-shm").open("r+b", buffering=0) as index:
+        kept = os.pread(index.fileno(), _HEAD, _HEAD)
+        os.pwrite(index.fileno(), bytes(_HEAD), _HEAD)
+        with pytest.raises(apsw.BusyError):
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+
+        late = threading.Timer(0.2, os.pwrite, (index.fileno(), kept, _HEAD))
+        late.start()
+        connection._check_log(db, path)
+        late.join()
+    db.close()
     await store.close()
 
 

@@ -15,10 +15,10 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -33,6 +33,8 @@ from windlass.errors import (
 )
 from windlass.stores.sqlite.files import log_not_there, private
 from windlass.stores.sqlite.schema import APPLICATION_ID, GOES_ON_FROM, MIGRATIONS, TABLES, VERSION
+
+A = TypeVar("A")
 
 # Releases before this can damage a file when two connections checkpoint at the same moment.
 MIN_SQLITE = (3, 51, 3)
@@ -77,7 +79,7 @@ def connect(
         try:
             with _patience(db, _BUSY_MS):
                 _check_owner(db, path.name, had_log=had_log)
-                _use_log(db)
+                _as_soon_as_free(lambda: db.execute("PRAGMA journal_mode = WAL"))
                 _check_log(db, path)
                 db.execute(f"PRAGMA synchronous = {synchronous}")
                 db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
@@ -215,7 +217,9 @@ def _one_moment(db: apsw.Connection) -> Iterator[None]:
 def _check_log(db: apsw.Connection, path: Path) -> None:
     """Refuse a log that lacks what the others who have the file open wrote into it: it was taken away under them."""
     for _ in range(_LOG_LOOKS):
-        frames, folded = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        frames, folded = _as_soon_as_free(
+            lambda: db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        )
         if frames <= folded:
             return
         n_bytes = path.with_name(f"{path.name}-wal").stat().st_size
@@ -235,18 +239,16 @@ def _check_owner(db: apsw.Connection, place: str, *, had_log: bool) -> None:
         raise
 
 
-def _use_log(db: apsw.Connection) -> None:
-    """Switch the file to a write-ahead log; SQLite itself does not wait for others who are about to."""
+def _as_soon_as_free(act: Callable[[], A]) -> A:
+    """Do what SQLite refuses at once while others switch the log or are just writing to it."""
     deadline = _clock() + _SWITCH_S
     while True:
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            return act()
         except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError):
             if _clock() >= deadline:
                 raise
-            threading.Event().wait(_PAUSE_S)
-        else:
-            return
+        threading.Event().wait(_PAUSE_S)
 
 
 def read_version(db: apsw.Connection, place: str) -> int:
