@@ -84,15 +84,21 @@ async def fill(opened: OpenStore, count: int) -> str:
 
 
 class Steps:
-    """Counts the steps of all connections of a store."""
+    """Counts the steps of all connections of a store, also of those that it opens later."""
 
     def __init__(self, store: SqliteStore) -> None:
         self.count = 0
         assert store._writer._rows is not None
-        reader = store._readers._take()
-        for db in (reader, store._writer._rows.db):
-            db.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._note)
-        store._readers._free.append(reader)
+        self._trace(store._writer._rows.db)
+        self._take = store._readers._take
+        store._readers._take = self._take_traced  # type: ignore[method-assign]
+
+    def _take_traced(self) -> apsw.Connection:
+        return self._trace(self._take())
+
+    def _trace(self, db: apsw.Connection) -> apsw.Connection:
+        db.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._note)
+        return db
 
     def _note(self, event: dict[str, Any]) -> None:
         self.count += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
@@ -117,6 +123,19 @@ async def test_turns_that_wait_cost_nothing_when_it_is_asked_what_is_due(
 
     assert few > 0
     assert abs(many - few) < 30
+
+
+async def test_the_steps_of_a_connection_that_is_opened_meanwhile_are_counted(
+    tmp_path: Path,
+) -> None:
+    async with open_store(tmp_path / "s.db", durability="process") as opened:
+        worker = await fill(opened, FEW)
+        steps = Steps(opened.store)
+        busy = opened.store._readers._take()
+        await QUESTIONS["due"](opened.store, worker)
+        busy.close()
+
+    assert steps.count > 0
 
 
 # Each is the index as it would be if what waits were in it.
