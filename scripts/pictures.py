@@ -91,9 +91,12 @@ class Shell:
         self._child.sendeof()
 
     def kill_chat(self) -> None:
-        """End the program that the shell runs, with kill -9."""
+        """End the program that the shell runs, with kill -9, and say so."""
         group = os.tcgetpgrp(self._child.child_fd)
         os.killpg(group, signal.SIGKILL)
+        self.until(lambda text: "Killed" in text and text.endswith("$"))
+        self.type(_KILLED)
+        self.until(lambda text: text.endswith(f"{_KILLED}\n$"))
 
     def close(self) -> None:
         """Leave."""
@@ -113,9 +116,6 @@ def chat_run(folder: Path) -> SmallTerminal:
         shell.type("y")
         shell.until(lambda text: "Ada gets 9.00 euros" in text)
         shell.kill_chat()
-        shell.until(lambda text: "Killed" in text and text.endswith("$"))
-        shell.type(_KILLED)
-        shell.until(lambda text: text.endswith(f"{_KILLED}\n$"))
         shell.type(_CHAT)
         shell.until(lambda text: text.count("calls ·") == 1 and text.endswith("\n>"))
     finally:
@@ -138,9 +138,6 @@ def code_run(folder: Path) -> SmallTerminal:
             shell.type("Prices should be whole cents.")
             shell.until(lambda text: "[s]ession >" in text)
             shell.kill_chat()
-            shell.until(lambda text: "Killed" in text and text.endswith("$"))
-            shell.type(_KILLED)
-            shell.until(lambda text: text.endswith(f"{_KILLED}\n$"))
             shell.type(_CODE)
             shell.until(lambda text: text.count("[s]ession >") == 2)
             shell.type("y")
