@@ -322,8 +322,8 @@ class Command:
         """Take over what the whole lines of a report say; return the rest.
 
         Raises:
-            _ForeignError: it is no report, or not the next one: the first says that the command has started or could not,
-                the next ones why it is ended, the last how it ended.
+            _ForeignError: a line is no report of the keeper, or comes out of order. The keeper writes that it started the
+                command or could not; then why it ends it; at last how the command ended, and nothing after that.
         """
         *lines, rest = told.split(b"\n")
         if len(rest) > _LONGEST_REPORT:
