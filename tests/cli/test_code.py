@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.started import Chat, lines, values, windlass
+from tests.cli.started import Chat, clean_environment, lines, values, windlass
 
 APP = "def price(cents):\n    return cents * 119 / 100\n"
 EDIT = 'edit_file {"path": "shop/app.py", "old": "cents * 119 / 100", "new": "cents * 119 // 100"}'
@@ -217,6 +217,23 @@ def test_a_store_that_came_with_a_folder_runs_nothing_in_it(project: Path, tmp_p
     assert not (clone / "ran.txt").exists()
 
 
+def test_nor_does_it_while_a_session_is_repaired(project: Path) -> None:
+    own = ("run", "--model", "demo", "--tools", "shell", "--session")
+    assert windlass(*own, "mine", "Hello", cwd=project).returncode == 0
+    line = 'run_command {"command": "touch ran.txt"}'
+    asked = windlass(*own, "theirs", line, "--json", cwd=project)
+    key = values(asked)[0]["waits"][0]["key"]
+    assert windlass("approve", key, cwd=project).returncode == 0
+
+    env = clean_environment(WINDLASS_TOOLS="shell", WINDLASS_MODEL="demo")
+    repaired = windlass("repair", "mine", "--attachments", cwd=project, env=env)
+
+    assert (repaired.returncode, repaired.stdout) == (0, "There is nothing to hide.\n")
+    assert not (project / "ran.txt").exists()
+    assert windlass(*own, "theirs", "Hello", cwd=project).returncode == 0
+    assert (project / "ran.txt").exists()
+
+
 def test_what_was_allowed_in_one_folder_does_not_run_in_another(
     project: Path, tmp_path: Path
 ) -> None:
@@ -229,8 +246,9 @@ def test_what_was_allowed_in_one_folder_does_not_run_in_another(
 
     assert refused.returncode == 2
     assert (
-        f"is unfinished and began in {project}; continue it there, or cancel it" in refused.stderr
-    )
+        f"is unfinished and began in {project}; continue it there, or cancel it: "
+        f"windlass cancel s --store sqlite:///{tmp_path / 'shared.db'}"
+    ) in refused.stderr
     assert windlass(*again, cwd=project, said="Hello\n").returncode == 0
     assert ran.read_text().split() == [str(project)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import msgspec
 from windlass import Agent, Process, Schedule, Source
 from windlass.api.trigger import Subscription
 from windlass.cli.opening import Found
-from windlass.cli.settings import CODER, Settings, hint
+from windlass.cli.settings import CODER, Settings, flags_again, hint
 from windlass.errors import ConfigError, WindlassError
 from windlass.guards.text import visible
 from windlass.models.local.weights import find_weights
@@ -43,6 +44,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     def context(self) -> dict[str, str] | None:
         """What its turns record: what a person allows in one folder must not run in another."""
         return None if self.folder is None else {_FOLDER: self.folder}
+
+    def only(self, session_id: str) -> str | None:
+        """Return the one session to drive, if it is windlass's own agent: others began in other folders, or with other tools."""
+        return session_id if self.is_own else None
 
 
 def choose(settings: Settings, *, code: bool = False) -> Choice:
@@ -216,7 +221,7 @@ def _as_agent(found: object, address: str) -> Agent[Any, Any]:
     return found
 
 
-def check_agent(found: Found | None, choice: Choice) -> None:
+def check_agent(found: Found | None, choice: Choice, settings: Settings) -> None:
     """Refuse a session with an unfinished turn that this process cannot drive, or not where it began.
 
     Raises:
@@ -224,26 +229,27 @@ def check_agent(found: Found | None, choice: Choice) -> None:
             began in another folder, or with other tools.
     """
     for turn in () if found is None or found.is_owned else found.turns:
-        _check_turn(turn, choice)
+        _check_turn(turn, choice, settings)
 
 
-def _check_turn(turn: TurnView, choice: Choice) -> None:
+def _check_turn(turn: TurnView, choice: Choice, settings: Settings) -> None:
     agent = choice.agent
+    cancel = f"windlass cancel {shlex.quote(turn.session_id)}{flags_again(settings, 'store')}"
     if turn.agent in (agent.name, *agent.aliases):
         if choice.is_own:
-            _check_folder(turn, choice)
-            _check_tools(turn, agent)
+            _check_folder(turn, choice, cancel)
+            _check_tools(turn, agent, cancel)
         return
     how = "add --code" if turn.agent == CODER else "name that agent with -m module:name"
     raise ConfigError(
         f"agent: turn {turn.turn_id} of session {turn.session_id} is unfinished and belongs to agent "
         f"{turn.agent!r}, found {agent.name!r}; {how}, "
-        f"or cancel the turn: windlass cancel {turn.session_id}",
+        f"or cancel the turn: {cancel}",
         field="agent",
     )
 
 
-def _check_folder(turn: TurnView, choice: Choice) -> None:
+def _check_folder(turn: TurnView, choice: Choice, cancel: str) -> None:
     """Refuse to drive a turn in another folder: a person allowed its calls where it began.
 
     Raises:
@@ -254,12 +260,12 @@ def _check_folder(turn: TurnView, choice: Choice) -> None:
     if choice.folder is not None and isinstance(began, str) and began != choice.folder:
         raise ConfigError(
             f"folder: turn {turn.turn_id} of session {turn.session_id} is unfinished and began in {visible(began)}; "
-            f"continue it there, or cancel it: windlass cancel {turn.session_id}",
+            f"continue it there, or cancel it: {cancel}",
             field="folder",
         )
 
 
-def _check_tools(turn: TurnView, agent: Agent[Any, Any]) -> None:
+def _check_tools(turn: TurnView, agent: Agent[Any, Any], cancel: str) -> None:
     """Refuse an agent that lacks a tool whose call a person was asked to allow.
 
     Raises:
@@ -272,7 +278,7 @@ def _check_tools(turn: TurnView, agent: Agent[Any, Any]) -> None:
         told = f"its unfinished turn calls {missing[0]}, which is not among these tools"
         raise ConfigError(
             f"tools: session {turn.session_id}: {told}; give the same --tools as before, "
-            f"or cancel the turn: windlass cancel {turn.session_id}",
+            f"or cancel the turn: {cancel}",
             field="tools",
         )
 

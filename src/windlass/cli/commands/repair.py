@@ -45,13 +45,18 @@ def repair(
         return exit_code.OK
     settings = read_settings(agent=agent, store=store)
     choice = choose(settings)
-    runtime = Runtime(choice.agent, store=settings.store, durability=settings.durability)
+    runtime = Runtime(
+        choice.agent,
+        store=settings.store,
+        durability=settings.durability,
+        only_session=choice.only(session),
+    )
 
     async def hidden() -> TurnResult[str]:
         found = await find_session(settings, session, history=False)
         if found is None:
             raise UnknownSession(f"session: {session} is not known", field="session")
-        check_agent(found, choice)
+        check_agent(found, choice, settings)
         async with runtime:
             return await runtime.session(session).repair(hide=hide, attachments=attachments)
 

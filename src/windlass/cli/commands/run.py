@@ -71,7 +71,7 @@ def run(  # noqa: PLR0913 - every option has a default
             note(f"{call_line(event.name, event.args)}: {event.outcome.status}")
 
     async def one_turn() -> TurnResult[Any]:
-        check_agent(await find_session(settings, session_id, history=False), choice)
+        check_agent(await find_session(settings, session_id, history=False), choice, settings)
         if not json:
             note(f"session {session_id}, {choice.told}")
         async with runtime:
@@ -97,8 +97,7 @@ def _runtime(choice: Choice, settings: Settings, session_id: str, deps: str | No
         store=checked_store(settings),
         durability=settings.durability,
         deps=choose_deps(deps, settings),
-        # Other sessions of windlass's own agents began in other folders, or with other tools.
-        only_session=session_id if choice.is_own else None,
+        only_session=choice.only(session_id),
     )
 
 
@@ -149,7 +148,7 @@ def chat(  # noqa: PLR0913 - every option has a default
     runtime = _runtime(choice, settings, session_id, deps)
     # Before this process drives: the journal now holds what the last process left.
     found = asyncio.run(find_session(settings, session_id, history=True))
-    check_agent(found, choice)
+    check_agent(found, choice, settings)
     if json:
         return _talk_in_json(runtime, session_id, choice)
     screen = Screen(console())
